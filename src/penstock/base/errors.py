@@ -1,0 +1,24 @@
+"""The root of the error tree. Every room draws its own branch in its `errors.py`.
+
+    PlatformError
+      ConfigError            settings, data directory, port: one line for the operator, exit code 2
+      WireError              protocol/errors.py
+      RecordError            record/errors.py
+      StorageError           storage/errors.py
+      ReplicationError       replication/errors.py
+      CoordinatorError       groups/errors.py
+      MetadataError          controller/errors.py
+      ClientError            client/errors.py
+    InvariantViolation       base/invariant.py; not a PlatformError: never handled, never retried
+
+An error carries fields, and its text says what to do where a person can do something. Exactly one
+function of the broker turns these classes into Kafka error codes.
+"""
+
+
+class PlatformError(Exception):
+    """Anything Penstock reports on purpose."""
+
+
+class ConfigError(PlatformError):
+    """A setting, a data directory or a port that can not be used; the text says what to change."""

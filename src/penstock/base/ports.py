@@ -1,0 +1,106 @@
+"""Ports: how the core rooms reach time, disk and other threads.
+
+The core (storage, replication, controller, groups, record, protocol) gets these as arguments and
+imports no asyncio, os, time or threading. `runtime` has the real ones; a simulation brings its own.
+A port's contract is tested by one suite that every implementation passes.
+
+Blocking rule: a call that can wait for the disk says so in its docstring, and is made on the loop
+only while a log is being opened. Everything else that waits goes through `Offload`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+Buffer = bytes | bytearray | memoryview
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """Time. Wall time may jump; monotonic time may not, and has no meaning outside the process."""
+
+    def wall_ms(self) -> int: ...
+    def monotonic_ms(self) -> int: ...
+
+
+class Cancellable(Protocol):
+    """Something that was scheduled; `cancel` after it ran does nothing."""
+
+    def cancel(self) -> None: ...
+
+
+class Scheduler(Protocol):
+    """Runs callbacks on the event loop, in order of their time."""
+
+    def call_soon(self, callback: Callable[[], None]) -> Cancellable: ...
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Cancellable: ...
+
+
+class Offload(Protocol):
+    """One disk's small worker pool: a slow disk slows its own users and nobody else."""
+
+    def submit(
+        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+    ) -> None:
+        """Run `work` off the loop, then `done(result, error)` on the loop; one of them is None."""
+
+
+class DiskFile(Protocol):
+    """An open file, read and written at explicit positions."""
+
+    def write(self, position: int, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers one after another, into the page cache; short writes are continued.
+
+        Returns the byte count. Raises OSError (ENOSPC, EIO, ...) with an unknown prefix written.
+        """
+
+    def read_cached(self, position: int, length: int) -> memoryview | None:
+        """Return up to `length` bytes if that needs no disk access, else None.
+
+        Fewer bytes than asked for only at the end of the file.
+        """
+
+    def read(self, position: int, length: int) -> memoryview:
+        """Read up to `length` bytes; fewer only at the end of the file. May wait for the disk."""
+
+    def sync(self) -> None:
+        """Make what was written durable (fdatasync). Waits for the disk.
+
+        Raises OSError; after that nothing written since the last good sync may be trusted.
+        """
+
+    def allocate(self, size: int) -> None:
+        """Reserve blocks for bytes [0, size) and make the file that long. May wait for the disk."""
+
+    def truncate(self, size: int) -> None:
+        """Cut or extend the file to `size` bytes."""
+
+    def size(self) -> int: ...
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """One data directory. Paths are relative to it, with `/` between the parts."""
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile:
+        """Open for reading and writing. Raises FileNotFoundError without `create`."""
+
+    def list(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted; an absent directory is empty."""
+
+    def make_directory(self, path: str) -> None:
+        """Make the directory and its parents durable; an existing one is fine."""
+
+    def replace(self, path: str, data: Buffer) -> None:
+        """Put `data` at `path` atomically and durably (temporary file, sync, rename, sync)."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename durably, replacing `target`."""
+
+    def remove(self, path: str) -> None:
+        """Remove a file; an absent one is fine. Durable with the next `sync_directory`."""
+
+    def sync_directory(self, path: str) -> None:
+        """Make entries made, renamed and removed in the directory durable. Waits for the disk."""
+
+    def free_bytes(self) -> int:
+        """Bytes that this process may still write on the file system of the directory."""
