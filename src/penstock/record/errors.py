@@ -1,0 +1,69 @@
+"""Errors of the record room: what can be wrong with bytes that claim to be a record batch.
+
+    RecordError
+      CorruptBatch(reason)          lengths, CRC, varints: the bytes are not what the producer made
+      UnsupportedMagic(magic)       a format before Kafka 0.11, or one from the future
+      UnsupportedCodec(codec)       compression bits 5 to 7
+      InvalidRecord(reason)         intact bytes that break a rule (counts, sequences, control)
+      InvalidTimestamp(reason)      outside of the bounds of the topic
+      BatchTooLarge(size, limit)    larger than a limit, also when it only becomes so decompressed
+
+Source: Kafka's CorruptRecordException, InvalidRecordException, InvalidTimestampException,
+UnsupportedCompressionTypeException, RecordTooLargeException, ..., which
+clients know by their error codes. The mapping to codes is the broker's.
+"""
+
+from penstock.base.errors import PlatformError
+
+
+class RecordError(PlatformError):
+    """A batch or record that can not be used as it is."""
+
+
+class CorruptBatch(RecordError):
+    """The bytes are damaged or cut off."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"corrupt record batch: {reason}")
+        self.reason = reason
+
+
+class UnsupportedMagic(RecordError):
+    """Only magic 2 (Kafka 0.11 and later) is stored."""
+
+    def __init__(self, magic: int) -> None:
+        super().__init__(f"record format magic {magic} is not supported, use magic 2")
+        self.magic = magic
+
+
+class UnsupportedCodec(RecordError):
+    """The compression bits name no codec."""
+
+    def __init__(self, codec: int) -> None:
+        super().__init__(f"compression codec {codec} is unknown, use 0 to 4")
+        self.codec = codec
+
+
+class InvalidRecord(RecordError):
+    """Intact bytes that break a rule of the format."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"invalid record batch: {reason}")
+        self.reason = reason
+
+
+class InvalidTimestamp(RecordError):
+    """A timestamp, or its type, that the topic does not take."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"invalid timestamp: {reason}")
+        self.reason = reason
+
+
+class BatchTooLarge(RecordError):
+    """More bytes than the limit, as sent or after decompression."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"record batch of {size} bytes or more exceeds the limit of {limit} bytes")
+        self.size = size
+        self.limit = limit
