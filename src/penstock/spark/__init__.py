@@ -1,0 +1,24 @@
+"""Spark on Penstock: a PySpark source and sink for topics, and `land`, topics into tables.
+
+    import penstock.spark
+    penstock.spark.register(spark)
+    spark.read.format("penstock").option("bootstrap", "host:9092").option("subscribe", "t").load()
+
+The package reaches the platform as any client does: by the Kafka protocol through
+`penstock.client`. It keeps no state but what Spark's checkpoints and the tables hold.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: "SparkSession") -> None:
+    """Make `format("penstock")` known to the session, with filter pushdown switched on."""
+    from penstock.spark.source import PenstockDataSource  # noqa: PLC0415  needs PySpark
+
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    spark.dataSource.register(PenstockDataSource)

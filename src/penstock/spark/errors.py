@@ -1,0 +1,53 @@
+"""The branch of the error tree that the Spark room draws.
+
+    PlatformError
+      SparkRoomError
+        OptionError        an option of the source, the sink or `land` that can not be used
+        DataLost           records of a planned offset range are gone, and failOnDataLoss is true
+        BadRow             a row for the sink that can not become a record
+        TableConflict      somebody else committed to the table while this job was landing
+        TableMismatch      the table at the target is not one that this job may go on with
+        SparkUnavailable   Java or PySpark is missing, or Spark did not start
+
+Spark carries exceptions of tasks as text, so every message is complete in itself.
+"""
+
+from penstock.base.errors import PlatformError
+
+
+class SparkRoomError(PlatformError):
+    """Anything the Spark room reports on purpose."""
+
+
+class OptionError(SparkRoomError):
+    """An option is unknown, missing, contradicts another one or has a value that is not allowed."""
+
+
+class DataLost(SparkRoomError):
+    """Records of a planned range can not be read any more (retention, DeleteRecords, new topic)."""
+
+    def __init__(self, topic: str, partition: int, *, wanted: int, found: int) -> None:
+        super().__init__(topic, partition, wanted, found)
+        self.topic, self.partition, self.wanted, self.found = topic, partition, wanted, found
+
+    def __str__(self) -> str:
+        return (
+            f"records of {self.topic}-{self.partition} from offset {self.wanted} are gone, the log"
+            f" now has {self.found} there; set failOnDataLoss=false to go on with what is left"
+        )
+
+
+class BadRow(SparkRoomError):
+    """A row for the sink that can not become a record."""
+
+
+class TableConflict(SparkRoomError):
+    """Another writer committed to the table in between; nothing of this attempt is in it."""
+
+
+class TableMismatch(SparkRoomError):
+    """The target exists and is of another format, schema or topic."""
+
+
+class SparkUnavailable(SparkRoomError):
+    """Spark can not be started here; the text says what to install."""

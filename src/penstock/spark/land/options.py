@@ -1,0 +1,110 @@
+"""What `penstock land` can be told. The command line fills this and calls `land.main`.
+
+Nothing here needs Spark: the options are checked before a JVM is started.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from penstock.spark.errors import OptionError
+
+TableFormat = Literal["parquet", "delta", "iceberg"]
+PartitionBy = Literal["none", "day", "hour"]
+
+RAW_SCHEMA = "raw"
+TEXT_SCHEMA = "text"
+INFER_SCHEMA = "infer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandOptions:
+    """One landing job: one topic into one table."""
+
+    topic: str
+    """The topic to land; all its partitions, also those added later."""
+
+    to: Path
+    """Directory of the table; made when absent. Executors must see the same path."""
+
+    format: TableFormat = "parquet"
+    """`parquet` (plain files, any reader), `delta` or `iceberg`."""
+
+    bootstrap: str = "127.0.0.1:9092"
+    """Brokers to ask first, HOST:PORT[,HOST:PORT]."""
+
+    stream: bool = False
+    """False: land what is in the topic at the start, then end. True: go on with what comes, until
+    SIGINT or SIGTERM (the batch at hand is finished, exit code 0)."""
+
+    until_caught_up: bool = False
+    """With `stream`: end as soon as a batch finds nothing more to land."""
+
+    schema: str = RAW_SCHEMA
+    """How a value becomes columns: `raw` (value as bytes, the default), `text` (value and key as
+    UTF-8 strings), `infer` (JSON, types taken from the first records), or a Spark DDL list such as
+    `path string, size long, mtime timestamp` (JSON objects with these fields; a field that is
+    absent is null, a field not listed is left out)."""
+
+    partition_by: PartitionBy = "hour"
+    """Time partitions of the table, by record timestamp in UTC: `hour`, `day` or `none`."""
+
+    dead_letter: Path | None = None
+    """Table for the records that do not fit the schema (topic, partition, offset, timestamp,
+    reason, key, value), in the same format. None means `<to>_dead_letter`; it is made with the
+    first such record."""
+
+    master: str = "local[*]"
+    """Spark master URL, e.g. `local[2]`, `spark://host:7077`, `yarn`."""
+
+    trigger_seconds: float = 1.0
+    """With `stream`: least time from the start of one batch to the start of the next. Every batch
+    writes at least one file per partition that has new records: longer means fewer, larger files."""
+
+    max_records_per_batch: int = 2_000_000
+    """Most records that one batch (one table commit) takes, shared over the partitions by lag."""
+
+    starting: Literal["earliest", "latest"] = "earliest"
+    """Where a partition begins that the table does not know yet. A known one goes on at its end."""
+
+    fail_on_data_loss: bool = True
+    """True: end with an error when records that were not landed are gone from the topic.
+    False: print a warning and go on with the oldest that are left."""
+
+    broker_timeout_seconds: float = 60.0
+    """How long the job keeps trying while no broker answers, before it ends with an error."""
+
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    """More Spark settings; they win over those the job sets by itself."""
+
+    output: Literal["table", "json"] = "table"
+    """`json` prints the summary as one JSON object on stdout instead of a table."""
+
+    progress: bool = True
+    """Show a progress line on stderr (only if that is a terminal, else one line per 10 s)."""
+
+    def __post_init__(self) -> None:
+        """Raise OptionError for what can not be used, with the words of the command line."""
+        if not self.topic:
+            raise OptionError("land needs a topic")
+        for name, value, allowed in (
+            ("--format", self.format, ("parquet", "delta", "iceberg")),
+            ("--partition-by", self.partition_by, ("none", "day", "hour")),
+            ("--starting", self.starting, ("earliest", "latest")),
+        ):
+            if value not in allowed:
+                raise OptionError(f"{name} {value}: choose one of {', '.join(allowed)}")
+        if "://" in str(self.to) or ":/" in str(self.to):
+            raise OptionError(f"--to {self.to}: give a path that the driver and executors share")
+        if self.trigger_seconds < 0:
+            raise OptionError("--trigger: seconds, 0 or more")
+        if self.max_records_per_batch < 1:
+            raise OptionError("--max-records-per-batch: 1 or more")
+        if self.until_caught_up and not self.stream:
+            raise OptionError("--until-caught-up goes with --stream; without it land ends by itself")
+
+    @property
+    def dead_letter_path(self) -> Path:
+        """Directory of the dead-letter table."""
+        return self.dead_letter or self.to.with_name(self.to.name + "_dead_letter")
