@@ -1,0 +1,1 @@
+"""Judging and simulating whole clusters: checkers, and what feeds them."""
