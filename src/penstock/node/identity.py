@@ -1,0 +1,206 @@
+"""Who owns a data directory: the lock against a second process, and the identity file.
+
+Layout of a data directory:
+
+    penstock.lock       held by flock while a node runs; holds its process id for the reader
+    identity.json       {"format_version", "cluster_id", "broker_id", "directory_id"}
+    <everything else>   logs, made by storage
+
+The identity is written before anything else is, so a directory with files and without an identity
+is not ours and is refused rather than filled. A directory that belongs to another broker or
+cluster, or was written by a newer format, is refused as well: opening it would mix two histories.
+An absent directory is refused, never made: for a node that ran before it means a disk that is not
+mounted, and a fresh directory there would look like a log that lost everything.
+
+The lock is flock's: the kernel drops it with the process, so nothing stale stays after kill -9.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+from base64 import urlsafe_b64encode
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from penstock.base.errors import ConfigError
+
+FORMAT_VERSION = 1
+LOCK_NAME = "penstock.lock"
+IDENTITY_NAME = "identity.json"
+IGNORED_NAMES = frozenset({LOCK_NAME, f"{IDENTITY_NAME}.new", "lost+found"})
+"""Files that may stand in a directory that has no identity yet; the rest is somebody's data."""
+
+IDENTITY_BYTES_MAX = 4_096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What a data directory says about its owner; never changes after the first start."""
+
+    format_version: int
+    cluster_id: str
+    broker_id: int
+    directory_id: str
+
+
+@dataclass(slots=True, kw_only=True)
+class DataDirectory:
+    """One locked data directory and its identity. Closing it gives the lock back."""
+
+    path: Path
+    identity: Identity
+    lock: int
+
+    def close(self) -> None:
+        """Give the lock back."""
+        os.close(self.lock)
+
+
+def open_data_directories(
+    paths: Sequence[Path], *, broker_id: int, cluster_id: str = ""
+) -> list[DataDirectory]:
+    """Lock every directory and read or make its identity.
+
+    An empty `cluster_id` takes the one in the directories, or a new one when all are fresh.
+    Raises ConfigError, with no lock kept, if any of them can not be used by this broker.
+    """
+    assert paths
+    with contextlib.ExitStack() as opened:
+        locks = []
+        for path in paths:
+            lock = _lock(path)
+            opened.callback(os.close, lock)
+            locks.append(lock)
+        found = [_read_identity(path) for path in paths]
+        owner = _agreed_cluster_id(paths, found, broker_id=broker_id, cluster_id=cluster_id)
+        identities = [
+            identity or _write_identity(path, broker_id=broker_id, cluster_id=owner)
+            for path, identity in zip(paths, found, strict=True)
+        ]
+        opened.pop_all()
+    return [
+        DataDirectory(path=path, identity=identity, lock=lock)
+        for path, identity, lock in zip(paths, identities, locks, strict=True)
+    ]
+
+
+def _lock(path: Path) -> int:
+    with _one_line(path):
+        if not path.exists():
+            raise ConfigError(
+                f"data directory {path} does not exist: make it (mkdir -p {path}), "
+                "or mount the disk it belongs to"
+            )
+        if not path.is_dir():
+            raise ConfigError(f"data directory {path} is not a directory: name another path")
+        lock = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        os.close(lock)
+        raise ConfigError(
+            f"data directory {path} is in use by another node (process {holder}): "
+            "stop it, or give this node its own directory"
+        ) from None
+    with _one_line(path):
+        os.truncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def _read_identity(path: Path) -> Identity | None:
+    with _one_line(path):
+        names = {entry.name for entry in path.iterdir()}
+        if IDENTITY_NAME not in names:
+            if names - IGNORED_NAMES:
+                raise ConfigError(
+                    f"data directory {path} holds files that are not Penstock's: "
+                    "name an empty directory"
+                )
+            return None
+        content = (path / IDENTITY_NAME).read_bytes()[:IDENTITY_BYTES_MAX]
+    try:
+        fields = json.loads(content)
+        identity = Identity(
+            format_version=int(fields["format_version"]),
+            cluster_id=str(fields["cluster_id"]),
+            broker_id=int(fields["broker_id"]),
+            directory_id=str(fields["directory_id"]),
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigError(
+            f"{path / IDENTITY_NAME} is damaged: restore it from another data directory of this "
+            "broker or from a backup"
+        ) from error
+    if identity.format_version > FORMAT_VERSION:
+        raise ConfigError(
+            f"data directory {path} has format {identity.format_version}; this version reads up "
+            f"to {FORMAT_VERSION}: install a newer Penstock"
+        )
+    return identity
+
+
+def _agreed_cluster_id(
+    paths: Sequence[Path],
+    found: Sequence[Identity | None],
+    *,
+    broker_id: int,
+    cluster_id: str,
+) -> str:
+    for path, identity in zip(paths, found, strict=True):
+        if identity is None:
+            continue
+        if identity.broker_id != broker_id:
+            raise ConfigError(
+                f"data directory {path} belongs to broker {identity.broker_id}, and "
+                f"node.broker_id is {broker_id}: correct one of them"
+            )
+        if cluster_id and identity.cluster_id != cluster_id:
+            raise ConfigError(
+                f"data directory {path} belongs to cluster {identity.cluster_id}, not "
+                f"{cluster_id}: correct node.cluster_id or node.data_directories"
+            )
+        cluster_id = identity.cluster_id
+    return cluster_id or new_cluster_id()
+
+
+def new_cluster_id() -> str:
+    """Return 128 random bits as 22 characters of URL-safe base64, as Kafka's cluster ids are."""
+    return urlsafe_b64encode(secrets.token_bytes(16)).decode("ascii").rstrip("=")
+
+
+def _write_identity(path: Path, *, broker_id: int, cluster_id: str) -> Identity:
+    identity = Identity(
+        format_version=FORMAT_VERSION,
+        cluster_id=cluster_id,
+        broker_id=broker_id,
+        directory_id=new_cluster_id(),
+    )
+    with _one_line(path):
+        fresh = path / f"{IDENTITY_NAME}.new"
+        with fresh.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(identity), indent=2) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path / IDENTITY_NAME)
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    return identity
+
+
+@contextlib.contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(
+            f"data directory {path} can not be used: {error.strerror or error}: "
+            "check its owner, its mode and the space left"
+        ) from error

@@ -1,0 +1,109 @@
+"""NodeSettings: every room's settings in one object, read from file, environment and flags.
+
+Order, later wins: the defaults in the dataclasses, the TOML file, `PENSTOCK__SECTION__KEY` in the
+environment, `--set section.key=value`. A section is a field of NodeSettings and its keys are the
+fields of that room's dataclass, so there is one name for a setting everywhere. pydantic checks the
+tree against the dataclasses; the rooms themselves know nothing of pydantic.
+
+This is the only place that decides where settings come from; nothing else reads the environment.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from penstock.base.errors import ConfigError
+from penstock.node.config import NodeConfig
+from penstock.node.settings_sources import (
+    Schema,
+    SettingsTree,
+    read_environment,
+    read_overrides,
+    read_toml,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """All settings of one node process; a field is a section of the settings file."""
+
+    node: NodeConfig = field(default_factory=NodeConfig)
+
+
+def load_settings(
+    path: Path | None,
+    *,
+    environment: Mapping[str, str],
+    overrides: Sequence[str] = (),
+) -> NodeSettings:
+    """Read all sources and check them. Raises ConfigError with one line that says what to change.
+
+    Relative data directories start at the directory of the file, or at the working directory
+    where there is no file.
+    """
+    tree = SettingsTree(schema=settings_schema())
+    if path is not None:
+        read_toml(tree, path)
+    read_environment(tree, environment)
+    read_overrides(tree, overrides)
+    settings = _check(tree)
+    base = path.parent if path is not None else Path()
+    places = tuple(str((base / place).absolute()) for place in settings.node.data_directories)
+    return replace(settings, node=replace(settings.node, data_directories=places))
+
+
+def check_interpreter() -> None:
+    """Refuse `python -O`: it would remove the assertions the node's safety rests on."""
+    if sys.flags.optimize:
+        raise ConfigError(
+            "Python runs with -O or PYTHONOPTIMIZE, which removes safety checks: unset it"
+        )
+
+
+def settings_schema() -> Schema:
+    """Return the names of all settings: section -> key -> whether it is a list."""
+    return {
+        section: {name: _is_list(hint) for name, hint in setting_types(config).items()}
+        for section, config in section_types().items()
+    }
+
+
+def section_types() -> dict[str, type[Any]]:
+    """Return section name -> the dataclass that declares its keys."""
+    hints = get_type_hints(NodeSettings)
+    return {item.name: hints[item.name] for item in fields(NodeSettings)}
+
+
+def setting_types(config: type[Any]) -> dict[str, object]:
+    """Return the keys of a settings dataclass with their annotated types, in order."""
+    hints = get_type_hints(config, include_extras=True)
+    return {item.name: hints[item.name] for item in fields(config) if item.init}
+
+
+def _is_list(hint: object) -> bool:
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    return get_origin(hint) in {tuple, list, frozenset}
+
+
+def _check(tree: SettingsTree) -> NodeSettings:
+    try:
+        return TypeAdapter(NodeSettings).validate_python(tree.values)
+    except ValidationError as error:
+        raise ConfigError(_one_line(error, tree)) from error
+
+
+def _one_line(error: ValidationError, tree: SettingsTree) -> str:
+    first = error.errors(include_url=False)[0]
+    place = [str(part) for part in first["loc"]]
+    section, key = (*place, "", "")[:2]
+    source = tree.sources.get((section, key), "settings")
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    name = ".".join(part for part in (section, key) if part)
+    given = f" (it is {first['input']!r})" if key else ""
+    return f"{source}: {name}: {message}{given}" if name else f"{source}: {message}"

@@ -1,0 +1,92 @@
+import subprocess
+import sys
+
+import pytest
+
+from penstock.base.errors import ConfigError
+from penstock.node.settings import load_settings
+
+
+def load(tmp_path, text="", environment=None, overrides=()):
+    path = tmp_path / "node.toml"
+    path.write_text(text)
+    return load_settings(path, environment=environment or {}, overrides=overrides)
+
+
+def refusal(tmp_path, *arguments, **named):
+    with pytest.raises(ConfigError) as raised:
+        load(tmp_path, *arguments, **named)
+    (message,) = str(raised.value).splitlines()
+    return message.replace(str(tmp_path), "")
+
+
+def test_defaults_need_no_source_at_all():
+    settings = load_settings(None, environment={})
+    assert settings.node.port == 9092
+    assert settings.node.auto_create_topics is False
+
+
+def test_environment_wins_over_the_file_and_a_flag_over_both(tmp_path):
+    text = "[node]\nport = 1\nmetrics_port = 11\nbroker_id = 21\n"
+    environment = {"PENSTOCK__NODE__PORT": "2", "PENSTOCK__NODE__METRICS_PORT": "12", "HOME": "/"}
+    node = load(tmp_path, text, environment, ["node.port=3"]).node
+    assert (node.port, node.metrics_port, node.broker_id) == (3, 12, 21)
+
+
+def test_relative_data_directories_start_at_the_settings_file(tmp_path):
+    text = '[node]\ndata_directories = ["one", "/two"]\n'
+    assert load(tmp_path, text).node.data_directories == (str(tmp_path / "one"), "/two")
+
+
+def test_a_list_can_be_given_as_text_with_commas(tmp_path):
+    node = load(tmp_path, overrides=["node.data_directories=/a, /b"]).node
+    assert node.data_directories == ("/a", "/b")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[node]\nprot = 1", "/node.toml: unknown setting node.prot; did you mean node.port?"),
+        ("[nod]\nport = 1", "/node.toml: unknown section nod; did you mean node?"),
+        ("port = 1", "/node.toml: port stands outside a section: write [section] above"),
+        (
+            "[node]\nport = 0",
+            "/node.toml: node.port: input should be greater than or equal to 1 (it is 0)",
+        ),
+        (
+            "[node]\nport = 9092\nmetrics_port = 9092",
+            "node.port and node.metrics_port are the same: change one of them",
+        ),
+    ],
+)
+def test_a_wrong_file_is_one_line_with_file_and_key(tmp_path, text, message):
+    assert refusal(tmp_path, text) == message
+
+
+def test_a_file_that_is_not_toml_is_one_line(tmp_path):
+    assert refusal(tmp_path, "[node").startswith("/node.toml: not valid TOML: ")
+
+
+def test_a_missing_file_is_one_line(tmp_path):
+    with pytest.raises(ConfigError, match="no such settings file"):
+        load_settings(tmp_path / "absent.toml", environment={})
+
+
+def test_a_wrong_variable_is_named(tmp_path):
+    message = refusal(tmp_path, environment={"PENSTOCK__NODE__PORT": "many"})
+    assert message.startswith("environment variable PENSTOCK__NODE__PORT: node.port: ")
+    message = refusal(tmp_path, environment={"PENSTOCK__PORT": "1"})
+    assert message == "environment variable PENSTOCK__PORT: write PENSTOCK__SECTION__KEY"
+
+
+@pytest.mark.parametrize("override", ["port=1", "node.port", "", "node.=1", ".port=1"])
+def test_an_override_must_name_section_key_and_value(tmp_path, override):
+    assert refusal(tmp_path, overrides=[override]).endswith("write --set section.key=value")
+
+
+def test_python_that_drops_assertions_is_refused():
+    script = "from penstock.node.settings import check_interpreter; check_interpreter()"
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", script], capture_output=True, text=True, check=False
+    )
+    assert "ConfigError: Python runs with -O" in done.stderr
