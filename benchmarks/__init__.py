@@ -1,0 +1,5 @@
+"""Questions about speed and durability, one module each, answered by measuring real processes.
+
+`python -m benchmarks` asks them all; `python -m benchmarks NAME --quick` asks one. Every question
+prints a table and writes JSON with the machine's description to `benchmarks/results/`.
+"""

@@ -1,0 +1,1 @@
+"""What every measurement needs: a node to measure, a machine to describe, disks to break."""

@@ -1,0 +1,36 @@
+"""What a figure was measured on; goes into every result file."""
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+_PACKAGES = ("confluent-kafka", "uvloop", "crc32c", "kio", "cramjam", "pyspark", "pyarrow")
+
+
+def describe() -> dict[str, object]:
+    """Return the machine, the kernel and the versions that matter, and how busy it is now."""
+    load = os.getloadavg()
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "memory_mib": (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) >> 20,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "load_average": [round(value, 2) for value in load],
+    }
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,287 @@
+"""Writers and a reader that keep a history while a node is being broken, and its judgement.
+
+Stock librdkafka producers (idempotent, acks=all) send numbered records at a bounded rate; a stock
+consumer reads along. Both go on through every fault. In the end everything is read once more from
+the beginning, and `penstock.sim.history` judges: acknowledged but not readable is lost, twice is
+doubled. A record's value is its producer and number, so it is unique; its key is the producer.
+"""
+
+import itertools
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from penstock.sim.history import Outcome, Poll, Report, Send, check
+
+FLUSH_SECONDS = 120.0
+READ_SECONDS = 120.0
+_CLIENT = {
+    "reconnect.backoff.ms": 20,
+    "reconnect.backoff.max.ms": 200,
+    "socket.timeout.ms": 10_000,
+    "log_level": 0,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Load:
+    """How much is written, and where to."""
+
+    topic: str = "history"
+    partitions: int = 3
+    producers: int = 2
+    records_per_second: int = 2000
+    """Of each producer."""
+    value_bytes: int = 200
+    seed: int = 1
+    is_idempotent: bool = True
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How many records of one producer are acknowledged; read by other threads."""
+
+    acked: int = 0
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A record on its way; the delivery report fills in the rest."""
+
+    tally: _Tally
+    producer: str
+    partition: int
+    value: str
+    start_ns: int
+    end_ns: int | None = None
+    outcome: Outcome = Outcome.UNKNOWN
+    offset: int | None = None
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        self.end_ns = time.monotonic_ns()
+        if error is None:
+            self.outcome = Outcome.ACKED
+            self.offset = message.offset()
+            self.tally.acked += 1
+
+    def as_send(self) -> Send:
+        return Send(
+            self.producer,
+            self.partition,
+            self.value,
+            self.start_ns,
+            self.end_ns,
+            self.outcome,
+            self.offset,
+        )
+
+
+@dataclass(slots=True)
+class _Writer:
+    """One producer in its own thread."""
+
+    name: str
+    load: Load
+    bootstrap: str
+    is_stopping: threading.Event
+    records: list[_Pending] = field(default_factory=list)
+    fatal: list[str] = field(default_factory=list)
+    tally: _Tally = field(default_factory=_Tally)
+
+    def run(self) -> None:
+        producer = Producer(self._settings())
+        chooser = random.Random(f"{self.load.seed}-{self.name}")
+        begun = time.monotonic()
+        while not self.is_stopping.is_set():
+            due = int((time.monotonic() - begun) * self.load.records_per_second) + 1
+            for _ in range(min(due - len(self.records), 500)):
+                self._send(producer, chooser)
+            producer.poll(0.005)
+        producer.flush(FLUSH_SECONDS)
+
+    def _settings(self) -> dict[str, object]:
+        return {
+            **_CLIENT,
+            "bootstrap.servers": self.bootstrap,
+            "enable.idempotence": self.load.is_idempotent,
+            "acks": "all",
+            "linger.ms": 5,
+            "retry.backoff.ms": 20,
+            "retry.backoff.max.ms": 200,
+            "message.timeout.ms": 300_000,
+            "error_cb": self._on_error,
+        }
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self.fatal.append(f"{self.name}: {error}")
+
+    def _send(self, producer: Producer, chooser: random.Random) -> None:
+        value = f"{self.name}-{len(self.records)}"
+        padded = value + "." + "x" * chooser.randrange(self.load.value_bytes)
+        partition = chooser.randrange(self.load.partitions)
+        record = _Pending(self.tally, self.name, partition, value, time.monotonic_ns())
+        try:
+            producer.produce(
+                self.load.topic,
+                key=self.name,
+                value=padded,
+                partition=partition,
+                on_delivery=record.delivered,
+            )
+        except BufferError:
+            producer.poll(0.05)
+            return
+        self.records.append(record)
+
+
+class Workload:
+    """Writers and a reader around one topic. `start`, break things, `finish`."""
+
+    def __init__(self, bootstrap: str, load: Load | None = None) -> None:
+        self.bootstrap = bootstrap
+        self.load = load or Load()
+        self.polls: list[Poll] = []
+        self._is_stopping = threading.Event()
+        self._writers = [
+            _Writer(f"p{number}", self.load, bootstrap, self._is_stopping)
+            for number in range(self.load.producers)
+        ]
+        self._is_reading_done = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._reader = threading.Thread(target=self._read_along, daemon=True)
+
+    def start(self) -> None:
+        """Make the topic and begin to write and read."""
+        create_topic(self.bootstrap, self.load.topic, self.load.partitions)
+        self._threads = [threading.Thread(target=w.run, daemon=True) for w in self._writers]
+        for thread in self._threads:
+            thread.start()
+        self._reader.start()
+
+    @property
+    def acked(self) -> int:
+        """Records acknowledged so far."""
+        return sum(writer.tally.acked for writer in self._writers)
+
+    def wait_for(self, acked: int, timeout_seconds: float = 60.0) -> bool:
+        """Wait until so many records are acknowledged; False when they were not in time."""
+        return wait_until(lambda: self.acked >= acked, timeout_seconds)
+
+    def stop_writing(self) -> None:
+        """Stop the writers; waits until every record has its answer or the time is over."""
+        self._is_stopping.set()
+        for thread in self._threads:
+            thread.join(FLUSH_SECONDS + 10)
+
+    def finish(self) -> Report:
+        """Stop, read everything once more from the beginning, and judge."""
+        self.stop_writing()
+        self._is_reading_done.set()
+        self._reader.join(30)
+        self.polls += read_all(self.bootstrap, self.load.topic, self.load.partitions)
+        sends = [record.as_send() for writer in self._writers for record in writer.records]
+        return check(sends, self.polls)
+
+    @property
+    def fatal_errors(self) -> list[str]:
+        """Errors after which a producer could not go on."""
+        return [text for writer in self._writers for text in writer.fatal]
+
+    def longest_gaps_ms(self, count: int) -> list[float]:
+        """Return the longest spans without any acknowledgement, longest first."""
+        ends = sorted(
+            record.end_ns
+            for writer in self._writers
+            for record in writer.records
+            if record.end_ns is not None and record.outcome is Outcome.ACKED
+        )
+        gaps = [(later - earlier) / 1e6 for earlier, later in itertools.pairwise(ends)]
+        return sorted(gaps, reverse=True)[:count]
+
+    def _read_along(self) -> None:
+        consumer = _reader(self.bootstrap)
+        _assign(consumer, self.load.topic, self.load.partitions)
+        try:
+            while not self._is_reading_done.is_set():
+                started = time.monotonic_ns()
+                self.polls += _as_polls("along", consumer.consume(500, 0.1), started)
+        finally:
+            consumer.close()
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    """Create a topic and wait until it is there; one that exists is fine."""
+    admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
+    try:
+        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise
+
+
+def read_all(bootstrap: str, topic: str, partitions: int) -> list[Poll]:
+    """Read every partition from its beginning to its end with a new consumer."""
+    consumer = _reader(bootstrap)
+    try:
+        ends = {
+            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)[1]
+            for partition in range(partitions)
+        }
+        _assign(consumer, topic, partitions)
+        polls: list[Poll] = []
+        deadline = time.monotonic() + READ_SECONDS
+        while any(end > 0 for end in ends.values()) and time.monotonic() < deadline:
+            started = time.monotonic_ns()
+            for poll in _as_polls("final", consumer.consume(2000, 0.5), started):
+                polls.append(poll)
+                if poll.records[-1][0] + 1 >= ends[int(poll.partition)]:
+                    ends[int(poll.partition)] = 0
+        return polls
+    finally:
+        consumer.close()
+
+
+def wait_until(holds: Callable[[], bool], timeout_seconds: float) -> bool:
+    """Ask every 10 ms whether `holds`; False when the time is over."""
+    deadline = time.monotonic() + timeout_seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _reader(bootstrap: str) -> Consumer:
+    return Consumer(
+        {
+            **_CLIENT,
+            "bootstrap.servers": bootstrap,
+            "group.id": "history-reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+
+
+def _assign(consumer: Consumer, topic: str, partitions: int) -> None:
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+
+
+def _as_polls(name: str, messages: list[Message], started_ns: int) -> list[Poll]:
+    grouped: dict[int, list[tuple[int, str]]] = {}
+    for message in messages:
+        offset, value, partition = message.offset(), message.value(), message.partition()
+        if message.error() is not None or offset is None or partition is None:
+            continue
+        text = bytes(value or b"").partition(b".")[0].decode(errors="replace")
+        grouped.setdefault(partition, []).append((offset, text))
+    ended = time.monotonic_ns()
+    return [Poll(name, part, records, started_ns, ended) for part, records in grouped.items()]
