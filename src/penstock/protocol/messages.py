@@ -1,0 +1,84 @@
+"""Any Kafka message by API key and version: the slow, general way in and out.
+
+`decode_request` gives an object with the attributes of kio's class for that version (times are
+timedelta, ids are UUID or None, arrays are tuples or None). `encode_response` takes one plain
+mapping for all versions. `encode_request` and `decode_response` are the same for our client.
+
+Source: Kafka's message JSON through kio's classes; see schema.py, decode.py, encode.py. Produce
+and Fetch, and answers that are sent often, have modules of their own that agree byte for byte.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.protocol.decode import ELEMENTS_MAX, decode
+from penstock.protocol.encode import encode
+from penstock.protocol.errors import MalformedRequest, MalformedResponse
+from penstock.protocol.schema import (
+    EntitySchema,
+    FieldSchema,
+    request_schema,
+    response_schema,
+)
+
+RESPONSE_ELEMENTS_MAX = 1_000_000
+"""What our client accepts in one answer: metadata of a large cluster has many partitions."""
+
+
+def decode_request(api_key: int, api_version: int, frame: memoryview, at: int) -> Any:
+    """Decode the body at `at`, up to the end of the frame.
+
+    Raises:
+        UnsupportedVersion: there is no such request.
+        MalformedRequest: it does not follow its schema, or bytes are left over.
+    """
+    return decode(request_schema(api_key, api_version), frame, at, ELEMENTS_MAX)
+
+
+def encode_response(api_key: int, api_version: int, fields: Mapping[str, Any]) -> bytes:
+    """Encode the body of an answer, without header. Raises UnsupportedVersion."""
+    return encode(response_schema(api_key, api_version), fields)
+
+
+def encode_request(api_key: int, api_version: int, fields: Mapping[str, Any]) -> bytes:
+    """Encode the body of a request, without header. Raises UnsupportedVersion."""
+    return encode(request_schema(api_key, api_version), fields)
+
+
+def decode_response(api_key: int, api_version: int, frame: memoryview, at: int = 0) -> Any:
+    """Decode the body of an answer at `at`, up to the end of the frame.
+
+    Raises:
+        UnsupportedVersion: there is no such response.
+        MalformedResponse: it does not follow its schema, or bytes are left over.
+    """
+    schema = response_schema(api_key, api_version)
+    try:
+        return decode(schema, frame, at, RESPONSE_ELEMENTS_MAX)
+    except MalformedRequest as error:
+        raise MalformedResponse(error.reason) from error
+
+
+def unknown_fields(schema: EntitySchema, fields: Mapping[str, Any]) -> list[str]:
+    """Names in `fields`, nested ones with dots, that this schema does not have.
+
+    `encode_response` drops such fields, as it must for old versions; against the newest version
+    this finds misspelt names. For tests: it walks everything.
+    """
+    by_name = {field.name: field for field in (*schema.fields, *schema.tagged)}
+    by_name |= {f"{name}_ms": field for name, field in by_name.items()}
+    found: list[str] = []
+    for name, value in fields.items():
+        field = by_name.get(name)
+        if field is None:
+            found.append(name)
+        else:
+            found += [f"{name}.{inner}" for inner in _unknown_inside(field, value)]
+    return found
+
+
+def _unknown_inside(field: FieldSchema, value: Any) -> list[str]:
+    if field.entity is None or value is None:
+        return []
+    items = value if field.is_array else (value,)
+    return [name for item in items for name in unknown_fields(field.entity, item)]
