@@ -1,0 +1,144 @@
+"""Errors of the controller room.
+
+    MetadataError
+      RefusedCommand             a person or a client asked for something that can not be
+        InvalidTopicName, TopicExists, UnknownTopic, UnknownTopicId
+        InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment
+        InvalidConfig, InvalidMetadataRequest, MetadataPolicyViolation
+        UnknownBroker, UnknownReplicaSet, StaleLeaderEpoch, StaleSyncStateSet
+      MetadataUnavailable        the command was fine, the log did not (or may not) take it
+        NotActiveController, MetadataTimeout, MetadataQueueFull, MetadataLogFull, MetadataLogFenced
+      CorruptMetadata, UnsupportedMetadata      what stands on disk can not be read
+
+A refused command is an expected outcome: the classes above stand as values in the per-topic and
+per-resource results, and are raised only inside this room.
+
+Source: Kafka, org.apache.kafka.common.errors (which of our classes answers with which code is
+decided in broker/error_map.py).
+"""
+
+from penstock.base.errors import PlatformError
+
+
+class MetadataError(PlatformError):
+    """Anything about cluster metadata."""
+
+
+class RefusedCommand(MetadataError):
+    """A command that changes nothing because it asks for something that can not be."""
+
+
+class InvalidTopicName(RefusedCommand):
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"Topic name is not allowed: {reason}")
+        self.name = name
+        self.reason = reason
+
+
+class TopicExists(RefusedCommand):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Topic '{name}' already exists.")
+        self.name = name
+
+
+class UnknownTopic(RefusedCommand):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"This server does not host topic '{name}'.")
+        self.name = name
+
+
+class UnknownTopicId(RefusedCommand):
+    def __init__(self, topic_id: bytes) -> None:
+        super().__init__(f"This server does not host a topic with id {topic_id.hex()}.")
+        self.topic_id = topic_id
+
+
+class InvalidPartitions(RefusedCommand):
+    """A partition count that can not be."""
+
+
+class InvalidReplicationFactor(RefusedCommand):
+    """No replica set has that many members, or there are not that many brokers."""
+
+
+class InvalidReplicaAssignment(RefusedCommand):
+    """A manual assignment that no replica set can carry."""
+
+
+class InvalidConfig(RefusedCommand):
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"{key}: {reason}")
+        self.key = key
+        self.reason = reason
+
+
+class InvalidMetadataRequest(RefusedCommand):
+    """The request contradicts itself, or names something that may not be touched."""
+
+
+class MetadataPolicyViolation(RefusedCommand):
+    """A limit that the operator set would be passed."""
+
+
+class UnknownBroker(RefusedCommand):
+    def __init__(self, broker_id: int) -> None:
+        super().__init__(f"Broker {broker_id} is not registered.")
+        self.broker_id = broker_id
+
+
+class UnknownReplicaSet(RefusedCommand):
+    def __init__(self, replica_set_id: int) -> None:
+        super().__init__(f"Replica set {replica_set_id} does not exist.")
+        self.replica_set_id = replica_set_id
+
+
+class StaleLeaderEpoch(RefusedCommand):
+    def __init__(self, asked: int, current: int) -> None:
+        super().__init__(f"Leader epoch {asked} is not the current one, which is {current}.")
+        self.asked = asked
+        self.current = current
+
+
+class StaleSyncStateSet(RefusedCommand):
+    def __init__(self, asked: int, current: int) -> None:
+        super().__init__(f"Sync-state set epoch {asked} was overtaken by {current}.")
+        self.asked = asked
+        self.current = current
+
+
+class MetadataUnavailable(MetadataError):
+    """The log did not take the command, or its fate is unknown; asking again may help."""
+
+
+class NotActiveController(MetadataUnavailable):
+    def __init__(self, controller_id: int) -> None:
+        super().__init__(f"Not the active controller; that is {controller_id} (-1: unknown).")
+        self.controller_id = controller_id
+
+
+class MetadataTimeout(MetadataUnavailable):
+    def __init__(self, waited_ms: int) -> None:
+        super().__init__(f"No commit within {waited_ms} ms; the change may still happen.")
+        self.waited_ms = waited_ms
+
+
+class MetadataQueueFull(MetadataUnavailable):
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} metadata changes are waiting already; try again later.")
+        self.limit = limit
+
+
+class MetadataLogFull(MetadataUnavailable):
+    """The disk has no room for the entry; nothing was changed. Free space and try again."""
+
+
+class MetadataLogFenced(MetadataUnavailable):
+    """The log can not be trusted to take writes any more until the node is restarted."""
+
+
+class CorruptMetadata(MetadataError):
+    """Bytes of the metadata log or snapshot that can not be what was written."""
+
+
+class UnsupportedMetadata(MetadataError):
+    """A record kind or version that this release does not know; a newer one wrote it."""

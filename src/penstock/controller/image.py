@@ -1,0 +1,125 @@
+"""The cluster as it stands after the records replayed so far: what brokers look at.
+
+Topics, brokers and sets are immutable; a change puts a new object in their place. The dictionaries
+are changed in place, by `replay` alone and between two turns of the event loop, so that a request
+sees one state; every look-up of the hot path is one dictionary access. After each log entry
+`publish` tells the listeners what changed, never half an entry.
+
+Source: KRaft's MetadataImage and MetadataDelta; ours is mutated in place since all readers run on
+the loop that replays. It does not say who is alive: heartbeats come with elections.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.base.ids import TopicId
+from penstock.controller.topic_config import TopicSettings
+from penstock.controller.topic_names import metric_name
+
+NO_MASTER = -1
+NO_EPOCH = -1
+
+
+class PartitionImage(NamedTuple):
+    """A partition and the replica set that hosts it."""
+
+    partition: int
+    replica_set_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicImage:
+    """A topic. `configs` holds the overrides; `settings` is what they come to with the defaults."""
+
+    name: str
+    topic_id: TopicId
+    partitions: tuple[PartitionImage, ...]
+    configs: Mapping[str, str]
+    settings: TopicSettings
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerImage:
+    """A registered broker and where clients reach it."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSetImage:
+    """A replica set. `master` and `leader_epoch` are -1 until the first mastership."""
+
+    replica_set_id: int
+    master: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    sync_state_set: tuple[int, ...]
+    sync_state_set_epoch: int
+
+
+class AddedPartitions(NamedTuple):
+    """A topic that has more partitions: from `first_partition` to the end of its tuple."""
+
+    topic: TopicImage
+    first_partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDelta:
+    """What one log entry, or a snapshot, changed; every image in it is the newest one."""
+
+    created_topics: tuple[TopicImage, ...] = ()
+    deleted_topics: tuple[TopicImage, ...] = ()
+    added_partitions: tuple[AddedPartitions, ...] = ()
+    changed_configs: tuple[TopicImage, ...] = ()
+    changed_replica_sets: tuple[ReplicaSetImage, ...] = ()
+    changed_brokers: tuple[BrokerImage, ...] = ()
+
+
+Listener = Callable[[ClusterDelta], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterImage:
+    """The whole of it. `controller_id` is told by consensus and `defaults` by the node's settings;
+    all other fields come from records.
+    """
+
+    controller_id: int = -1
+    defaults: TopicSettings = field(default_factory=TopicSettings)
+    cluster_id: str = ""
+    topics_by_name: dict[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: dict[TopicId, TopicImage] = field(default_factory=dict)
+    names_by_metric: dict[str, str] = field(default_factory=dict)
+    brokers: dict[int, BrokerImage] = field(default_factory=dict)
+    replica_sets: dict[int, ReplicaSetImage] = field(default_factory=dict)
+    partition_counts: dict[int, int] = field(default_factory=dict)
+    """Partitions per replica set: the load that placement levels."""
+    next_producer_id: int = 0
+    _listeners: list[Listener] = field(default_factory=list, compare=False, repr=False)
+
+    def subscribe(self, on_delta: Listener) -> None:
+        """Call `on_delta` after every entry that changes something, in order of subscription."""
+        self._listeners.append(on_delta)
+
+    def publish(self, delta: ClusterDelta) -> None:
+        """Tell the listeners. Called by whoever replays, after the last record of an entry."""
+        for listener in self._listeners:
+            listener(delta)
+
+    def colliding_name(self, name: str) -> str | None:
+        """Return the topic whose name is `name` but for '.' and '_', itself included."""
+        return self.names_by_metric.get(metric_name(name))
+
+    def partitions_of_broker(self, broker_id: int) -> int:
+        """Count the partition replicas that a broker carries."""
+        return sum(
+            count
+            for set_id, count in self.partition_counts.items()
+            if broker_id in self.replica_sets[set_id].replicas
+        )

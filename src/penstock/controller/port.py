@@ -1,0 +1,19 @@
+"""How everybody else reaches the controller: `submit` a command, await its answer."""
+
+from typing import Protocol, TypeVar
+
+from penstock.controller.commands import Command
+
+R = TypeVar("R")
+
+
+class ControllerPort(Protocol):
+    """Whoever has one can change metadata; reading needs only the ClusterImage."""
+
+    async def submit(self, command: Command[R]) -> R:
+        """Return the answer once the change is committed and replayed here.
+
+        Raises:
+            RefusedCommand: the command as a whole can not be.
+            MetadataUnavailable: not taken, or its fate is unknown.
+        """

@@ -1,0 +1,61 @@
+"""The consensus port: an ordered log of entries that survive, whoever keeps it.
+
+    propose(payload, done) ─► durable / agreed ─► machine.apply(index, payload) ─► done(index)
+    trim(index, snapshot)  ─► entries up to index may go; a later start begins with the snapshot
+
+The controller's driver does not know whether one disk or a Raft group stands behind it. The rules,
+checked for every implementation by tests/controller/replicated_log_contract.py:
+
+1. Entries get indexes 1, 2, 3, ... and are applied in this order, each once between two starts.
+2. An entry is applied only when no crash can take it back. `done(index)` follows its `apply`.
+3. `done(error)` may come for an entry whose fate is open; it is never applied later in this
+   process unless it was agreed on, and then it is applied like any other.
+4. After a start the machine gets the newest snapshot, if there is one, then all entries behind it.
+5. Callbacks come on the owner's loop and may call `propose` and `trim`.
+
+Source: the interface that KRaft's RaftClient gives its controller; Raft paper 7 for snapshots.
+Reads need no log: the owner reads its image.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.base.ports import Buffer
+from penstock.controller.errors import MetadataError
+
+ProposalDone = Callable[[int | MetadataError], None]
+"""Gets the entry's index after it was applied, or why it was not taken."""
+
+
+class StateMachine(Protocol):
+    """What the log feeds."""
+
+    def install_snapshot(self, index: int, snapshot: Buffer) -> None:
+        """Replace all state by `snapshot`, which stands for the entries up to and with `index`."""
+
+    def apply(self, index: int, payload: Buffer) -> None:
+        """Apply one committed entry; `payload` is valid during the call only."""
+
+
+class ReplicatedLog(Protocol):
+    """The log. Not started, it only knows what it found."""
+
+    def start(self, machine: StateMachine) -> None:
+        """Feed `machine` what is committed, now and from now on. Called once."""
+
+    def propose(self, payload: bytes, done: ProposalDone) -> None:
+        """Ask for `payload` to become the next entry. `done` is called exactly once, later."""
+
+    def trim(self, index: int, snapshot: bytes) -> None:
+        """Keep `snapshot` in place of the entries up to and with `index`, all of them applied."""
+
+    @property
+    def applied_index(self) -> int:
+        """Index of the last entry given to the machine, 0 for none."""
+
+    @property
+    def wants_snapshot(self) -> bool:
+        """Whether enough was appended since the last snapshot that `trim` is worth its cost."""
+
+    def close(self) -> None:
+        """Take no more proposals, fail the waiting ones, let go of files."""

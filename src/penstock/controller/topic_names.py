@@ -1,0 +1,35 @@
+"""Which topic names are allowed. Source: Kafka Topic.validate and Topic.hasCollision.
+
+`.` and `_` become the same sign in metric names, so that `a.b` and `a_b` can not both exist.
+"""
+
+import re
+
+from penstock.controller.errors import InvalidTopicName
+
+TOPIC_NAME_CHARACTERS_MAX = 249
+
+GROUP_OFFSETS_TOPIC = "__consumer_offsets"
+INTERNAL_TOPICS = frozenset({GROUP_OFFSETS_TOPIC})
+"""Names that only Penstock itself may create, change and delete."""
+
+_ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_topic_name(name: str) -> None:
+    """Raise InvalidTopicName unless `name` may name a topic."""
+    if not name:
+        raise InvalidTopicName(name, "it is empty")
+    if name in {".", ".."}:
+        raise InvalidTopicName(name, "it can not be '.' or '..'")
+    if len(name) > TOPIC_NAME_CHARACTERS_MAX:
+        raise InvalidTopicName(
+            name, f"{len(name)} characters are more than {TOPIC_NAME_CHARACTERS_MAX}"
+        )
+    if not _ALLOWED.fullmatch(name):
+        raise InvalidTopicName(name, "it may hold only ASCII letters and digits, '.', '_' and '-'")
+
+
+def metric_name(name: str) -> str:
+    """The form in which two colliding names are equal."""
+    return name.replace(".", "_")
