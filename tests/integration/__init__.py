@@ -1,0 +1,1 @@
+"""Tests of whole processes: what a unit test can not show."""

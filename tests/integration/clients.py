@@ -1,0 +1,39 @@
+"""Small blocking helpers around stock clients."""
+
+from confluent_kafka import KafkaError, Message, Producer
+
+FAST_FAILURE = {"retries": 0, "message.timeout.ms": 15_000, "linger.ms": 0, "log_level": 0}
+
+
+def send(
+    bootstrap: str,
+    topic: str,
+    values: list[bytes],
+    *,
+    partition: int = 0,
+    settings: dict[str, object] | None = None,
+) -> list[tuple[bytes, KafkaError | None]]:
+    """Produce with acks=all and wait for every answer, in the order of the answers."""
+    answers: list[tuple[bytes, KafkaError | None]] = []
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        answers.append((bytes(message.value() or b""), error))
+
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "acks": "all", **FAST_FAILURE, **(settings or {})}
+    )
+    for value in values:
+        producer.produce(topic, value, partition=partition, on_delivery=delivered)
+        producer.poll(0)
+    producer.flush(30)
+    return answers
+
+
+def acked(answers: list[tuple[bytes, KafkaError | None]]) -> list[bytes]:
+    """Return the values that were acknowledged."""
+    return [value for value, error in answers if error is None]
+
+
+def errors(answers: list[tuple[bytes, KafkaError | None]]) -> set[int]:
+    """Return the error codes that came back."""
+    return {error.code() for _, error in answers if error is not None}

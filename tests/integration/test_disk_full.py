@@ -1,0 +1,90 @@
+"""A full disk: produce is refused, reads and deletes go on, and room makes it work again."""
+
+import os
+from pathlib import Path
+
+import pytest
+from benchmarks.harness.loop_disk import LoopDisk
+from benchmarks.harness.node import NodeProcess
+from benchmarks.harness.workload import create_topic, read_all, wait_until
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.integration.clients import acked, errors, send
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.timeout(120),
+    pytest.mark.usefixtures("loop_disks"),
+]
+DISK_MIB = 96
+RECORD = 64 * 1024
+SMALL_SEGMENTS = {"log": {"segment_bytes": 8 << 20, "reserved_bytes": 8 << 20}}
+
+
+def fill(node: NodeProcess, topic: str) -> list[bytes]:
+    """Produce until the node refuses; return what it acknowledged."""
+    kept: list[bytes] = []
+    for round_number in range(2 * (DISK_MIB << 20) // (RECORD * 100)):
+        values = [b"%d-%d." % (round_number, n) + os.urandom(RECORD) for n in range(100)]
+        answers = send(node.bootstrap, topic, values)
+        kept += [value.partition(b".")[0] for value in acked(answers)]
+        if errors(answers):
+            assert errors(answers) == {KafkaError.KAFKA_STORAGE_ERROR}
+            return kept
+    pytest.fail("the disk never became full")
+
+
+def read_values(node: NodeProcess, topic: str) -> list[bytes]:
+    polls = read_all(node.bootstrap, topic, 1)
+    return [str(value).encode() for poll in polls for _, value in poll.records]
+
+
+def takes_records(node: NodeProcess, topic: str) -> bool:
+    return not errors(send(node.bootstrap, topic, [b"again."]))
+
+
+def test_a_full_disk_refuses_writes_and_serves_reads(tmp_path: Path) -> None:
+    with LoopDisk(tmp_path, size_mib=DISK_MIB) as disk:
+        ballast = disk.mount_point / "ballast"
+        with ballast.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, 24 << 20)
+        with NodeProcess(
+            tmp_path / "node", data=disk.mount_point / "data", settings=SMALL_SEGMENTS
+        ) as node:
+            create_topic(node.bootstrap, "full", 1)
+            kept = fill(node, "full")
+            assert read_values(node, "full") == kept
+            ballast.unlink()
+            assert wait_until(lambda: takes_records(node, "full"), 30)
+            assert read_values(node, "full")[: len(kept)] == kept
+
+
+def test_deleting_records_makes_a_full_disk_writable_again(tmp_path: Path) -> None:
+    with (
+        LoopDisk(tmp_path, size_mib=DISK_MIB) as disk,
+        NodeProcess(
+            tmp_path / "node", data=disk.mount_point / "data", settings=SMALL_SEGMENTS
+        ) as node,
+    ):
+        create_topic(node.bootstrap, "full", 1)
+        fill(node, "full")
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        target = TopicPartition("full", 0, -1)
+        admin.delete_records([target])[target].result(30)
+        assert wait_until(lambda: takes_records(node, "full"), 60)
+
+
+def test_a_node_killed_on_a_full_disk_starts_and_keeps_what_it_acknowledged(
+    tmp_path: Path,
+) -> None:
+    with (
+        LoopDisk(tmp_path, size_mib=DISK_MIB) as disk,
+        NodeProcess(
+            tmp_path / "node", data=disk.mount_point / "data", settings=SMALL_SEGMENTS
+        ) as node,
+    ):
+        create_topic(node.bootstrap, "full", 1)
+        kept = fill(node, "full")
+        node.restart()
+        assert read_values(node, "full")[: len(kept)] == kept
