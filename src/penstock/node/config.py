@@ -4,6 +4,7 @@ Every other room declares its settings beside the code that uses them (`storage/
 on); `node/settings.py` puts them together. This module holds only what belongs to no other room.
 """
 
+import socket
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -56,15 +57,17 @@ class NodeConfig:
     metrics_port: Annotated[int, Ge(0), Le(PORT_MAX)] = 9404
     """Port of metrics and health; 0 switches it off."""
 
-    auto_create_topics: bool = False
-    """Create a topic when a client asks for one that is absent. A typing mistake then makes a
-    topic, so it is off; demonstrations and tests switch it on."""
-
     default_partitions: Annotated[int, Ge(1), Le(10_000)] = 1
     """Partitions of a topic that is created without saying how many."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least level of the lines written to stderr."""
+
+    def advertised(self) -> tuple[str, int]:
+        """Return the host and port clients are told to connect to."""
+        every_interface = self.host in {"0.0.0.0", "::"}  # noqa: S104  compared, not bound
+        host = self.advertised_host or (socket.gethostname() if every_interface else self.host)
+        return host, self.advertised_port or self.port
 
     def __post_init__(self) -> None:
         """Refuse what the bounds of single fields can not tell."""

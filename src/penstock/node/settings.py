@@ -17,6 +17,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.base.errors import ConfigError
+from penstock.broker.config import BrokerConfig
 from penstock.node.config import NodeConfig
 from penstock.node.settings_sources import (
     Schema,
@@ -32,6 +33,7 @@ class NodeSettings:
     """All settings of one node process; a field is a section of the settings file."""
 
     node: NodeConfig = field(default_factory=NodeConfig)
+    broker: BrokerConfig = field(default_factory=BrokerConfig)
 
 
 def load_settings(

@@ -1,0 +1,195 @@
+"""The local launcher behind `penstock up`: starts nodes, watches them, ends them.
+
+Order of events: lock DIR, check the ports, write the settings, start the nodes, ask them until
+they answer, print the one `ready` line, then wait for a signal. Only the ready line goes to
+stdout, so that a script can read it; warnings go to stderr and everything else to the logs.
+
+One directory has one launcher. A node that was left over by a launcher that was killed ends with
+it (see `penstock node --ends-with-parent`).
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.base.errors import ConfigError
+from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from penstock.cli.node_files import settings_toml, write_whole
+from penstock.cli.node_process import NodeProcess, ended, make_directories, say
+from penstock.cli.probe import brokers_seen
+from penstock.node.settings import NodeSettings, load_settings
+from penstock.node.settings_sources import parse_overrides
+
+PROBE_INTERVAL_SECONDS = 0.1
+STILL_STARTING_SECONDS = 30.0
+BROKER_ID_FIRST = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to launch. The ports of node i are `port` + i and `metrics_port` + i."""
+
+    directory: Path
+    nodes: int
+    port: int
+    metrics_port: int
+    restart: bool
+    overrides: Sequence[str]
+
+
+def launch(plan: Plan) -> int:
+    """Run the nodes until SIGTERM or SIGINT; return an exit code. Raises ConfigError."""
+    with _own(plan.directory):
+        nodes = [_prepare(plan, number) for number in range(plan.nodes)]
+        return asyncio.run(_Launcher(plan, nodes).run())
+
+
+@contextlib.contextmanager
+def _own(directory: Path) -> Iterator[None]:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = os.open(directory / "up.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        raise ConfigError(
+            f"{directory} can not be used: {error.strerror}: name another place with --data"
+        ) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise ConfigError(
+            f"{directory} is in use by another penstock up: stop it, or name another place "
+            "with --data"
+        ) from None
+    finally:
+        os.close(lock)
+
+
+def _prepare(plan: Plan, number: int) -> tuple[int, Path, NodeSettings]:
+    """Write the files of one node; return its broker id, its directory and its settings."""
+    broker_id = BROKER_ID_FIRST + number
+    directory = plan.directory.absolute() / f"node-{broker_id}"
+    make_directories(directory)
+    metrics_port = plan.metrics_port + number if plan.metrics_port else 0
+    overrides = [
+        f"node.broker_id={broker_id}",
+        f"node.port={plan.port + number}",
+        f"node.metrics_port={metrics_port}",
+        f"node.data_directories={directory / 'data'}",
+        *plan.overrides,
+    ]
+    settings = load_settings(None, environment={}, overrides=overrides)
+    values: dict[str, dict[str, object]] = {}
+    for section, key, _ in parse_overrides(overrides):
+        values.setdefault(section, {})[key] = getattr(getattr(settings, section), key)
+    write_whole(directory / "node.toml", settings_toml(values))
+    # What the node will see: the file and this environment. Wrong values are refused here.
+    settings = load_settings(directory / "node.toml", environment=os.environ)
+    if settings.node.broker_id != broker_id:
+        raise ConfigError("penstock up numbers the nodes itself: leave node.broker_id out")
+    _check_port(settings.node.host, settings.node.port, "--port")
+    if settings.node.metrics_port:
+        _check_port(settings.node.metrics_host, settings.node.metrics_port, "--metrics-port")
+    return broker_id, directory, settings
+
+
+def _check_port(host: str, port: int, flag: str) -> None:
+    try:
+        with socket.create_server((host, port), family=_family(host), reuse_port=False):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"{host}:{port} can not be used: {os.strerror(error.errno or 0)}: "
+            f"stop what uses it, or choose another with {flag}"
+        ) from error
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _reachable(settings: NodeSettings) -> tuple[str, int]:
+    host = settings.node.host
+    every = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not bound
+    return every.get(host, host), settings.node.port
+
+
+class _Launcher:
+    def __init__(self, plan: Plan, nodes: Sequence[tuple[int, Path, NodeSettings]]) -> None:
+        self._plan = plan
+        self._prepared = nodes
+
+    async def run(self) -> int:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        nodes = [
+            NodeProcess(
+                broker_id=broker_id,
+                directory=directory,
+                address=_reachable(settings),
+                restart=self._plan.restart,
+            )
+            for broker_id, directory, settings in self._prepared
+        ]
+        running = [asyncio.create_task(node.keep_running()) for node in nodes]
+        announcing = asyncio.create_task(_announce(nodes))
+        stopping = asyncio.create_task(stop.wait())
+        await _until_stopped_or_ended(stopping, running)
+        asked = stop.is_set()
+        announcing.cancel()
+        stopping.cancel()
+        await asyncio.gather(*(node.stop() for node in nodes))
+        codes = await asyncio.gather(*running)
+        return _exit_code(nodes, codes, asked=asked)
+
+
+async def _until_stopped_or_ended(
+    stopping: asyncio.Task[bool], running: Sequence[asyncio.Task[int]]
+) -> None:
+    """Return on a signal, when a node can never run, or when no node runs any more."""
+    left = set(running)
+    while left:
+        done, _ = await asyncio.wait({stopping, *left}, return_when=asyncio.FIRST_COMPLETED)
+        if stopping in done:
+            return
+        ended_nodes = done & left
+        left -= ended_nodes
+        if any(node.exception() or node.result() == EXIT_USAGE for node in ended_nodes):
+            return
+
+
+async def _announce(nodes: Sequence[NodeProcess]) -> None:
+    """Print the ready line once every node answers and knows all the others."""
+    loop = asyncio.get_running_loop()
+    expected = {node.broker_id for node in nodes}
+    waiting = list(nodes)
+    warn_at = loop.time() + STILL_STARTING_SECONDS
+    while waiting:
+        waiting = [node for node in waiting if await brokers_seen(*node.address) != expected]
+        if waiting and loop.time() > warn_at:
+            say(f"node {waiting[0].broker_id} is still starting; its log says how far it is")
+            warn_at += STILL_STARTING_SECONDS
+        if waiting:
+            await asyncio.sleep(PROBE_INTERVAL_SECONDS)
+    addresses = ",".join(f"{host}:{port}" for host, port in (node.address for node in nodes))
+    with contextlib.suppress(OSError):
+        print(f"ready bootstrap={addresses}", flush=True)
+
+
+def _exit_code(nodes: Sequence[NodeProcess], codes: Sequence[int], *, asked: bool) -> int:
+    """Return 0 if every node ended as it was asked to."""
+    for node, code in zip(nodes, codes, strict=True):
+        # SIGTERM can arrive before the node listens for it: that is a clean end as well.
+        if code == EXIT_OK or (asked and code == -signal.SIGTERM):
+            continue
+        say(f"node {node.broker_id} {ended(code)}; its log says why")
+        return EXIT_USAGE if code == EXIT_USAGE else EXIT_FAILED
+    return EXIT_OK
