@@ -21,7 +21,7 @@ moves as bytes. `check_batch` is on the produce path: one struct, one CRC, compa
 
 Source: Kafka `DefaultRecordBatch`, KIP-98 (message format), checks as in `DefaultRecordBatch
 .ensureValid`, `LogValidator.validateBatch` and `ProduceRequest.validateRecords`. Departure: Kafka
-also walks the records of every batch; we do not (`validate.py` does where a feature needs it).
+also walks the records of every batch; we do not (`validate_records` does where a feature needs it).
 
 It deliberately does not know topics, timestamps bounds or who sent the bytes.
 """

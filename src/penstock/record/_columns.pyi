@@ -1,0 +1,13 @@
+"""Types of the compiled twin; see `column_builder.py` for the meaning."""
+
+from penstock.record.batch import BatchHeader
+from penstock.record.column_chunk import ColumnChunk, ColumnOptions
+from penstock.record.columns import OffsetRange
+
+class CompiledColumnBuilder:
+    rows: int
+
+    def __init__(self, wanted: OffsetRange, options: ColumnOptions) -> None: ...
+    def begin(self, header: BatchHeader, block: memoryview) -> None: ...
+    def fill(self) -> bool: ...
+    def take(self) -> ColumnChunk: ...

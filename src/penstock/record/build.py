@@ -1,0 +1,138 @@
+"""Building batches: records in, one sealed batch out.
+
+    record: length, attributes (1 byte, 0), timestamp delta, offset delta, key length, key,
+            value length, value, header count, { key length, key, value length, value }
+            every number a varint; length -1 stands for null
+
+The base timestamp is that of the first record, max_timestamp the largest; offsets count from 0, as
+a broker stamps the real base offset. What the fields of the header mean stands in `batch.py`.
+
+Source: Kafka `DefaultRecord.writeTo`, `MemoryRecordsBuilder`, KIP-98.
+It deliberately does not decide when a batch is full: see the producer in the client room.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from penstock.record.batch import BATCH_HEADER_BYTES, LOG_OVERHEAD, MAGIC, seal
+from penstock.record.compression import compress
+from penstock.record.varint import varint_bytes, write_varint
+
+Header = tuple[str, bytes | None]
+
+RECORD_OVERHEAD_MAX = 41
+"""Bytes of a record besides key, value and headers at most: six varints and the attributes."""
+
+_HEADER = Struct(">qiibIhiqqqhii")
+_NO_LEADER_EPOCH = -1
+
+
+class Record(NamedTuple):
+    """One record to be written; time in ms since 1970. None is null, and differs from empty."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    timestamp_ms: int = 0
+
+
+class BatchFields(NamedTuple):
+    """What a header says besides what follows from its records. Offsets and times as there."""
+
+    codec: int
+    attributes: int
+    base_offset: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+
+def build_batch(  # noqa: PLR0913  they are the fields of the format
+    records: Sequence[Record],
+    *,
+    codec: int = 0,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    attributes: int = 0,
+    base_offset: int = 0,
+) -> bytes:
+    """Return one sealed batch with `records` at offsets from `base_offset` on, in their order.
+
+    `attributes` are bits above the codec (transactional, control). Raises UnsupportedCodec.
+    """
+    assert records, "a batch has at least one record"
+    base_timestamp = records[0].timestamp_ms
+    payload = bytearray()
+    for delta, record in enumerate(records):
+        append_record(payload, record, record.timestamp_ms - base_timestamp, delta)
+    fields = BatchFields(
+        codec=codec,
+        attributes=attributes,
+        base_offset=base_offset,
+        last_offset_delta=len(records) - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=max(record.timestamp_ms for record in records),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(records),
+    )
+    return assemble(fields, payload)
+
+
+def assemble(fields: BatchFields, payload: bytes | bytearray | memoryview) -> bytes:
+    """Return the sealed batch of an uncompressed records block. Raises UnsupportedCodec."""
+    block = compress(fields.codec, payload)
+    batch = bytearray(BATCH_HEADER_BYTES + len(block))
+    _HEADER.pack_into(
+        batch,
+        0,
+        fields.base_offset,
+        len(batch) - LOG_OVERHEAD,
+        _NO_LEADER_EPOCH,
+        MAGIC,
+        0,
+        fields.attributes | fields.codec,
+        *fields[3:],
+    )
+    batch[BATCH_HEADER_BYTES:] = block
+    seal(memoryview(batch), 0, len(batch))
+    return bytes(batch)
+
+
+def append_record(payload: bytearray, record: Record, timestamp_delta: int, delta: int) -> None:
+    """Append one record with its deltas to an uncompressed records block."""
+    body = bytearray(1)
+    write_varint(body, timestamp_delta)
+    write_varint(body, delta)
+    _append_bytes(body, record.key)
+    _append_bytes(body, record.value)
+    write_varint(body, len(record.headers))
+    for name, value in record.headers:
+        _append_bytes(body, name.encode())
+        _append_bytes(body, value)
+    write_varint(payload, len(body))
+    payload += body
+
+
+def record_bytes_max(record: Record) -> int:
+    """Return an upper bound of the bytes that `append_record` appends for `record`."""
+    size = RECORD_OVERHEAD_MAX + len(record.key or b"") + len(record.value or b"")
+    for name, value in record.headers:
+        encoded = len(name.encode())
+        size += varint_bytes(encoded) + encoded + 5 + len(value or b"")
+    return size
+
+
+def _append_bytes(out: bytearray, data: bytes | None) -> None:
+    if data is None:
+        out.append(1)
+        return
+    write_varint(out, len(data))
+    out += data

@@ -1,0 +1,86 @@
+"""From a fetched run of batches to columns in the memory layout of Arrow.
+
+    ColumnChunk: key, value (binary, nullable), offset (int64), timestamp (int64, us since 1970),
+    timestamp_type (int32, 0 create, 1 log append), headers (list of name and value) when asked for
+
+The idea: whoever has pyarrow wraps the buffers without a copy (`pa.Array.from_buffers`); this room
+does not need it. A `ColumnBuilder` is told of one batch after another and fills a chunk until that
+is full; two twins exist, `_columns.pyx` in C and `column_builder.py` in Python, under the same
+tests. The compiled one is used where it was built. A chunk holds at most `max_bytes` of keys,
+values and headers, so that the int32 positions of Arrow can not overflow; a larger row comes alone.
+
+Source: Arrow columnar format 1.0 (validity bitmaps with the lowest bit first, n + 1 positions).
+Control batches are left out. Times that do not fit an int64 of us are put at its end (a producer
+that writes nanoseconds is common enough, and must not stop a pipeline).
+It deliberately does not know Spark's column names.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol
+
+from penstock.record.batch import BatchHeader
+from penstock.record.column_builder import PythonColumnBuilder
+from penstock.record.column_chunk import ColumnChunk, ColumnOptions
+from penstock.record.compression import READER_BOUNDS, Bounds
+from penstock.record.read import iter_batches, open_batch
+
+__all__ = ["IS_COMPILED", "ColumnChunk", "ColumnOptions", "decode_columns"]
+
+
+class ColumnBuilder(Protocol):
+    """What both twins do; see `PythonColumnBuilder` for the meaning."""
+
+    rows: int
+
+    def begin(self, header: BatchHeader, block: memoryview) -> None: ...
+    def fill(self) -> bool: ...
+    def take(self) -> ColumnChunk: ...
+
+
+class OffsetRange(NamedTuple):
+    """Offsets wanted: `start` inclusive, `end` exclusive."""
+
+    start: int
+    end: int
+
+
+_MakeBuilder = Callable[[OffsetRange, ColumnOptions], ColumnBuilder]
+COMPILED_BUILDER: _MakeBuilder | None
+try:
+    from penstock.record._columns import CompiledColumnBuilder
+except ImportError:  # no C compiler at installation
+    COMPILED_BUILDER = None
+else:
+    COMPILED_BUILDER = CompiledColumnBuilder
+
+IS_COMPILED = COMPILED_BUILDER is not None
+"""Whether the fast twin is there; worth a line in a log, as it is tens of times faster."""
+DEFAULT_BUILDER: _MakeBuilder = COMPILED_BUILDER or PythonColumnBuilder
+
+
+def decode_columns(
+    data: memoryview,
+    start_offset: int,
+    end_offset: int,
+    *,
+    options: ColumnOptions = ColumnOptions(),  # noqa: B008  a NamedTuple can not change
+    bounds: Bounds = READER_BOUNDS,
+    make_builder: _MakeBuilder = DEFAULT_BUILDER,
+) -> Iterator[ColumnChunk]:
+    """Yield chunks of the records in [start_offset, end_offset) of a run of whole batches.
+
+    A last batch that is cut off is ignored; where to fetch next is `run_end` of the same data.
+    Chunks hold copies, so `data` may be used again when the iterator has ended. No chunk is empty.
+    Raises RecordError kinds, also after some chunks were yielded.
+    """
+    builder = make_builder(OffsetRange(start_offset, end_offset), options)
+    for header, batch in iter_batches(data):
+        if header.last_offset < start_offset or header.is_control:
+            continue
+        if header.base_offset >= end_offset:
+            break
+        builder.begin(header, open_batch(header, batch, bounds))
+        while not builder.fill():
+            yield builder.take()
+    if builder.rows:
+        yield builder.take()

@@ -1,0 +1,180 @@
+"""Compression of the records block, with decompression that can not be made to eat the memory.
+
+    codec  name    bytes on the wire
+    1      gzip    gzip members (RFC 1952)
+    2      snappy  raw snappy (librdkafka) or xerial blocks: magic, then int32 length + raw snappy
+    3      lz4     frame format, blocks independent
+    4      zstd    frames (RFC 8878)
+
+The idea of the bound: output goes into a buffer of ours that never grows past the limit; a codec
+that declares its size is asked first, the others get a buffer that doubles up to the limit, so that
+the work done is at most about twice that of knowing the size. The limit is the smaller of a number
+of bytes and a ratio to the input; the ratio counts only above `ratio_free_bytes`, since a small
+batch of equal records is no bomb.
+
+Source: KIP-110 (zstd), xerial `SnappyOutputStream` (framing), Kafka `Lz4BlockInputStream` (refuses
+linked blocks, so we write independent ones), CVE-2023-34455 (declared snappy length).
+
+It deliberately does not read lz4 with the broken header checksum of magic 0 and 1.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import NamedTuple
+
+import cramjam
+from cramjam import DecompressionError
+
+from penstock.record.errors import BatchTooLarge, CorruptBatch, UnsupportedCodec
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+"""As in Kafka's `compression.type`; the place is the number on the wire."""
+
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER_BYTES = 16
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_FIRST_GUESS_FACTOR = 4
+_INT32 = Struct(">i")
+_INTO = Callable[[memoryview, bytearray], int]
+
+
+class Bounds(NamedTuple):
+    """What one batch may become: bytes at most, and bytes for each byte of input."""
+
+    output_bytes_max: int
+    ratio_max: int = 200
+    ratio_free_bytes: int = 1 << 20
+
+    def limit(self, input_bytes: int) -> int:
+        """Return how many bytes `input_bytes` may become."""
+        by_ratio = max(self.ratio_free_bytes, input_bytes * self.ratio_max)
+        return min(self.output_bytes_max, by_ratio)
+
+
+BROKER_BOUNDS = Bounds(output_bytes_max=4 << 20)
+"""Kafka's max.message.bytes default (1 MiB) times 4. Brokers take the topic's value times 4."""
+
+READER_BOUNDS = Bounds(output_bytes_max=64 << 20, ratio_max=1 << 31)
+"""Readers must read what a broker took as opaque bytes: a cap on memory alone, no ratio."""
+
+
+def compress(codec: int, data: bytes | bytearray | memoryview) -> bytes:
+    """Compress a records block. Raises UnsupportedCodec."""
+    if codec == NONE:
+        return bytes(data)
+    if codec == GZIP:
+        return bytes(cramjam.gzip.compress(data))
+    if codec == SNAPPY:
+        return bytes(cramjam.snappy.compress_raw(data))
+    if codec == LZ4:
+        lz4 = cramjam.lz4.Compressor(block_linked=False)
+        lz4.compress(bytes(data))
+        return bytes(lz4.finish())
+    if codec == ZSTD:
+        return bytes(cramjam.zstd.compress(data, 3))
+    raise UnsupportedCodec(codec)
+
+
+def decompress(codec: int, data: memoryview, bounds: Bounds) -> memoryview:
+    """Decompress a records block; without a codec `data` itself is returned.
+
+    Never takes more memory than about twice `bounds.limit(len(data))`, whatever the data say.
+    Raises BatchTooLarge, CorruptBatch, UnsupportedCodec.
+    """
+    if codec == NONE:
+        return data
+    limit = bounds.limit(len(data))
+    if codec == GZIP:
+        return _grow(cramjam.gzip.decompress_into, data, _gunzip_guess(data, limit), limit)
+    if codec == SNAPPY:
+        return _unsnappy(data, limit)
+    if codec == LZ4:
+        return _grow(cramjam.lz4.decompress_into, data, _first_guess(data, limit), limit)
+    if codec == ZSTD:
+        return _unzstd(data, limit)
+    raise UnsupportedCodec(codec)
+
+
+def _first_guess(data: memoryview, limit: int) -> int:
+    return min(limit, max(4096, len(data) * _FIRST_GUESS_FACTOR))
+
+
+def _grow(into: _INTO, data: memoryview, size: int, limit: int) -> memoryview:
+    """Decompress into a buffer of `size` bytes, and into larger ones up to `limit` if it is full.
+
+    The codecs tell a full buffer from damage by their text alone ("failed to write whole buffer");
+    were the text to change, damage would be reported where room was lacking, and nothing worse.
+    """
+    while True:
+        out = bytearray(size)
+        try:
+            return memoryview(out)[: into(data, out)]
+        except (DecompressionError, OSError) as error:
+            if "write" not in str(error):
+                raise CorruptBatch(f"compressed data: {error}") from error
+            if size >= limit:
+                raise BatchTooLarge(size, limit) from error
+            out.clear()
+        size = min(limit, max(4096, size * 4))
+
+
+def _gunzip_guess(data: memoryview, limit: int) -> int:
+    """The last four bytes of a gzip member are its size modulo 2^32; only a guess."""
+    return min(limit, int.from_bytes(data[-4:], "little"))
+
+
+def _unsnappy(data: memoryview, limit: int) -> memoryview:
+    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        return memoryview(_unsnappy_raw(data, limit))
+    out = bytearray()
+    at = XERIAL_HEADER_BYTES
+    while at < len(data):
+        if len(data) - at < _INT32.size:
+            raise CorruptBatch("compressed data: snappy block is cut off")
+        (length,) = _INT32.unpack_from(data, at)
+        at += _INT32.size
+        if length < 1 or length > len(data) - at:
+            raise CorruptBatch(f"compressed data: snappy block of {length} bytes")
+        out += _unsnappy_raw(data[at : at + length], limit - len(out))
+        at += length
+    return memoryview(out)
+
+
+def _unsnappy_raw(data: memoryview, limit: int) -> bytearray:
+    """The declared length is looked at before anything is allocated."""
+    try:
+        size = cramjam.snappy.decompress_raw_len(data)
+        if size > limit:
+            raise BatchTooLarge(size, limit)
+        out = bytearray(size)
+        written = cramjam.snappy.decompress_raw_into(data, out)
+    except (DecompressionError, OSError) as error:
+        raise CorruptBatch(f"compressed data: {error}") from error
+    if written != size:
+        raise CorruptBatch(f"compressed data: {written} bytes where {size} were declared")
+    return out
+
+
+def _unzstd(data: memoryview, limit: int) -> memoryview:
+    declared = _zstd_content_bytes(data)
+    if declared is not None and declared > limit:
+        raise BatchTooLarge(declared, limit)
+    size = _first_guess(data, limit) if declared is None else declared
+    return _grow(cramjam.zstd.decompress_into, data, size, limit)
+
+
+def _zstd_content_bytes(data: memoryview) -> int | None:
+    """Return the size that the first frame declares, or None. Source: RFC 8878, 3.1.1.1."""
+    if data[:4] != ZSTD_MAGIC or len(data) < 5:
+        raise CorruptBatch("compressed data: not a zstd frame")
+    descriptor = data[4]
+    size_flag, single_segment = descriptor >> 6, descriptor >> 5 & 1
+    width = (single_segment, 2, 4, 8)[size_flag]
+    at = 5 + (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3]
+    if width == 0:
+        return None
+    if len(data) < at + width:
+        raise CorruptBatch("compressed data: zstd frame is cut off")
+    size = int.from_bytes(data[at : at + width], "little")
+    return size + 256 if width == 2 else size

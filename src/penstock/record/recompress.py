@@ -1,0 +1,35 @@
+"""Changing the codec of a batch, for topics whose `compression.type` is not `producer`.
+
+The records stay byte for byte; header fields stay but for codec, length, CRC and max_timestamp,
+which is taken from the records. Since the broker answers for what it rebuilds, every record is
+looked at first.
+
+Source: Kafka `LogValidator.validateMessagesAndAssignOffsetsCompressed`.
+It deliberately does not rebuild records, so base timestamp and deltas are the producer's.
+"""
+
+from penstock.record.batch import CODEC_MASK
+from penstock.record.build import BatchFields, assemble
+from penstock.record.compression import BROKER_BOUNDS, Bounds
+from penstock.record.read import validate_records
+
+
+def recompress(batch: memoryview, codec: int, bounds: Bounds = BROKER_BOUNDS) -> bytes:
+    """Return `batch` with its records compressed by `codec`; 0 takes the compression away.
+
+    Raises the kinds of `check_batch`, BatchTooLarge, CorruptBatch, UnsupportedCodec.
+    """
+    header, block, max_timestamp = validate_records(batch, bounds)
+    fields = BatchFields(
+        codec=codec,
+        attributes=header.attributes & ~CODEC_MASK,
+        base_offset=header.base_offset,
+        last_offset_delta=header.last_offset_delta,
+        base_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp if header.is_log_append_time else max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        record_count=header.record_count,
+    )
+    return assemble(fields, block)
