@@ -23,7 +23,7 @@ def refusal(tmp_path, *arguments, **named):
 def test_defaults_need_no_source_at_all():
     settings = load_settings(None, environment={})
     assert settings.node.port == 9092
-    assert settings.node.auto_create_topics is False
+    assert settings.broker.auto_create_topics is False
 
 
 def test_environment_wins_over_the_file_and_a_flag_over_both(tmp_path):

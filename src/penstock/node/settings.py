@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from penstock.base.errors import ConfigError
 from penstock.broker.config import BrokerConfig
+from penstock.groups.config import GroupConfig
 from penstock.node.config import NodeConfig
 from penstock.node.settings_sources import (
     Schema,
@@ -26,6 +27,7 @@ from penstock.node.settings_sources import (
     read_overrides,
     read_toml,
 )
+from penstock.storage.config import LogConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,8 @@ class NodeSettings:
 
     node: NodeConfig = field(default_factory=NodeConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)
+    log: LogConfig = field(default_factory=LogConfig)
+    groups: GroupConfig = field(default_factory=GroupConfig)
 
 
 def load_settings(

@@ -1,0 +1,60 @@
+# Everything a person does with this repository. `make` alone lists it.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CODE := src tests tools demo benchmarks
+PYTEST := $(BIN)/python -m pytest -q
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test test-unit test-process check format docs compat bench lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+setup: $(STAMP) ## virtual environment with everything pinned, and penstock in it
+
+$(STAMP): requirements/build.lock requirements/all.lock pyproject.toml setup.py tools/setup.sh $(wildcard src/penstock/record/*.pyx)
+	@tools/setup.sh $(VENV)
+	@touch $@
+
+java: ## Java 17 or later, for Spark
+	@tools/java.sh
+
+demo: setup java ## the main job on real input; INPUT=path takes another file or directory
+	$(BIN)/python -m demo $(if $(INPUT),"$(INPUT)")
+
+test: setup java test-unit test-process ## all tests but those that need clients from elsewhere
+
+test-unit: $(STAMP)
+	$(PYTEST) -n 2 -m "not process and not spark and not compat"
+
+test-process: $(STAMP)
+	$(PYTEST) -m "(process or spark) and not compat"
+
+check: setup ## format, lint, types, room order, house rules
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/tidy.py
+
+format: setup ## format the code and put imports in order
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix --select I $(CODE)
+
+docs: setup ## write the generated reference pages anew
+	$(BIN)/python tools/reference.py
+
+compat: setup java ## other Kafka clients; skips with a reason where Maven or Java is missing
+	$(PYTEST) -m compat --timeout 300
+
+bench: setup java ## figures of this machine as JSON
+	$(BIN)/python -m benchmarks
+
+lock: setup ## pin the newest versions that pyproject.toml allows
+	@tools/lock.sh $(VENV)
+
+clean: ## remove what was built; data directories stay
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -f src/penstock/record/*.so src/penstock/record/_columns.c

@@ -1,0 +1,346 @@
+"""Checks of the house rules that ruff, mypy and import-linter can not express.
+
+    python tools/tidy.py [ROOT]
+
+prints one line per finding, `path:line: rule: what to do`, and exits with 1 if there is any. A rule
+is a function from a parsed file to findings; `tests/tools/test_tidy.py` plants an example for each.
+
+Rules
+    length        functions up to 70 lines, files up to 500, handler modules up to 250
+    docstring     every module says what it is; in core rooms it also has a `Source:` line
+    core          core rooms reach time, randomness, disk and threads through ports only
+    order         no iteration over a set literal or `set(...)` in core rooms: its order varies
+    handler       a broker handler module has KEY, VERSIONS and handle
+    marker        no leftover markers in text files
+    place         no path of a particular machine, no host of a package registry
+    dead          every module is imported by another or is an entry point
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+FUNCTION_LINES_MAX = 70
+FILE_LINES_MAX = 500
+HANDLER_LINES_MAX = 250
+
+CORE_ROOMS = frozenset(
+    {"base", "protocol", "record", "raft", "storage", "replication", "controller", "groups"}
+)
+SOURCED_ROOMS = CORE_ROOMS - {"base"}
+
+BANNED_IMPORTS = {
+    "asyncio": "take a Scheduler or Offload port",
+    "socket": "bytes come from net",
+    "threading": "take an Offload port",
+    "concurrent": "take an Offload port",
+    "time": "take a Clock port",
+    "random": "take random bytes as an argument",
+    "secrets": "take random bytes as an argument",
+    "os": "take a Disk port",
+    "pathlib": "take a Disk port",
+    "shutil": "take a Disk port",
+    "tempfile": "take a Disk port",
+    "subprocess": "processes are node's and cli's",
+    "logging": "return it or raise it; the shell around the core logs",
+}
+BANNED_CALLS = {
+    "open": "take a Disk port",
+    "print": "return it; cli prints",
+    "input": "take it as an argument",
+    "datetime.now": "take a Clock port",
+    "datetime.utcnow": "take a Clock port",
+    "datetime.today": "take a Clock port",
+    "date.today": "take a Clock port",
+    "uuid.uuid1": "take random bytes as an argument",
+    "uuid.uuid4": "take random bytes as an argument",
+    "uuid1": "take random bytes as an argument",
+    "uuid4": "take random bytes as an argument",
+}
+
+# Spelt in two parts so that this file passes its own rules.
+MARKERS = re.compile(
+    "|".join(rf"\b{a}{b}\b" for a, b in [("TO", "DO"), ("FIX", "ME"), ("X", "XX")])
+)
+PLACES = re.compile(
+    r"(?<![\w.])/(?:" + "|".join(["wo" + "rk", "fa" + "rm", "ro" + "ot"]) + r")/"
+    r"|/home/\w|pypi\.(?:org|python)|pythonhosted|repo1?\.maven\.|registry\.npmjs|"
+    r"index-url|proxy\.golang"
+)
+TEXT_SUFFIXES = frozenset(
+    {".py", ".pyx", ".pxd", ".md", ".toml", ".sh", ".txt", ".lock", ".cfg", ".ini", ".yml", ".yaml"}
+)
+TEXT_NAMES = frozenset({"Makefile", "run", ".importlinter", ".gitignore"})
+SKIPPED_DIRECTORIES = frozenset({"build", "dist", "node_modules", "__pycache__"})
+OWN_FILES = frozenset({"tools/tidy.py", "tests/tools/test_tidy.py"})
+"""They name what they look for."""
+
+ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One text file. `module` is its dotted name, `tree` its syntax; both only for our package."""
+
+    path: str
+    text: str
+    module: str = ""
+    tree: ast.Module | None = None
+    syntax_error: str = ""
+
+    @property
+    def room(self) -> str:
+        """Return the package below penstock, or nothing for modules outside it."""
+        parts = self.module.split(".")
+        return parts[1] if len(parts) > 1 else ""
+
+    @property
+    def is_package(self) -> bool:
+        """Return whether this is an `__init__.py`."""
+        return self.path.endswith("__init__.py")
+
+    @property
+    def is_handler(self) -> bool:
+        """Return whether this module handles one API key."""
+        handlers = self.module.startswith("penstock.broker.handlers.")
+        return handlers and not self.module.rpartition(".")[2].startswith("_")
+
+
+class Finding(NamedTuple):
+    """One broken rule."""
+
+    path: str
+    line: int
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule}: {self.text}"
+
+
+Rule = Callable[[Source], Iterator[Finding]]
+
+
+def check_length(source: Source) -> Iterator[Finding]:
+    """Keep functions, files and handlers short enough to read."""
+    if not source.path.endswith((".py", ".pyx")):
+        return
+    limit = HANDLER_LINES_MAX if source.is_handler else FILE_LINES_MAX
+    lines = source.text.count("\n")
+    if lines > limit:
+        yield Finding(source.path, 1, "length", f"{lines} lines, at most {limit}: split it")
+    for node in ast.walk(source.tree) if source.tree else ():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES_MAX:
+                text = f"{node.name} has {length} lines, at most {FUNCTION_LINES_MAX}: split it"
+                yield Finding(source.path, node.lineno, "length", text)
+
+
+def check_docstring(source: Source) -> Iterator[Finding]:
+    """Every module says what it is, and a core module where its rules come from."""
+    if source.tree is None:
+        return
+    docstring = ast.get_docstring(source.tree)
+    if not docstring:
+        yield Finding(source.path, 1, "docstring", "say in a module docstring what it is")
+        return
+    # "Source as in x.py" is a source as well; errors and the package itself only name things.
+    named = source.is_package or source.module.endswith(".errors")
+    if source.room in SOURCED_ROOMS and not named and "Source" not in docstring:
+        yield Finding(source.path, 1, "docstring", "add a `Source:` line (KIP, RIP, class, paper)")
+
+
+def check_core(source: Source) -> Iterator[Finding]:
+    """Core rooms get the outside world through ports and arguments."""
+    if source.room not in CORE_ROOMS or source.tree is None:
+        return
+    for node in ast.walk(source.tree):
+        for name in _imported(node):
+            root = name.partition(".")[0]
+            if root in BANNED_IMPORTS:
+                text = f"import of {root}: {BANNED_IMPORTS[root]}"
+                yield Finding(source.path, node.lineno, "core", text)  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call):
+            called = _dotted(node.func)
+            short = ".".join(called.split(".")[-2:])
+            for name in dict.fromkeys((called, short)):
+                if name in BANNED_CALLS:
+                    text = f"call of {name}: {BANNED_CALLS[name]}"
+                    yield Finding(source.path, node.lineno, "core", text)
+                    break
+
+
+def check_order(source: Source) -> Iterator[Finding]:
+    """A loop over a set runs in another order in another process."""
+    if source.room not in CORE_ROOMS or source.tree is None:
+        return
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.For | ast.AsyncFor | ast.comprehension) and _is_set(node.iter):
+            text = "iteration over a set: use sorted(...) or dict.fromkeys(...)"
+            yield Finding(source.path, node.iter.lineno, "order", text)
+
+
+def check_handler(source: Source) -> Iterator[Finding]:
+    """A handler module can be registered by its three names."""
+    if not source.is_handler or source.is_package or source.tree is None:
+        return
+    names: set[str] = set()
+    for node in source.tree.body:
+        match node:
+            case ast.Assign(targets=targets):
+                names.update(_dotted(target) for target in targets)
+            case ast.AnnAssign(target=target):
+                names.add(_dotted(target))
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                names.add(name)
+            case ast.ImportFrom(names=aliases):
+                names.update(alias.asname or alias.name for alias in aliases)
+            case _:
+                pass
+    for name in ("KEY", "VERSIONS", "handle"):
+        if name not in names:
+            yield Finding(source.path, 1, "handler", f"{name} is missing")
+
+
+def check_text(source: Source) -> Iterator[Finding]:
+    """No leftovers, and nothing that is true on one machine only."""
+    if source.path in OWN_FILES:
+        return
+    for number, line in enumerate(source.text.splitlines(), start=1):
+        if found := MARKERS.search(line):
+            yield Finding(source.path, number, "marker", f"{found[0]}: do it or open an issue")
+        if found := PLACES.search(line):
+            yield Finding(source.path, number, "place", f"{found[0]}: true on one machine only")
+
+
+RULES: Sequence[Rule] = (
+    check_length,
+    check_docstring,
+    check_core,
+    check_order,
+    check_handler,
+    check_text,
+)
+
+
+def check_dead(sources: Sequence[Source], entry_points: frozenset[str]) -> Iterator[Finding]:
+    """Find modules that nothing imports: they rot, since no caller shows when they break.
+
+    Handlers are found by their place. Tests are no callers, except of the simulation room.
+    """
+    reached = set(entry_points)
+    for source in sources:
+        names = {
+            name.rsplit(".", count)[0]
+            for name in _modules_imported(source)
+            for count in range(name.count(".") + 1)
+        }
+        inside = bool(source.module)
+        reached |= {name for name in names if inside or name.startswith("penstock.sim")} - {
+            source.module
+        }
+    for source in sources:
+        found_by_place = source.is_handler or source.is_package
+        if source.room and not found_by_place and source.module not in reached:
+            yield Finding(source.path, 1, "dead", "nothing imports it: use it or remove it")
+
+
+def _modules_imported(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree) if source.tree else ():
+        yield from _imported(node)
+        # Entry points and data sources name modules as text.
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from re.findall(r"\bpenstock(?:\.\w+)+", node.value)
+
+
+def _imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield node.module
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return ""
+
+
+def _is_set(node: ast.AST) -> bool:
+    if isinstance(node, ast.Set | ast.SetComp):
+        return True
+    return isinstance(node, ast.Call) and _dotted(node.func) in {"set", "frozenset"}
+
+
+def read_sources(root: Path) -> list[Source]:
+    """Return every text file of the project."""
+    sources = []
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        hidden = any(part.startswith(".") and part != ".ci" for part in relative.parts[:-1])
+        skipped = SKIPPED_DIRECTORIES & set(relative.parts)
+        generated = any(part.endswith(".egg-info") for part in relative.parts)
+        is_text = path.suffix in TEXT_SUFFIXES or path.name in TEXT_NAMES
+        if hidden or skipped or generated or not is_text or not path.is_file():
+            continue
+        sources.append(read_source(relative.as_posix(), path.read_text(encoding="utf-8")))
+    return sources
+
+
+def read_source(path: str, text: str) -> Source:
+    """Parse one file; `path` is relative to the project, with `/` between the parts."""
+    ours = path.startswith("src/") and path.endswith(".py")
+    tree, wrong = _parse(text) if path.endswith(".py") else (None, "")
+    module = path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__")
+    return Source(
+        path=path,
+        text=text,
+        module=module.replace("/", ".") if ours else "",
+        tree=tree,
+        syntax_error=wrong,
+    )
+
+
+def _parse(text: str) -> tuple[ast.Module | None, str]:
+    try:
+        return ast.parse(text), ""
+    except SyntaxError as error:
+        return None, f"line {error.lineno}: {error.msg}"
+
+
+def findings(sources: Sequence[Source]) -> list[Finding]:
+    """Return everything that is wrong, in order of path and line."""
+    wrong = [Finding(s.path, 1, "syntax", s.syntax_error) for s in sources if s.syntax_error]
+    good = [source for source in sources if not source.syntax_error]
+    own = [source if source.module else _outside(source) for source in good]
+    found = [finding for source in own for rule in RULES for finding in rule(source)]
+    return sorted([*wrong, *found, *check_dead(good, ENTRY_POINTS)])
+
+
+def _outside(source: Source) -> Source:
+    """Tests, tools and benchmarks: only the rules about length and text hold."""
+    if source.path.startswith(("tests/", "benchmarks/")):
+        return Source(path=source.path, text=source.text)
+    return source
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what is wrong below the given directory; return the exit code."""
+    root = Path(arguments[0]) if arguments else Path(__file__).parent.parent
+    found = findings(read_sources(root))
+    for finding in found:
+        print(finding)
+    print(f"tidy: {len(found)} findings" if found else "tidy: all in order")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
