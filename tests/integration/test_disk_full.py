@@ -19,7 +19,7 @@ pytestmark = [
 ]
 DISK_MIB = 96
 RECORD = 64 * 1024
-SMALL_SEGMENTS = {"log": {"segment_bytes": 8 << 20, "reserved_bytes": 8 << 20}}
+SMALL_SEGMENTS = {"log": {"segment_bytes": 8 << 20, "reserve_bytes": 8 << 20}}
 
 
 def fill(node: NodeProcess, topic: str) -> list[bytes]:

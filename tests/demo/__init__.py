@@ -1,0 +1,1 @@
+"""The demo's own arithmetic: it must not call a broken run clean."""
