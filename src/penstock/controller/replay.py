@@ -15,6 +15,7 @@ from typing import Any
 from penstock.base.ids import TopicId
 from penstock.base.invariant import invariant
 from penstock.controller import records as r
+from penstock.controller.errors import InvalidConfig, UnsupportedMetadata
 from penstock.controller.image import (
     NO_EPOCH,
     NO_MASTER,
@@ -71,7 +72,7 @@ def replay(image: ClusterImage, records: Iterable[r.MetadataRecord]) -> ClusterD
 
     Raises:
         InvariantViolation: a record contradicts the ones before it.
-        InvalidConfig: an override that this release does not know.
+        UnsupportedMetadata: a configuration that this release does not know.
     """
     touched = _Touched()
     for record in records:
@@ -201,7 +202,10 @@ def _config_changed(image: ClusterImage, record: r.ConfigChanged, touched: _Touc
         configs.pop(record.key, None)
     else:
         configs[record.key] = record.value
-    settings = resolve(configs, image.defaults)
+    try:
+        settings = resolve(configs, image.defaults)
+    except InvalidConfig as error:
+        raise UnsupportedMetadata(f"topic {topic.name}: {error}") from error
     _put_topic(image, replace(topic, configs=MappingProxyType(configs), settings=settings))
     touched.configs[topic.topic_id] = None
 

@@ -227,8 +227,8 @@ def check_override(key: str, value: str | None) -> str:
 def resolve(overrides: Mapping[str, str], defaults: TopicSettings) -> TopicSettings:
     """Return the settings of a topic with these overrides.
 
-    Overrides were checked before they became records; one that this release does not know or can
-    not read raises InvalidConfig, and a node does not start with a guess.
+    Overrides were checked before they became records; one that this release does not know raises
+    InvalidConfig.
     """
     if not overrides:
         return defaults

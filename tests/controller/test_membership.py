@@ -1,0 +1,103 @@
+"""Cluster, brokers, replica sets, masterships, sync-state sets, producer ids."""
+
+import pytest
+
+from penstock.controller import errors
+from penstock.controller.commands import (
+    AllocateProducerIds,
+    BeginMastership,
+    ChangeSyncStateSet,
+    CreateCluster,
+    CreateReplicaSet,
+    RegisterBroker,
+)
+from tests.controller.cluster import Cluster
+
+
+def test_cluster_keeps_its_first_id() -> None:
+    cluster = Cluster()
+    assert cluster.submit(CreateCluster(cluster_id="another")) == "the-cluster"
+    assert cluster.image.cluster_id == "the-cluster"
+
+
+def test_same_registration_again_writes_nothing_and_a_new_address_does() -> None:
+    cluster = Cluster()
+    before = len(cluster.log)
+    cluster.submit(RegisterBroker(broker_id=0, host="localhost", port=9092))
+    assert len(cluster.log) == before
+    cluster.submit(RegisterBroker(broker_id=0, host="localhost", port=1, rack="r"))
+    broker = cluster.image.brokers[0]
+    assert (broker.port, broker.rack) == (1, "r")
+
+
+def test_every_mastership_has_the_next_epoch() -> None:
+    cluster = Cluster()
+    assert cluster.image.replica_sets[0].leader_epoch == 0
+    assert cluster.submit(BeginMastership(replica_set_id=0, master=0)) == 1
+    assert cluster.submit(BeginMastership(replica_set_id=0, master=0)) == 2
+    assert cluster.image.replica_sets[0].leader_epoch == 2
+
+
+def test_replica_set_is_created_once_and_of_known_brokers() -> None:
+    cluster = Cluster(sets=((0, 1),))
+    before = len(cluster.log)
+    cluster.submit(CreateReplicaSet(replica_set_id=0, replicas=(0, 1)))
+    assert len(cluster.log) == before
+    with pytest.raises(errors.InvalidMetadataRequest):
+        cluster.submit(CreateReplicaSet(replica_set_id=0, replicas=(1, 0)))
+    with pytest.raises(errors.InvalidMetadataRequest):
+        cluster.submit(CreateReplicaSet(replica_set_id=1, replicas=(1, 1)))
+    with pytest.raises(errors.UnknownBroker):
+        cluster.submit(CreateReplicaSet(replica_set_id=1, replicas=(5,)))
+
+
+def _change(cluster: Cluster, **changed: object) -> int:
+    fields: dict[str, object] = {
+        "replica_set_id": 0,
+        "master": 0,
+        "leader_epoch": 0,
+        "sync_state_set_epoch": cluster.image.replica_sets[0].sync_state_set_epoch,
+        "sync_state_set": (0,),
+    }
+    return cluster.submit(ChangeSyncStateSet(**{**fields, **changed}))  # type: ignore[arg-type]
+
+
+def test_master_shrinks_and_extends_its_sync_state_set() -> None:
+    cluster = Cluster(sets=((0, 1, 2),))
+    assert _change(cluster, sync_state_set=(0, 2)) == 1
+    assert cluster.image.replica_sets[0].sync_state_set == (0, 2)
+    assert _change(cluster, sync_state_set=(2, 1, 0)) == 2
+    assert _change(cluster, sync_state_set=(0, 1, 2)) == 2
+
+
+def test_stale_or_impossible_sync_state_sets_are_refused() -> None:
+    cluster = Cluster(sets=((0, 1),))
+    cluster.submit(BeginMastership(replica_set_id=0, master=0))
+    with pytest.raises(errors.StaleLeaderEpoch):
+        _change(cluster)
+    with pytest.raises(errors.StaleSyncStateSet):
+        _change(cluster, leader_epoch=1, sync_state_set_epoch=4)
+    for changed in ({"master": 1}, {"sync_state_set": (1,)}, {"sync_state_set": (0, 9)}):
+        with pytest.raises(errors.InvalidMetadataRequest):
+            _change(cluster, leader_epoch=1, **changed)
+    with pytest.raises(errors.UnknownReplicaSet):
+        _change(cluster, replica_set_id=8)
+
+
+def test_master_must_be_in_step() -> None:
+    cluster = Cluster(sets=((0, 1),))
+    _change(cluster)
+    with pytest.raises(errors.InvalidMetadataRequest):
+        cluster.submit(BeginMastership(replica_set_id=0, master=1))
+
+
+def test_producer_id_blocks_never_overlap() -> None:
+    cluster = Cluster()
+    blocks = [cluster.submit(AllocateProducerIds(broker_id=0)) for _ in range(3)]
+    assert [(one.first_producer_id, one.next_producer_id) for one in blocks] == [
+        (0, 1000),
+        (1000, 2000),
+        (2000, 3000),
+    ]
+    with pytest.raises(errors.UnknownBroker):
+        cluster.submit(AllocateProducerIds(broker_id=9))

@@ -1,0 +1,71 @@
+"""Bytes of metadata records."""
+
+import pytest
+
+from penstock.base.ids import TopicId
+from penstock.controller import records as r
+from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
+from penstock.controller.record_codec import decode_records, encode_records
+
+_ID = TopicId(bytes(range(16)))
+_ALL: list[r.MetadataRecord] = [
+    r.ClusterCreated(cluster_id="abc"),
+    r.BrokerRegistered(broker_id=1, host="hä", port=9, rack=None),
+    r.BrokerRegistered(broker_id=1, host="h", port=9, rack="r"),
+    r.ReplicaSetCreated(replica_set_id=1, replicas=(1, 2)),
+    r.MastershipBegun(replica_set_id=1, master=2, leader_epoch=3),
+    r.SyncStateSetChanged(replica_set_id=1, sync_state_set=(2,), sync_state_set_epoch=4),
+    r.TopicCreated(name="t", topic_id=_ID, replica_set_ids=(1, 1), internal=True),
+    r.PartitionsAdded(topic_id=_ID, first_partition=2, replica_set_ids=(1,)),
+    r.TopicDeleted(topic_id=_ID),
+    r.ConfigChanged(resource_type=2, resource_name="t", key="k", value=None),
+    r.ProducerIdBlockAllocated(broker_id=1, first_producer_id=0, next_producer_id=2**62),
+]
+
+
+def test_every_kind_survives_the_way_to_bytes_and_back() -> None:
+    assert {type(one).KIND for one in _ALL} == set(r.RecordKind)
+    assert decode_records(encode_records(_ALL)) == _ALL
+
+
+def test_bytes_of_a_record_are_those_of_the_format_page() -> None:
+    assert encode_records([r.ClusterCreated(cluster_id="abc")]).hex(" ", 4) == (
+        "00010001 00000014 7b22636c 75737465 725f6964 223a2261 6263227d"
+    )
+
+
+def test_entry_cut_at_any_byte_is_refused() -> None:
+    entry = encode_records(_ALL[:2])
+    first = len(encode_records(_ALL[:1]))
+    for length in set(range(1, len(entry))) - {first}:
+        with pytest.raises(CorruptMetadata):
+            decode_records(entry[:length])
+
+
+@pytest.mark.parametrize("envelope", ["0063 0001 00000002 7b7d", "0001 0002 00000002 7b7d"])
+def test_kind_or_version_of_a_newer_release_is_refused(envelope: str) -> None:
+    with pytest.raises(UnsupportedMetadata):
+        decode_records(bytes.fromhex(envelope))
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (1, b"not json"),
+        (1, b"\xff"),
+        (1, b"[]"),
+        (1, b"{}"),
+        (1, b'{"cluster_id":1}'),
+        (1, b'{"cluster_id":"a","more":1}'),
+        (3, b'{"replica_set_id":1,"replicas":1}'),
+        (3, b'{"replica_set_id":true,"replicas":[1]}'),
+        (3, b'{"replica_set_id":1,"replicas":["1"]}'),
+        (8, b'{"topic_id":"zz"}'),
+        (8, b'{"topic_id":"00"}'),
+        (6, b'{"internal":1,"name":"t","replica_set_ids":[],"topic_id":"00"}'),
+    ],
+)
+def test_body_that_can_not_be_is_refused(kind: int, body: bytes) -> None:
+    head = kind.to_bytes(2, "big") + b"\x00\x01" + len(body).to_bytes(4, "big")
+    with pytest.raises(CorruptMetadata):
+        decode_records(head + body)

@@ -1,0 +1,196 @@
+"""The log is the only truth: replaying it, or a snapshot of it, gives the same image anywhere."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.base.ids import TopicId
+from penstock.base.invariant import InvariantViolation
+from penstock.controller import commands as c
+from penstock.controller import records as r
+from penstock.controller.errors import RefusedCommand, UnsupportedMetadata
+from penstock.controller.image import ClusterDelta, ClusterImage
+from penstock.controller.record_codec import decode_records, encode_records
+from penstock.controller.replay import replay
+from penstock.controller.snapshot import snapshot_records
+from tests.controller.cluster import Cluster
+
+_names = st.sampled_from(["a", "b", "a.b", "a_b", "..", "__consumer_offsets"])
+_configs = st.dictionaries(
+    st.sampled_from(["retention.ms", "compression.type", "segment.bytes"]),
+    st.sampled_from(["1", "lz4", "-1"]),
+    max_size=2,
+)
+_new_topics = st.builds(
+    c.NewTopic,
+    name=_names,
+    partition_count=st.integers(-2, 5),
+    replication_factor=st.sampled_from([-1, 1, 2, 3]),
+    configs=_configs,
+)
+_edits = st.builds(
+    c.ConfigEdit,
+    key=st.sampled_from(["retention.ms", "max.message.bytes", "cleanup.policy"]),
+    operation=st.integers(0, 4),
+    value=st.sampled_from(["5", "delete", None]),
+)
+_commands = st.one_of(
+    st.builds(c.CreateTopics, topics=st.lists(_new_topics, max_size=3).map(tuple)),
+    st.builds(
+        c.DeleteTopics,
+        topics=st.lists(st.builds(c.TopicReference, name=_names), max_size=2).map(tuple),
+    ),
+    st.builds(
+        c.CreatePartitions,
+        topics=st.lists(
+            st.builds(c.MorePartitions, name=_names, partition_count=st.integers(0, 8)),
+            max_size=2,
+        ).map(tuple),
+    ),
+    st.builds(
+        c.AlterConfigs,
+        resources=st.lists(
+            st.builds(
+                c.ResourceEdits,
+                resource_type=st.just(2),
+                resource_name=_names,
+                edits=st.lists(_edits, max_size=2).map(tuple),
+            ),
+            max_size=2,
+        ).map(tuple),
+        replace=st.booleans(),
+    ),
+    st.builds(c.AllocateProducerIds, broker_id=st.integers(0, 3)),
+    st.builds(c.BeginMastership, replica_set_id=st.integers(0, 3), master=st.integers(0, 2)),
+    st.builds(
+        c.ChangeSyncStateSet,
+        replica_set_id=st.integers(0, 2),
+        master=st.integers(0, 1),
+        leader_epoch=st.integers(0, 2),
+        sync_state_set_epoch=st.integers(0, 2),
+        sync_state_set=st.lists(st.integers(0, 2), max_size=3).map(tuple),
+    ),
+)
+
+
+def _check_twin(image: ClusterImage) -> None:
+    """Everything that is derived, derived again the dumb way."""
+    topics = image.topics_by_name
+    assert image.topics_by_id == {one.topic_id: one for one in topics.values()}
+    assert image.names_by_metric == {name.replace(".", "_"): name for name in topics}
+    counts = dict.fromkeys(image.replica_sets, 0)
+    for topic in topics.values():
+        assert [one.partition for one in topic.partitions] == list(range(len(topic.partitions)))
+        for placed in topic.partitions:
+            counts[placed.replica_set_id] += 1
+    assert image.partition_counts == counts
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(_commands, max_size=25))
+def test_replaying_the_log_gives_the_same_image_after_any_commands(
+    commands: list[c.Command[object]],
+) -> None:
+    cluster = Cluster(sets=((0,), (0, 1), (1, 0)))
+    for command in commands:
+        try:
+            cluster.submit(command)
+        except RefusedCommand:
+            continue
+        _check_twin(cluster.image)
+    again = ClusterImage()
+    for entry in cluster.log:
+        replay(again, decode_records(entry))
+    assert again == cluster.image
+    shortened = ClusterImage()
+    snapshot = encode_records(snapshot_records(cluster.image))
+    replay(shortened, decode_records(snapshot))
+    assert shortened == cluster.image
+    assert encode_records(snapshot_records(shortened)) == snapshot
+
+
+def _deltas(cluster: Cluster) -> list[ClusterDelta]:
+    seen: list[ClusterDelta] = []
+    cluster.image.subscribe(seen.append)
+    return seen
+
+
+def test_listeners_get_one_delta_per_entry_with_the_newest_images() -> None:
+    cluster = Cluster()
+    seen = _deltas(cluster)
+    cluster.create(c.NewTopic(name="t", configs={"retention.ms": "1"}), "u")
+    (delta,) = seen
+    assert [one.name for one in delta.created_topics] == ["t", "u"]
+    assert delta.created_topics[0].settings.retention_ms == 1
+    assert delta.changed_configs == ()
+
+
+def test_deltas_name_what_changed_and_nothing_else() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    seen = _deltas(cluster)
+    more = c.MorePartitions(name="t", partition_count=3)
+    cluster.submit(c.CreatePartitions(topics=(more,)))
+    edits = (c.ConfigEdit(key="retention.ms", operation=0, value="1"),)
+    resource = c.ResourceEdits(resource_type=2, resource_name="t", edits=edits)
+    cluster.submit(c.AlterConfigs(resources=(resource,)))
+    cluster.submit(c.BeginMastership(replica_set_id=1, master=0))
+    cluster.submit(c.RegisterBroker(broker_id=4, host="h", port=1))
+    before = cluster.image.topics_by_name["t"]
+    cluster.submit(c.DeleteTopics(topics=(c.TopicReference(name="t"),)))
+    grown, configured, promoted, registered, deleted = seen
+    assert [(one.topic.name, one.first_partition) for one in grown.added_partitions] == [("t", 1)]
+    assert [one.settings.retention_ms for one in configured.changed_configs] == [1]
+    assert [one.leader_epoch for one in promoted.changed_replica_sets] == [1]
+    assert [one.broker_id for one in registered.changed_brokers] == [4]
+    assert deleted == ClusterDelta(deleted_topics=(before,))
+
+
+def _topic(name: str, topic_id: bytes = b"1" * 16) -> r.TopicCreated:
+    return r.TopicCreated(
+        name=name, topic_id=TopicId(topic_id), replica_set_ids=(0,), internal=False
+    )
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [r.ClusterCreated(cluster_id="second")],
+        [r.ReplicaSetCreated(replica_set_id=0, replicas=(0,))],
+        [r.MastershipBegun(replica_set_id=0, master=0, leader_epoch=0)],
+        [r.MastershipBegun(replica_set_id=0, master=5, leader_epoch=9)],
+        [r.MastershipBegun(replica_set_id=9, master=0, leader_epoch=1)],
+        [r.SyncStateSetChanged(replica_set_id=0, sync_state_set=(0,), sync_state_set_epoch=0)],
+        [r.SyncStateSetChanged(replica_set_id=0, sync_state_set=(), sync_state_set_epoch=1)],
+        [r.SyncStateSetChanged(replica_set_id=0, sync_state_set=(7,), sync_state_set_epoch=1)],
+        [_topic("t"), _topic("t", b"2" * 16)],
+        [_topic("t"), _topic("u")],
+        [replace(_topic("t"), replica_set_ids=())],
+        [replace(_topic("t"), replica_set_ids=(9,))],
+        [r.TopicDeleted(topic_id=TopicId(b"9" * 16))],
+        [r.PartitionsAdded(topic_id=TopicId(b"9" * 16), first_partition=1, replica_set_ids=(0,))],
+        [
+            _topic("t"),
+            r.PartitionsAdded(topic_id=TopicId(b"1" * 16), first_partition=2, replica_set_ids=(0,)),
+        ],
+        [r.ConfigChanged(resource_type=2, resource_name="no", key="retention.ms", value="1")],
+        [r.ConfigChanged(resource_type=4, resource_name="0", key="x", value="1")],
+        [
+            r.ProducerIdBlockAllocated(broker_id=0, first_producer_id=0, next_producer_id=5),
+            r.ProducerIdBlockAllocated(broker_id=0, first_producer_id=4, next_producer_id=9),
+        ],
+    ],
+)
+def test_records_that_contradict_the_past_are_corrupt_state(
+    records: list[r.MetadataRecord],
+) -> None:
+    with pytest.raises(InvariantViolation):
+        Cluster().controller.replay(records)
+
+
+def test_configuration_of_a_newer_release_is_not_guessed_at() -> None:
+    records = [_topic("t"), r.ConfigChanged(resource_type=2, resource_name="t", key="x", value="")]
+    with pytest.raises(UnsupportedMetadata):
+        Cluster().controller.replay(records)
