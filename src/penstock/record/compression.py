@@ -35,6 +35,8 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _FIRST_GUESS_FACTOR = 4
+_LZ4_LEVEL = 1  # the default of the library is a slow one
+_ZSTD_LEVEL = 3  # as Kafka
 _INT32 = Struct(">i")
 _INTO = Callable[[memoryview, bytearray], int]
 
@@ -68,11 +70,11 @@ def compress(codec: int, data: bytes | bytearray | memoryview) -> bytes:
     if codec == SNAPPY:
         return bytes(cramjam.snappy.compress_raw(data))
     if codec == LZ4:
-        lz4 = cramjam.lz4.Compressor(block_linked=False)
+        lz4 = cramjam.lz4.Compressor(level=_LZ4_LEVEL, block_linked=False)
         lz4.compress(bytes(data))
         return bytes(lz4.finish())
     if codec == ZSTD:
-        return bytes(cramjam.zstd.compress(data, 3))
+        return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL))
     raise UnsupportedCodec(codec)
 
 
