@@ -1,0 +1,160 @@
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, and topics that go away.
+
+A commit is answered, and seen by OffsetFetch, when it is durable. Members commit with their
+generation and are refused when it is over; a commit without generation and member id comes from
+outside the group protocol and is taken while the group is empty.
+
+Source: Kafka, ClassicGroup.validateOffsetCommit, GroupMetadataManager.storeOffsets; KIP-447 for
+`require_stable`; KIP-496 for OffsetDelete. Departure: the retention time of OffsetCommit 2-4 is
+ignored (retention is one rule, see expiry.py).
+"""
+
+from collections.abc import Iterable, Mapping
+
+from penstock.groups.context import Context
+from penstock.groups.group import Group, GroupState
+from penstock.groups.journal import GroupChanges
+from penstock.groups.messages import (
+    NO_MEMBER_ID,
+    CommitCallback,
+    CommitOffsets,
+    DeleteOffsetsCallback,
+    DeleteOffsetsReply,
+    FetchedOffset,
+)
+from penstock.groups.rebalance import Rebalances
+from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.subscription import CONSUMER_PROTOCOL_TYPE, topics_of_group
+from penstock.groups.syncing import membership_error
+from penstock.protocol.error_codes import ErrorCode
+
+_STRING_BYTES_MAX = 32_767
+_TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+class Commits:
+    """Keeps offsets of groups."""
+
+    __slots__ = ("_context", "_rebalances")
+
+    def __init__(self, context: Context, rebalances: Rebalances) -> None:
+        self._context = context
+        self._rebalances = rebalances
+
+    def commit(self, group: Group, request: CommitOffsets, reply: CommitCallback) -> None:
+        """Write offsets; each partition gets its own error."""
+        error = _commit_refusal(group, request)
+        if error is not None:
+            self._context.counters.commits_refused += 1
+            reply(dict.fromkeys(request.offsets, error))
+            return
+        member = group.members.get(request.member_id)
+        if member is not None:
+            self._rebalances.keep_alive(group, member)
+        limit = min(self._context.config.offset_metadata_bytes_max, _STRING_BYTES_MAX)
+        taken: dict[TopicKey, CommittedOffset | None] = {}
+        answers: dict[TopicKey, ErrorCode] = {}
+        for key, offset in request.offsets.items():
+            if len(offset.metadata) > limit or len(offset.metadata.encode()) > limit:
+                answers[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                taken[key] = offset
+                answers[key] = ErrorCode.NONE
+
+        def done(error: ErrorCode | None) -> None:
+            if error is None:
+                self._context.counters.offsets_committed += len(taken)
+            elif error in _TOO_LARGE:
+                answers.update(dict.fromkeys(taken, ErrorCode.INVALID_COMMIT_OFFSET_SIZE))
+            else:
+                answers.update(dict.fromkeys(taken, error))
+            reply(answers)
+
+        self._context.writer.write(group, GroupChanges(offsets=taken), done)
+
+    def delete(
+        self, group: Group, keys: tuple[TopicKey, ...], reply: DeleteOffsetsCallback
+    ) -> None:
+        """Delete offsets that no member's subscription needs."""
+        refusal = _delete_refusal(group)
+        if refusal is not None:
+            reply(DeleteOffsetsReply(error=refusal, partitions={}))
+            return
+        answers = {
+            key: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            if _is_subscribed(group, key.topic)
+            else ErrorCode.NONE
+            for key in keys
+        }
+        known = group.offsets.latest()
+        gone: dict[TopicKey, CommittedOffset | None] = {
+            key: None for key in keys if answers[key] is ErrorCode.NONE and key in known
+        }
+
+        def done(error: ErrorCode | None) -> None:
+            failed = error or ErrorCode.NONE
+            partitions = {} if error is not None else answers
+            reply(DeleteOffsetsReply(error=failed, partitions=partitions))
+
+        self._context.writer.write(group, GroupChanges(offsets=gone), done)
+
+    def drop_topic(self, group: Group, topic: str) -> None:
+        """Forget the offsets of a topic that was deleted."""
+        gone: dict[TopicKey, CommittedOffset | None] = {
+            key: None for key in group.offsets.latest() if key.topic == topic
+        }
+        self._context.writer.write(group, GroupChanges(offsets=gone), lambda _: None)
+
+
+def fetch(
+    group: Group | None, keys: Iterable[TopicKey] | None, *, require_stable: bool
+) -> Mapping[TopicKey, FetchedOffset]:
+    """Return committed offsets; None for `keys` means all. Nothing committed is no error.
+
+    With `require_stable`, partitions with a commit under way answer UNSTABLE_OFFSET_COMMIT.
+    """
+    if group is None:
+        return {key: FetchedOffset(None, ErrorCode.NONE) for key in keys or ()}
+    values = group.offsets.values
+    wanted = sorted(values) if keys is None else keys
+    return {
+        key: FetchedOffset(None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        if require_stable and group.offsets.is_in_flight(key)
+        else FetchedOffset(values.get(key), ErrorCode.NONE)
+        for key in wanted
+    }
+
+
+def _commit_refusal(group: Group, request: CommitOffsets) -> ErrorCode | None:
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if request.generation < 0 and group.state is GroupState.EMPTY:
+        return None
+    is_from_member = (
+        request.generation >= 0
+        or request.member_id != NO_MEMBER_ID
+        or request.instance_id is not None
+    )
+    if not is_from_member:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    error = membership_error(group, request.member_id, request.instance_id, request.generation)
+    if error is None and group.state is GroupState.COMPLETING:
+        # It has no assignment in this generation yet: what it commits is the last one's.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return error
+
+
+def _delete_refusal(group: Group) -> ErrorCode | None:
+    if group.state is GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state is not GroupState.EMPTY and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return ErrorCode.NON_EMPTY_GROUP
+    return None
+
+
+def _is_subscribed(group: Group, topic: str) -> bool:
+    if group.state is GroupState.EMPTY:
+        return False
+    members = [*group.members.values()]
+    topics = topics_of_group(members, group.protocol_type, group.protocol_name)
+    return topics is None or topic in topics

@@ -1,0 +1,81 @@
+"""A map whose changes count once the journal has confirmed them.
+
+    begin(changes) -> ticket      appended to the journal, not yet durable
+    confirm(ticket)               durable: `values` shows the changes
+    refuse(ticket)                not written: they are forgotten
+
+The order of tickets is the order of the journal, and it decides: when two changes of one key are
+under way, the one appended later wins, whichever is confirmed first. `latest()` is the map as the
+journal has it, unconfirmed changes included; a rewrite of the journal must use that, since writing
+an older value behind a newer one would undo the newer one at the next start.
+
+Source: redpanda#31483 (live state and replay disagree when the last writer is decided on any other
+order than the log's).
+"""
+
+from collections.abc import Mapping
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class ConfirmedMap(Generic[K, V]):
+    """`values` is what is confirmed; None in a change removes the key."""
+
+    __slots__ = ("_changed_by", "_in_flight", "_ticket", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[K, V] = {}
+        self._in_flight: dict[int, Mapping[K, V | None]] = {}
+        self._changed_by: dict[K, int] = {}
+        self._ticket = 0
+
+    def begin(self, changes: Mapping[K, V | None]) -> int:
+        """Note changes in the order in which they are appended, and return their ticket."""
+        self._ticket += 1
+        self._in_flight[self._ticket] = changes
+        return self._ticket
+
+    def confirm(self, ticket: int) -> None:
+        """Show the changes of a ticket, except where a later one was confirmed already."""
+        changes = self._in_flight.pop(ticket)
+        for key, value in changes.items():
+            if self._changed_by.get(key, 0) > ticket:
+                continue
+            self._changed_by[key] = ticket
+            _change(self.values, key, value)
+        self._forget_order_when_idle()
+
+    def refuse(self, ticket: int) -> None:
+        """Forget the changes of a ticket."""
+        del self._in_flight[ticket]
+        self._forget_order_when_idle()
+
+    def is_in_flight(self, key: K) -> bool:
+        """Tell whether a change of `key` waits for its confirmation."""
+        return any(key in changes for changes in self._in_flight.values())
+
+    @property
+    def in_flight_count(self) -> int:
+        return len(self._in_flight)
+
+    def latest(self) -> dict[K, V]:
+        """Return a copy with the changes under way applied in their order."""
+        merged = dict(self.values)
+        for ticket, changes in self._in_flight.items():
+            for key, value in changes.items():
+                if self._changed_by.get(key, 0) < ticket:
+                    _change(merged, key, value)
+        return merged
+
+    def _forget_order_when_idle(self) -> None:
+        if not self._in_flight:
+            self._changed_by.clear()
+
+
+def _change(values: dict[K, V], key: K, value: V | None) -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value

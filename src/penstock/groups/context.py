@@ -1,0 +1,34 @@
+"""What the parts of the coordinator share: settings, time, deadlines, journal, counters.
+
+Not a place for behaviour; it exists so that each part takes one argument rather than six.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.base.ports import Clock
+from penstock.groups.config import GroupConfig
+from penstock.groups.counters import GroupCounters
+from penstock.groups.deadlines import Deadlines
+from penstock.groups.journal import GroupWriter
+from penstock.groups.outbox import Outbox
+
+CLIENT_ID_IN_MEMBER_ID_MAX = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """Handed to every part; `new_suffix` gives the unique end of a member id."""
+
+    config: GroupConfig
+    clock: Clock
+    deadlines: Deadlines
+    writer: GroupWriter
+    counters: GroupCounters
+    outbox: Outbox
+    new_suffix: Callable[[], str]
+
+    def new_member_id(self, client_id: str, instance_id: str | None) -> str:
+        """Return an id that says whose it is, as Kafka's do: instance or client, and a suffix."""
+        owner = client_id[:CLIENT_ID_IN_MEMBER_ID_MAX] if instance_id is None else instance_id
+        return f"{owner}-{self.new_suffix()}"

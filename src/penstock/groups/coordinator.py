@@ -1,0 +1,339 @@
+"""The group coordinator: finds the group, checks what every request must satisfy, passes it on.
+
+    handlers ──► GroupCoordinator ──► joining, syncing, leaving, commits, expiry (rules)
+                    │   ▲                     │
+      tick(now) ────┘   └── answers ◄── outbox◄┘         journal ──► internal topic
+
+Single owner: all calls come from one thread, answers run on it, and nothing waits. A group lives
+with its partition of the internal topic: `partitions` says which are owned, loads them and has them
+rewritten. The owner calls `tick` no later than `next_deadline_ms`.
+
+Source: Kafka, GroupCoordinator.scala and GroupCoordinatorService.java (order of the checks).
+Deliberately not here: KIP-848 groups, share and streams groups, transactional offsets, ACLs.
+"""
+
+from collections.abc import Callable, Iterable
+
+from penstock.base.ports import Clock
+from penstock.groups import commits, expiry, inspection
+from penstock.groups.commits import Commits
+from penstock.groups.config import GroupConfig
+from penstock.groups.context import Context
+from penstock.groups.counters import GroupCounters
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from penstock.groups.group import Group, GroupState
+from penstock.groups.housekeeping import RewriteTracker
+from penstock.groups.joining import Joining
+from penstock.groups.journal import GroupJournal, GroupWriter
+from penstock.groups.leaving import leave
+from penstock.groups.messages import (
+    NO_MEMBER_ID,
+    CommitCallback,
+    CommitOffsets,
+    DeleteGroupsCallback,
+    DeleteOffsetsCallback,
+    DeleteOffsetsReply,
+    FetchReply,
+    GroupDescription,
+    Heartbeat,
+    JoinCallback,
+    JoinGroup,
+    JoinReply,
+    LeaveReply,
+    LeftMember,
+    ListReply,
+    MemberIdentity,
+    SyncCallback,
+    SyncGroup,
+    SyncReply,
+)
+from penstock.groups.outbox import Outbox
+from penstock.groups.ownership import PartitionOwnership
+from penstock.groups.partitioning import partition_of
+from penstock.groups.rebalance import Rebalances
+from penstock.groups.records import TopicKey
+from penstock.groups.syncing import Syncing
+from penstock.groups.table import GroupTable
+from penstock.protocol.error_codes import ErrorCode
+
+_EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
+_INSTANCE_ID_CHARACTERS_MAX = 249
+
+
+class GroupCoordinator:
+    """All groups whose internal partitions this broker is master of."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        journal: GroupJournal,
+        *,
+        config: GroupConfig,
+        new_suffix: Callable[[], str],
+    ) -> None:
+        """Own no partition yet. `new_suffix` returns something unique, such as a UUID's text."""
+        self.config = config
+        self.counters = GroupCounters()
+        self.rewrites = RewriteTracker(config.rewrite_after_bytes)
+        self._outbox = Outbox()
+        self._deadlines = Deadlines()
+        self._clock = clock
+        self._table = GroupTable(config, clock)
+        self._context = Context(
+            config=config,
+            clock=clock,
+            deadlines=self._deadlines,
+            writer=GroupWriter(
+                journal,
+                self.rewrites,
+                self.counters,
+                self._outbox,
+                in_flight_max=config.writes_in_flight_max,
+            ),
+            counters=self.counters,
+            outbox=self._outbox,
+            new_suffix=new_suffix,
+        )
+        self._rebalances = Rebalances(self._context)
+        self._joining = Joining(self._context, self._rebalances)
+        self._syncing = Syncing(self._context, self._rebalances)
+        self._commits = Commits(self._context, self._rebalances)
+        self.partitions = PartitionOwnership(
+            self._table, self._context, self._rebalances, self.rewrites
+        )
+        self._deadlines.set(_EXPIRY, clock.monotonic_ms() + config.expiry_check_interval_ms)
+
+    # Membership
+
+    def join(self, request: JoinGroup, reply: JoinCallback) -> None:
+        """Answer a JoinGroup, perhaps much later: when the rebalance it takes part in completes."""
+        with self._outbox.turn():
+            reply = self._outbox.wrap(reply)
+            error = self._table.refusal(request.group_id) or self._join_refusal(request)
+            group = None if error else self._table.groups.get(request.group_id)
+            if error is None and group is None:
+                group, error = self._create_for_join(request)
+            if group is None or error is not None:
+                assert error is not None
+                reply(JoinReply(error=error, member_id=request.member_id))
+                return
+            self._joining.join(group, request, reply)
+
+    def sync(self, request: SyncGroup, reply: SyncCallback) -> None:
+        """Answer a SyncGroup: when the leader's assignment is durable."""
+        with self._outbox.turn():
+            reply = self._outbox.wrap(reply)
+            error = self._table.refusal(request.group_id)
+            if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                # Old clients do not expect that code here; this one makes them join again.
+                error = ErrorCode.REBALANCE_IN_PROGRESS
+            group = self._table.groups.get(request.group_id)
+            if error is not None or group is None:
+                reply(SyncReply(error=error or ErrorCode.UNKNOWN_MEMBER_ID))
+                return
+            self._syncing.sync(group, request, reply)
+
+    def heartbeat(self, request: Heartbeat) -> ErrorCode:
+        """Return what a member must know now."""
+        group = self._table.groups.get(request.group_id)
+        if group is not None:
+            return self._syncing.heartbeat(group, request)
+        error = self._table.refusal(request.group_id)
+        if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            # Old clients do not expect that code here; the member's session starts after loading.
+            return ErrorCode.NONE
+        return error or ErrorCode.UNKNOWN_MEMBER_ID
+
+    def leave(self, group_id: str, identities: tuple[MemberIdentity, ...]) -> LeaveReply:
+        """Remove members and return what became of each."""
+        error = self._table.refusal(group_id)
+        if error is not None:
+            return LeaveReply(error=error)
+        group = self._table.groups.get(group_id)
+        if group is None:
+            unknown = ErrorCode.UNKNOWN_MEMBER_ID
+            members = tuple(LeftMember(identity, unknown) for identity in identities)
+            return LeaveReply(error=ErrorCode.NONE, members=members)
+        with self._outbox.turn():
+            return leave(self._rebalances, group, identities)
+
+    # Offsets
+
+    def commit(self, request: CommitOffsets, reply: CommitCallback) -> None:
+        """Keep offsets; the answer comes when they are durable."""
+        with self._outbox.turn():
+            reply = self._outbox.wrap(reply)
+            error = self._table.refusal(request.group_id, is_empty_id_allowed=True)
+            group = None if error else self._table.groups.get(request.group_id)
+            if error is None and group is None:
+                if request.generation >= 0:
+                    error = ErrorCode.ILLEGAL_GENERATION
+                else:
+                    group, error = self._table.create(request.group_id)
+            if group is None or error is not None:
+                assert error is not None
+                reply(dict.fromkeys(request.offsets, error))
+                return
+            self._commits.commit(group, request, reply)
+
+    def fetch_offsets(
+        self, group_id: str, keys: Iterable[TopicKey] | None, *, require_stable: bool = False
+    ) -> FetchReply:
+        """Return committed offsets of the given partitions; None means all."""
+        error = self._table.refusal(group_id, is_empty_id_allowed=True)
+        if error is not None:
+            return FetchReply(error=error, offsets={})
+        group = self._table.groups.get(group_id)
+        offsets = commits.fetch(group, keys, require_stable=require_stable)
+        return FetchReply(error=ErrorCode.NONE, offsets=offsets)
+
+    def delete_offsets(
+        self, group_id: str, keys: tuple[TopicKey, ...], reply: DeleteOffsetsCallback
+    ) -> None:
+        """Delete offsets of topics that nobody in the group subscribes to."""
+        with self._outbox.turn():
+            reply = self._outbox.wrap(reply)
+            error = self._table.refusal(group_id)
+            group = self._table.groups.get(group_id)
+            if error is not None or group is None:
+                error = error or ErrorCode.GROUP_ID_NOT_FOUND
+                reply(DeleteOffsetsReply(error=error, partitions={}))
+                return
+            self._commits.delete(group, keys, reply)
+
+    def on_topic_deleted(self, topic: str) -> None:
+        """Forget the offsets of a deleted topic in every group, durably."""
+        with self._outbox.turn():
+            for group in [*self._table.groups.values()]:
+                self._commits.drop_topic(group, topic)
+
+    # Administration
+
+    def describe(self, group_id: str) -> GroupDescription:
+        """Return a group's state; GROUP_ID_NOT_FOUND with state Dead when there is none."""
+        error = self._table.refusal(group_id, is_empty_id_allowed=True)
+        if error is not None:
+            return GroupDescription(error=error, group_id=group_id)
+        group = self._table.groups.get(group_id)
+        if group is not None:
+            return inspection.describe(group)
+        missing, dead = ErrorCode.GROUP_ID_NOT_FOUND, GroupState.DEAD.value
+        return GroupDescription(error=missing, group_id=group_id, state=dead)
+
+    def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> ListReply:
+        """Return the groups that match; what is still being loaded is missing, with an error."""
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._table.is_loading else ErrorCode.NONE
+        in_order = [group for _, group in sorted(self._table.groups.items())]
+        return ListReply(
+            error=error, groups=inspection.list_groups(in_order, states=states, types=types)
+        )
+
+    def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsCallback) -> None:
+        """Delete empty groups with their offsets; the answer comes when all of it is durable."""
+        with self._outbox.turn():
+            reply = self._outbox.wrap(reply)
+            ids = [*dict.fromkeys(group_ids)]
+            results: dict[str, ErrorCode] = {}
+
+            def finished(group_id: str, error: ErrorCode | None) -> None:
+                results[group_id] = error or ErrorCode.NONE
+                if len(results) == len(ids):
+                    reply({each: results[each] for each in ids})
+
+            if not ids:
+                reply({})
+            for group_id in ids:
+                self._delete_group(group_id, finished)
+
+    def members_waited_for(self, group_id: str) -> tuple[str, ...]:
+        """Return, for a person, which members a running rebalance of the group waits for."""
+        group = self._table.groups.get(group_id)
+        return () if group is None else inspection.members_waited_for(group)
+
+    # Time
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due at this monotonic time."""
+        with self._outbox.turn():
+            for kind, group_id, member_id in self._deadlines.pop_due(now_ms):
+                if kind is DeadlineKind.EXPIRY:
+                    self._expire_groups()
+                    self._deadlines.set(_EXPIRY, now_ms + self.config.expiry_check_interval_ms)
+                    continue
+                group = self._table.groups.get(group_id)
+                if group is None:
+                    continue
+                match kind:
+                    case DeadlineKind.SESSION:
+                        self._rebalances.on_session_expired(group, member_id)
+                    case DeadlineKind.PENDING_MEMBER:
+                        self._rebalances.remove_pending(group, member_id)
+                        self._forget_if_void(group)
+                    case DeadlineKind.JOIN:
+                        self._rebalances.on_join_deadline(group)
+                    case DeadlineKind.SYNC:
+                        self._rebalances.on_sync_deadline(group)
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when `tick` must be called next at the latest, in monotonic milliseconds."""
+        return self._deadlines.next_ms()
+
+    def partition_of(self, group_id: str) -> int:
+        """Return the internal partition a group belongs to."""
+        return partition_of(group_id, self.config.partition_count)
+
+    @property
+    def group_count(self) -> int:
+        return len(self._table.groups)
+
+    # Helpers
+
+    def _join_refusal(self, request: JoinGroup) -> ErrorCode | None:
+        config = self.config
+        timeout_ms = request.session_timeout_ms
+        if not config.session_timeout_min_ms <= timeout_ms <= config.session_timeout_max_ms:
+            return ErrorCode.INVALID_SESSION_TIMEOUT
+        instance_id = request.instance_id
+        if instance_id is not None and not 0 < len(instance_id) <= _INSTANCE_ID_CHARACTERS_MAX:
+            return ErrorCode.INVALID_REQUEST
+        if len(request.protocols) > config.member_protocols_max:
+            return ErrorCode.INVALID_REQUEST
+        offered_bytes = sum(len(name) + len(metadata) for name, metadata in request.protocols)
+        if offered_bytes > config.member_metadata_bytes_max:
+            return ErrorCode.INVALID_REQUEST
+        return None
+
+    def _create_for_join(self, request: JoinGroup) -> tuple[Group | None, ErrorCode | None]:
+        if request.member_id != NO_MEMBER_ID:
+            return None, ErrorCode.UNKNOWN_MEMBER_ID
+        if not request.protocol_type or not request.protocols:
+            return None, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return self._table.create(request.group_id)
+
+    def _delete_group(
+        self, group_id: str, finished: Callable[[str, ErrorCode | None], None]
+    ) -> None:
+        error = self._table.refusal(group_id, is_empty_id_allowed=True)
+        group = self._table.groups.get(group_id)
+        if error is None and (group is None or group.state is GroupState.DEAD):
+            error = ErrorCode.GROUP_ID_NOT_FOUND
+        elif error is None and group is not None and group.state is not GroupState.EMPTY:
+            error = ErrorCode.NON_EMPTY_GROUP
+        if error is not None or group is None:
+            finished(group_id, error)
+            return
+        expiry.delete_group(
+            self._context, group, self._table.forget, lambda outcome: finished(group_id, outcome)
+        )
+
+    def _forget_if_void(self, group: Group) -> None:
+        """Drop a group that nothing was ever written of: an id was given out, and not used."""
+        if group.is_idle and not group.offsets.values and not group.metadata.values:
+            self._table.forget(group)
+
+    def _expire_groups(self) -> None:
+        wall_ms, retention_ms = self._clock.wall_ms(), self.config.offsets_retention_ms
+        for group in [*self._table.groups.values()]:
+            if expiry.is_expired(group, wall_ms=wall_ms, retention_ms=retention_ms):
+                self.counters.groups_expired += 1
+                expiry.delete_group(self._context, group, self._table.forget, lambda _: None)

@@ -1,0 +1,49 @@
+"""What the coordinator counts, and who held up rebalances.
+
+Plain numbers that the owner reads whenever its metrics are asked for. Hold-ups are events with a
+name in them: the usual question about a slow rebalance is which member it waited for.
+
+Source: reference pains of operators (confluentinc/kafka-rest#611: one member that does not poll
+blocks the join for thirty minutes, and nothing says which).
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+HOLD_UPS_KEPT = 128
+
+
+class HoldUp(NamedTuple):
+    """A member for which a rebalance waited until its time was up."""
+
+    group_id: str
+    generation: int
+    phase: str
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    waited_ms: int
+
+
+@dataclass(slots=True)
+class GroupCounters:
+    """Counts since the start of the coordinator."""
+
+    rebalances_started: int = 0
+    rebalances_completed: int = 0
+    members_expired: int = 0
+    members_held_up: int = 0
+    static_members_replaced: int = 0
+    offsets_committed: int = 0
+    commits_refused: int = 0
+    groups_expired: int = 0
+    records_skipped: int = 0
+    journal_errors: int = 0
+    hold_ups: deque[HoldUp] = field(default_factory=lambda: deque(maxlen=HOLD_UPS_KEPT))
+
+    def hold_up(self, event: HoldUp) -> None:
+        """Count and keep one hold-up; the oldest ones are forgotten."""
+        self.members_held_up += 1
+        self.hold_ups.append(event)

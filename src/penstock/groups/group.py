@@ -1,0 +1,241 @@
+"""The state of one group, and which states follow which.
+
+    Empty ──join──► PreparingRebalance ──all joined, or time up──► CompletingRebalance
+      ▲                  ▲   │    ▲                                   │         │
+      └──nobody is left──┼───┘    └──join, leave, expiry, no sync─────┘         │
+                         │                                                      │
+                         └──join, leave, expiry── Stable ◄──assignment durable──┘
+
+    any ──deleted, or moved away──► Dead          Dead ──tombstones refused──► Empty
+
+Members stand in the order of their joining; nothing here depends on the order of a set. The
+methods change state and answer nobody: answers are given in rebalance.py and its neighbours.
+
+Source: Kafka, GroupMetadata.scala (GroupState and its valid predecessors); KIP-345 for static
+members; KIP-394 for pending ones.
+"""
+
+from enum import StrEnum
+
+from penstock.base.invariant import invariant
+from penstock.groups.confirmed_map import ConfirmedMap
+from penstock.groups.member import Member
+from penstock.groups.messages import JoinedMember, OfferedProtocol
+from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.voting import choose_protocol
+
+
+class GroupState(StrEnum):
+    """The values are the names administrators see."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
+    GroupState.EMPTY: frozenset({GroupState.PREPARING, GroupState.DEAD}),
+    GroupState.PREPARING: frozenset({GroupState.COMPLETING, GroupState.EMPTY, GroupState.DEAD}),
+    GroupState.COMPLETING: frozenset({GroupState.STABLE, GroupState.PREPARING, GroupState.DEAD}),
+    GroupState.STABLE: frozenset({GroupState.PREPARING, GroupState.DEAD}),
+    GroupState.DEAD: frozenset({GroupState.EMPTY}),
+}
+METADATA = "metadata"
+
+
+class Group:
+    """One group; `generation` grows with every completed join phase."""
+
+    __slots__ = (
+        "awaiting_sync",
+        "generation",
+        "group_id",
+        "initial_delay_left_ms",
+        "is_assignment_in_flight",
+        "joined",
+        "leader_id",
+        "members",
+        "metadata",
+        "newcomer_during_delay",
+        "offered",
+        "offsets",
+        "partition",
+        "pending",
+        "protocol_name",
+        "protocol_type",
+        "rebalance_started_ms",
+        "state",
+        "state_since_ms",
+        "static_members",
+    )
+
+    def __init__(self, group_id: str, partition: int, *, wall_ms: int) -> None:
+        self.group_id = group_id
+        self.partition = partition
+        self.state = GroupState.EMPTY
+        self.state_since_ms = wall_ms
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader_id: str | None = None
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        self.pending: dict[str, None] = {}
+        """Ids given out whose owners have not joined with them yet (KIP-394)."""
+        self.joined: dict[str, None] = {}
+        """Members whose join is parked, in the order of their joins."""
+        self.awaiting_sync: dict[str, None] = {}
+        """Members of this generation that have not asked for their assignment yet."""
+        self.offered: dict[str, int] = {}
+        """How many members offer each protocol: joins of large groups must not cost n squared."""
+        self.offsets: ConfirmedMap[TopicKey, CommittedOffset] = ConfirmedMap()
+        self.metadata: ConfirmedMap[str, bytes] = ConfirmedMap()
+        self.is_assignment_in_flight = False
+        self.rebalance_started_ms = 0
+        self.initial_delay_left_ms: int | None = None
+        """While the first join of an empty group is delayed: what it may be prolonged by."""
+        self.newcomer_during_delay = False
+
+    def transition(self, state: GroupState, wall_ms: int) -> None:
+        """Go to another state.
+
+        Invariant: only along the transition table; a stable or completing group has a leader who
+        is a member, an empty one has no members.
+        """
+        invariant(
+            state in TRANSITIONS[self.state],
+            "group state follows the table",
+            group=self.group_id,
+            source=self.state.value,
+            target=state.value,
+        )
+        if state in (GroupState.COMPLETING, GroupState.STABLE):
+            invariant(self.leader_id in self.members, "leader is a member", group=self.group_id)
+        if state is GroupState.EMPTY:
+            invariant(not self.members, "an empty group has no members", group=self.group_id)
+        self.state = state
+        self.state_since_ms = wall_ms
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        """Add a member; the first one brings the protocol type and leads."""
+        assert member.member_id not in self.members, member.member_id
+        if not self.members:
+            self.protocol_type = protocol_type
+        if self.leader_id is None:
+            self.leader_id = member.member_id
+        self.members[member.member_id] = member
+        self._count_offers(member, +1)
+        self.pending.pop(member.member_id, None)
+        if member.instance_id is not None:
+            assert member.instance_id not in self.static_members, member.instance_id
+            self.static_members[member.instance_id] = member.member_id
+
+    def remove(self, member_id: str) -> Member:
+        """Remove a member; if it led, the first one with a parked join leads, else the first."""
+        member = self.members.pop(member_id)
+        self._count_offers(member, -1)
+        self.awaiting_sync.pop(member_id, None)
+        self.joined.pop(member_id, None)
+        if member.instance_id is not None:
+            self.static_members.pop(member.instance_id, None)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.joined or self.members), None)
+        return member
+
+    def rename(self, old_id: str, new_id: str) -> Member:
+        """Give a static member a new id: the old one is fenced from here on."""
+        assert old_id not in self.joined, "the old owner's join is answered before it is fenced"
+        member = self.members.pop(old_id)
+        assert member.instance_id is not None, old_id
+        member.member_id = new_id
+        self.members[new_id] = member
+        self.static_members[member.instance_id] = new_id
+        if old_id in self.awaiting_sync:
+            del self.awaiting_sync[old_id]
+            self.awaiting_sync[new_id] = None
+        if self.leader_id == old_id:
+            self.leader_id = new_id
+        return member
+
+    def offer(self, member: Member, protocols: tuple[OfferedProtocol, ...]) -> None:
+        """Replace what a member offers."""
+        self._count_offers(member, -1)
+        member.protocols = protocols
+        self._count_offers(member, +1)
+
+    def is_fenced(self, member_id: str, instance_id: str | None) -> bool:
+        """Tell whether the instance id belongs to another member id by now."""
+        owner = self.static_members.get(instance_id) if instance_id is not None else None
+        return owner is not None and owner != member_id
+
+    def supports(self, protocol_type: str, protocols: tuple[OfferedProtocol, ...]) -> bool:
+        """Tell whether somebody offering these can be a member."""
+        if not protocol_type or not protocols:
+            return False
+        if not self.members:
+            return True
+        return protocol_type == self.protocol_type and any(
+            self.offered.get(protocol.name) == len(self.members) for protocol in protocols
+        )
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure that the leader has joined; return False when nobody has."""
+        if self.joined and self.leader_id not in self.joined:
+            self.leader_id = next(iter(self.joined))
+        return bool(self.joined)
+
+    def begin_generation(self, wall_ms: int) -> None:
+        """Number the next generation and go on, to CompletingRebalance or, without members, Empty.
+
+        Invariant: the generation grows; the protocol is one that all members speak.
+        """
+        self.generation += 1
+        self.is_assignment_in_flight = False
+        self.awaiting_sync.clear()
+        if self.members:
+            self.protocol_name = choose_protocol([*self.members.values()])
+            self.transition(GroupState.COMPLETING, wall_ms)
+        else:
+            self.protocol_name = None
+            self.leader_id = None
+            self.transition(GroupState.EMPTY, wall_ms)
+
+    @property
+    def has_all_joined(self) -> bool:
+        return not self.pending and len(self.joined) == len(self.members)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest one any member asked for."""
+        return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing but what the journal has: no members, no ids given out, no write under way."""
+        return (
+            self.state is GroupState.EMPTY
+            and not self.pending
+            and not self.offsets.in_flight_count
+            and not self.metadata.in_flight_count
+        )
+
+    def members_for_leader(self) -> tuple[JoinedMember, ...]:
+        """Return every member with its metadata for the elected protocol."""
+        return tuple(
+            JoinedMember(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                metadata=member.metadata_for(self.protocol_name),
+            )
+            for member in self.members.values()
+        )
+
+    def _count_offers(self, member: Member, change: int) -> None:
+        for name in dict.fromkeys(protocol.name for protocol in member.protocols):
+            count = self.offered.get(name, 0) + change
+            if count:
+                self.offered[name] = count
+            else:
+                del self.offered[name]

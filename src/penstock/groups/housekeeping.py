@@ -1,0 +1,61 @@
+"""When a partition of the internal topic is due to be written anew.
+
+Nothing compacts the internal topic. Instead its owner now and then appends every live record once
+more, and then raises the log start to where it began:
+
+    old records ... | rewrite: every live record | commits since
+                    ▲ log start goes here once the rewrite is durable
+
+A rewrite costs what is live, so it waits until at least as much was appended since the last one
+(write amplification at most two) and never runs below a floor. Group by group, each group's
+records are taken at the moment they are appended, so that a commit between two groups lies before
+or behind them as the log has it.
+
+Source: the log-structured cleaning argument (Rosenblum and Ousterhout 1992, section 3.4); Kafka
+compacts instead (LogCleaner).
+"""
+
+from collections.abc import Sequence
+
+RECORD_OVERHEAD_BYTES = 12
+"""About what a record costs in a batch beside key and value."""
+
+JournalRecord = tuple[bytes, bytes | None]
+
+
+def records_bytes(records: Sequence[JournalRecord]) -> int:
+    """Return about how many bytes these records take in the log."""
+    return sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records)
+
+
+class RewriteTracker:
+    """Bytes appended per partition since its last rewrite."""
+
+    __slots__ = ("_appended", "_live", "_threshold_bytes")
+
+    def __init__(self, threshold_bytes: int) -> None:
+        self._threshold_bytes = threshold_bytes
+        self._appended: dict[int, int] = {}
+        self._live: dict[int, int] = {}
+
+    def appended(self, partition: int, size_bytes: int) -> None:
+        """Note bytes appended, or found while loading."""
+        self._appended[partition] = self._appended.get(partition, 0) + size_bytes
+
+    def rewritten(self, partition: int, live_bytes: int) -> None:
+        """Note that a rewrite of that size is complete and durable."""
+        self._live[partition] = live_bytes
+        self._appended[partition] = 0
+
+    def forget(self, partition: int) -> None:
+        """Note that the partition is no longer this coordinator's."""
+        self._appended.pop(partition, None)
+        self._live.pop(partition, None)
+
+    def due(self) -> tuple[int, ...]:
+        """Return the partitions to rewrite, in ascending order."""
+        return tuple(
+            partition
+            for partition, appended in sorted(self._appended.items())
+            if appended >= max(self._threshold_bytes, self._live.get(partition, 0))
+        )

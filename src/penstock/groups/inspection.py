@@ -1,0 +1,64 @@
+"""DescribeGroups and ListGroups: a group as administrators see it. Reads only.
+
+Source: Kafka, GroupMetadata.summary and overview; KIP-518 (states filter), KIP-848 (types filter).
+"""
+
+from collections.abc import Iterable
+
+from penstock.groups.group import Group, GroupState
+from penstock.groups.member import Member
+from penstock.groups.messages import GroupDescription, GroupListing, MemberDescription
+from penstock.protocol.error_codes import ErrorCode
+
+CLASSIC_GROUP = "classic"
+
+
+def describe(group: Group) -> GroupDescription:
+    """Return a group's members; metadata and assignments only when it is stable."""
+    is_stable = group.state is GroupState.STABLE
+    return GroupDescription(
+        error=ErrorCode.NONE,
+        group_id=group.group_id,
+        state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_name=(group.protocol_name or "") if is_stable else "",
+        members=tuple(
+            _describe_member(member, group.protocol_name if is_stable else None)
+            for member in group.members.values()
+        ),
+    )
+
+
+def _describe_member(member: Member, protocol_name: str | None) -> MemberDescription:
+    return MemberDescription(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        metadata=b"" if protocol_name is None else member.metadata_for(protocol_name),
+        assignment=b"" if protocol_name is None else member.assignment,
+    )
+
+
+def list_groups(
+    groups: Iterable[Group], *, states: Iterable[str] = (), types: Iterable[str] = ()
+) -> tuple[GroupListing, ...]:
+    """Return the groups in one of the states and types; no filter means all. Case is ignored."""
+    wanted_states = frozenset(state.lower() for state in states)
+    wanted_types = frozenset(kind.lower() for kind in types)
+    if wanted_types and CLASSIC_GROUP not in wanted_types:
+        return ()
+    return tuple(
+        GroupListing(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_GROUP)
+        for group in groups
+        if not wanted_states or group.state.value.lower() in wanted_states
+    )
+
+
+def members_waited_for(group: Group) -> tuple[str, ...]:
+    """Return who a running rebalance still waits for, each as one line for a person."""
+    if group.state is GroupState.PREPARING:
+        late = [m for m in group.members.values() if m.member_id not in group.joined]
+    else:
+        late = [group.members[member_id] for member_id in group.awaiting_sync]
+    return tuple(member.describe() for member in late)

@@ -1,0 +1,139 @@
+"""The way from the coordinator to its durable log.
+
+The port is one method: append some records of one group, and hear later whether they are durable
+and replicated. `GroupWriter` stands between: it encodes, keeps the changes that are under way in
+the group's maps, bounds how many there are, and counts bytes for the rewrites.
+
+An error from the journal means: refused, or of unknown fate. After one of unknown fate (the log
+was fenced) the owner unloads the partition and loads it again; until then the live state holds
+only what was confirmed.
+
+Source: Kafka, GroupMetadataManager.storeGroup and storeOffsets (and their error mapping).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.groups.counters import GroupCounters
+from penstock.groups.group import METADATA, Group
+from penstock.groups.housekeeping import JournalRecord, RewriteTracker, records_bytes
+from penstock.groups.outbox import Outbox
+from penstock.groups.records import (
+    CommittedOffset,
+    TopicKey,
+    encode_group_key,
+    encode_offset_key,
+    encode_offset_value,
+)
+from penstock.protocol.error_codes import ErrorCode
+
+JournalDone = Callable[[ErrorCode | None], None]
+
+_AS_COORDINATOR_ERROR = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
+
+
+class GroupJournal(Protocol):
+    """The internal topic as the coordinator sees it."""
+
+    def append(self, group_id: str, records: Sequence[JournalRecord], done: JournalDone) -> None:
+        """Append the records, together and in order, to the partition of the group.
+
+        Calls of one partition keep their order in the log. `done(None)` runs once they are durable
+        and replicated, `done(error)` when they are refused or lost; exactly one of them runs,
+        possibly before `append` returns. A value of None is a tombstone.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupChanges:
+    """What one write changes; None removes."""
+
+    offsets: Mapping[TopicKey, CommittedOffset | None] = field(default_factory=dict)
+    metadata: Mapping[str, bytes | None] = field(default_factory=dict)
+
+    def records(self, group_id: str) -> list[JournalRecord]:
+        """Return them as records of the internal topic."""
+        records: list[JournalRecord] = [
+            (
+                encode_offset_key(group_id, key),
+                None if offset is None else encode_offset_value(offset),
+            )
+            for key, offset in self.offsets.items()
+        ]
+        records += [(encode_group_key(group_id), value) for value in self.metadata.values()]
+        return records
+
+
+class GroupWriter:
+    """Writes changes of groups; they show in the group's maps once they are durable."""
+
+    __slots__ = ("_counters", "_in_flight", "_in_flight_max", "_journal", "_outbox", "_rewrites")
+
+    def __init__(
+        self,
+        journal: GroupJournal,
+        rewrites: RewriteTracker,
+        counters: GroupCounters,
+        outbox: Outbox,
+        *,
+        in_flight_max: int,
+    ) -> None:
+        self._journal = journal
+        self._rewrites = rewrites
+        self._counters = counters
+        self._outbox = outbox
+        self._in_flight = 0
+        self._in_flight_max = in_flight_max
+
+    @property
+    def in_flight_count(self) -> int:
+        return self._in_flight
+
+    def write(self, group: Group, changes: GroupChanges, done: JournalDone) -> None:
+        """Append the changes; `done` gets None or an error that a group's client understands."""
+        records = changes.records(group.group_id)
+        if not records:
+            done(None)
+            return
+        if self._in_flight >= self._in_flight_max:
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        self._in_flight += 1
+        self._rewrites.appended(group.partition, records_bytes(records))
+        offsets = group.offsets.begin(changes.offsets)
+        metadata = group.metadata.begin(changes.metadata)
+
+        def confirmed(error: ErrorCode | None) -> None:
+            self._in_flight -= 1
+            with self._outbox.turn():
+                if error is None:
+                    group.offsets.confirm(offsets)
+                    group.metadata.confirm(metadata)
+                    done(None)
+                    return
+                self._counters.journal_errors += 1
+                group.offsets.refuse(offsets)
+                group.metadata.refuse(metadata)
+                done(_AS_COORDINATOR_ERROR.get(error, error))
+
+        self._journal.append(group.group_id, records, confirmed)
+
+
+def live_records(group: Group) -> list[JournalRecord]:
+    """Return every record a rewrite must write for a group, as the journal has them now."""
+    return GroupChanges(offsets=group.offsets.latest(), metadata=group.metadata.latest()).records(
+        group.group_id
+    )
+
+
+def metadata_change(value: bytes | None) -> Mapping[str, bytes | None]:
+    """Return the change that sets or removes a group's metadata record."""
+    return {METADATA: value}

@@ -1,0 +1,116 @@
+"""Taking partitions of the internal topic over, giving them up, and having them rewritten.
+
+    (not owned) ── begin_loading, load each record, finish_loading ──► active
+         ▲                                                               │
+         └──────────────────────────── unload ───────────────────────────┘
+
+Source: Kafka, handleGroupImmigration, onGroupLoaded, onGroupUnloaded; housekeeping.py for rewrites.
+"""
+
+from collections.abc import Iterator
+
+from penstock.groups.context import Context
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.group import Group, GroupState
+from penstock.groups.housekeeping import JournalRecord, RewriteTracker, records_bytes
+from penstock.groups.journal import live_records
+from penstock.groups.loading import PartitionLoader
+from penstock.groups.messages import JoinReply, SyncReply
+from penstock.groups.rebalance import Rebalances
+from penstock.groups.table import GroupTable, PartitionState
+from penstock.protocol.error_codes import ErrorCode
+
+
+class PartitionOwnership:
+    """Which internal partitions this coordinator has, for the broker that gives and takes them."""
+
+    __slots__ = ("_context", "_loaders", "_rebalances", "_rewrites", "_table")
+
+    def __init__(
+        self,
+        table: GroupTable,
+        context: Context,
+        rebalances: Rebalances,
+        rewrites: RewriteTracker,
+    ) -> None:
+        self._table = table
+        self._context = context
+        self._rebalances = rebalances
+        self._rewrites = rewrites
+        self._loaders: dict[int, PartitionLoader] = {}
+
+    def begin_loading(self, partition: int) -> None:
+        """Take over a partition: its groups answer that they are being loaded."""
+        assert 0 <= partition < self._context.config.partition_count, partition
+        assert partition not in self._table.partitions, partition
+        self._table.partitions[partition] = PartitionState.LOADING
+        self._loaders[partition] = PartitionLoader(partition, self._context.counters)
+
+    def load(self, partition: int, key: bytes, value: bytes | None) -> None:
+        """Take the next record of a partition that is being loaded, in log order."""
+        self._loaders[partition].load(key, value)
+        self._rewrites.appended(partition, records_bytes(((key, value),)))
+
+    def finish_loading(self, partition: int) -> None:
+        """Answer for the partition's groups from now on; sessions of loaded members start now."""
+        with self._context.outbox.turn():
+            loader = self._loaders.pop(partition)
+            self._table.partitions[partition] = PartitionState.ACTIVE
+            for group in loader.groups(wall_ms=self._context.clock.wall_ms()):
+                self._table.groups[group.group_id] = group
+                for member in group.members.values():
+                    self._rebalances.keep_alive(group, member)
+                if len(group.members) > self._context.config.group_size_max:
+                    self._rebalances.prepare(group, "loaded with more members than allowed")
+
+    def unload(self, partition: int) -> None:
+        """Give a partition up: parked requests are answered with NOT_COORDINATOR."""
+        self._table.partitions.pop(partition, None)
+        self._loaders.pop(partition, None)
+        self._rewrites.forget(partition)
+        with self._context.outbox.turn():
+            for group in self._groups_of(partition):
+                self._unload_group(group)
+
+    def snapshot(self, partition: int) -> Iterator[list[JournalRecord]]:
+        """Yield the live records of a partition, one group at a time, for a rewrite.
+
+        Each list holds what the journal has at the moment it is taken; the owner must append it
+        before anything else can be appended. When all of them are durable, the log may start where
+        the first one lies, and `rewritten` is to be called.
+        """
+        for group_id in sorted(group.group_id for group in self._groups_of(partition)):
+            group = self._table.groups.get(group_id)
+            records = [] if group is None else live_records(group)
+            if records:
+                yield records
+
+    def rewrites_due(self) -> tuple[int, ...]:
+        """Return the partitions that should be rewritten now, in ascending order."""
+        active = self._table.partitions
+        return tuple(p for p in self._rewrites.due() if active.get(p) is PartitionState.ACTIVE)
+
+    def rewritten(self, partition: int, live_bytes: int) -> None:
+        """Note that a rewrite of so many bytes is durable."""
+        self._rewrites.rewritten(partition, live_bytes)
+
+    def _groups_of(self, partition: int) -> list[Group]:
+        return [group for group in self._table.groups.values() if group.partition == partition]
+
+    def _unload_group(self, group: Group) -> None:
+        self._table.forget(group)
+        for member in group.members.values():
+            member.answer_join(
+                JoinReply(error=ErrorCode.NOT_COORDINATOR, member_id=member.member_id)
+            )
+            member.answer_sync(SyncReply(error=ErrorCode.NOT_COORDINATOR))
+            self._cancel(DeadlineKind.SESSION, group, member.member_id)
+        for member_id in group.pending:
+            self._cancel(DeadlineKind.PENDING_MEMBER, group, member_id)
+        self._cancel(DeadlineKind.JOIN, group)
+        self._cancel(DeadlineKind.SYNC, group)
+        if group.state is not GroupState.DEAD:
+            group.transition(GroupState.DEAD, self._context.clock.wall_ms())
+
+    def _cancel(self, kind: DeadlineKind, group: Group, member_id: str = "") -> None:
+        self._context.deadlines.cancel(DeadlineKey(kind, group.group_id, member_id))

@@ -1,0 +1,265 @@
+"""How a group gets from one generation to the next.
+
+    prepare    somebody joined, left or fell silent: everybody is asked to join again
+    complete   all have joined, or the time is up: laggards go, a leader and a protocol are chosen,
+               every parked join is answered with the new generation
+    (syncing.py then brings the leader's assignment to the members)
+
+The first join of an empty group waits a little for others (initial rebalance delay), and once
+more for each newcomer, but never beyond the rebalance timeout. A member is kept alive while its
+join or sync is parked; otherwise its session must not run out.
+
+Source: Kafka, GroupCoordinator.scala (prepareRebalance, onCompleteJoin, DelayedJoin,
+InitialDelayedJoin, onExpirePendingSync); KIP-62, KIP-134, KIP-345. Departures: the hold-ups are
+named, and a join that another join of the same member replaces is answered instead of dropped.
+"""
+
+import logging
+
+from penstock.groups.context import Context
+from penstock.groups.counters import HoldUp
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.group import Group, GroupState
+from penstock.groups.journal import GroupChanges, metadata_change
+from penstock.groups.member import Member
+from penstock.groups.messages import JoinCallback, JoinGroup, JoinReply, SyncReply
+from penstock.groups.records import encode_group_value
+from penstock.groups.snapshot import group_record
+from penstock.protocol.error_codes import ErrorCode
+
+_log = logging.getLogger("penstock.groups")
+
+
+class Rebalances:
+    """Moves groups through their rebalances."""
+
+    __slots__ = ("_context",)
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def keep_alive(self, group: Group, member: Member) -> None:
+        """Start the member's session anew, or suspend it while an answer is parked."""
+        key = DeadlineKey(DeadlineKind.SESSION, group.group_id, member.member_id)
+        if member.is_new:
+            timeout_ms = self._context.config.new_member_join_timeout_ms
+        elif member.awaits_join or member.awaits_sync:
+            self._context.deadlines.cancel(key)
+            return
+        else:
+            timeout_ms = member.session_timeout_ms
+        self._context.deadlines.set(key, self._now_ms() + timeout_ms)
+
+    def add(self, group: Group, member: Member, request: JoinGroup, reply: JoinCallback) -> None:
+        """Let a newcomer in and ask everybody to join again."""
+        self._cancel(DeadlineKind.PENDING_MEMBER, group, member.member_id)
+        group.add(member, request.protocol_type)
+        group.newcomer_during_delay = True
+        self._park_join(group, member, reply)
+        self._rejoin(group, f"{member.describe()} joined reason={request.reason or '-'}")
+
+    def update(self, group: Group, member: Member, request: JoinGroup, reply: JoinCallback) -> None:
+        """Take a member's new join and ask everybody to join again."""
+        group.offer(member, request.protocols)
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        self._park_join(group, member, reply)
+        self._rejoin(group, f"{member.describe()} rejoined reason={request.reason or '-'}")
+
+    def remove(self, group: Group, member: Member, reason: str) -> None:
+        """Remove a member and go on without it."""
+        self._drop(group, member)
+        _log.info("group=%s %s removed: %s", group.group_id, member.describe(), reason)
+        self._rejoin(group, f"{member.describe()} removed: {reason}")
+
+    def remove_pending(self, group: Group, member_id: str) -> None:
+        """Forget an id that was given out and not used."""
+        group.pending.pop(member_id, None)
+        self._cancel(DeadlineKind.PENDING_MEMBER, group, member_id)
+        self.complete_if_all_joined(group)
+
+    def prepare(self, group: Group, reason: str) -> None:
+        """Begin a rebalance; completes at once when nobody has to be waited for."""
+        context = self._context
+        if group.state is GroupState.COMPLETING:
+            self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        was_empty = group.state is GroupState.EMPTY
+        now_ms = self._now_ms()
+        group.transition(GroupState.PREPARING, context.clock.wall_ms())
+        group.awaiting_sync.clear()
+        group.is_assignment_in_flight = False
+        group.rebalance_started_ms = now_ms
+        context.counters.rebalances_started += 1
+        self._cancel(DeadlineKind.SYNC, group)
+        _log.info("group=%s generation=%d rebalance: %s", group.group_id, group.generation, reason)
+        wait_ms = timeout_ms = group.rebalance_timeout_ms
+        if was_empty:
+            wait_ms = min(context.config.initial_rebalance_delay_ms, timeout_ms)
+            group.initial_delay_left_ms = timeout_ms - wait_ms if wait_ms else None
+            group.newcomer_during_delay = False
+        context.deadlines.set(DeadlineKey(DeadlineKind.JOIN, group.group_id), now_ms + wait_ms)
+        self.complete_if_all_joined(group)
+
+    def complete_if_all_joined(self, group: Group) -> None:
+        """End the join phase when there is nobody left to wait for."""
+        if group.state is not GroupState.PREPARING or group.initial_delay_left_ms is not None:
+            return
+        if group.has_all_joined:
+            self._complete(group)
+
+    def on_join_deadline(self, group: Group) -> None:
+        """The time for joining is up: wait once more for newcomers, or go on without laggards."""
+        if group.state is not GroupState.PREPARING:
+            return
+        left_ms = group.initial_delay_left_ms
+        if left_ms and group.newcomer_during_delay:
+            delay_ms = min(self._context.config.initial_rebalance_delay_ms, left_ms)
+            group.initial_delay_left_ms = left_ms - delay_ms
+            group.newcomer_during_delay = False
+            key = DeadlineKey(DeadlineKind.JOIN, group.group_id)
+            self._context.deadlines.set(key, self._now_ms() + delay_ms)
+            return
+        self._complete(group)
+
+    def on_sync_deadline(self, group: Group) -> None:
+        """Remove members that joined and then never asked for their assignment."""
+        if group.state not in (GroupState.COMPLETING, GroupState.STABLE):
+            return
+        laggards = [group.members[member_id] for member_id in group.awaiting_sync]
+        for member in laggards:
+            self._name_hold_up(group, member, "sync")
+            self._drop(group, member)
+        if laggards:
+            self.prepare(group, f"{len(laggards)} members did not sync in time")
+
+    def on_session_expired(self, group: Group, member_id: str) -> None:
+        """Remove a member that was silent for its session timeout."""
+        member = group.members.get(member_id)
+        if member is not None:
+            self._context.counters.members_expired += 1
+            self.remove(group, member, "session expired")
+
+    def fail_syncs(self, group: Group, error: ErrorCode) -> None:
+        """Answer every parked sync with an error; assignments of this generation are void."""
+        for member in [*group.members.values()]:
+            member.assignment = b""
+            if member.answer_sync(SyncReply(error=error)):
+                self.keep_alive(group, member)
+
+    def answer_join(self, group: Group, member: Member, answer: JoinReply) -> bool:
+        """Answer a member's parked join, if there is one."""
+        group.joined.pop(member.member_id, None)
+        return member.answer_join(answer)
+
+    def _park_join(self, group: Group, member: Member, reply: JoinCallback) -> None:
+        group.joined[member.member_id] = None
+        member.park_join(reply)
+        self.keep_alive(group, member)
+
+    def _rejoin(self, group: Group, reason: str) -> None:
+        if group.state is GroupState.PREPARING:
+            self.complete_if_all_joined(group)
+        elif group.state is not GroupState.DEAD:
+            self.prepare(group, reason)
+
+    def _drop(self, group: Group, member: Member) -> None:
+        group.remove(member.member_id)
+        self._cancel(DeadlineKind.SESSION, group, member.member_id)
+        member.answer_join(JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID))
+        member.answer_sync(SyncReply(error=ErrorCode.UNKNOWN_MEMBER_ID))
+
+    def _complete(self, group: Group) -> None:
+        """End the join phase."""
+        for member in [*group.members.values()]:
+            if member.member_id in group.joined:
+                continue
+            self._name_hold_up(group, member, "join")
+            if not member.is_static:
+                self._drop(group, member)
+        group.initial_delay_left_ms = None
+        if group.members and not group.elect_joined_leader():
+            # Only silent static members are left: their sessions decide, not this rebalance.
+            at_ms = self._now_ms() + group.rebalance_timeout_ms
+            self._context.deadlines.set(DeadlineKey(DeadlineKind.JOIN, group.group_id), at_ms)
+            return
+        self._cancel(DeadlineKind.JOIN, group)
+        group.begin_generation(self._context.clock.wall_ms())
+        self._context.counters.rebalances_completed += 1
+        _log.info(
+            "group=%s generation=%d members=%d leader=%s protocol=%s after_ms=%d",
+            group.group_id,
+            group.generation,
+            len(group.members),
+            group.leader_id or "-",
+            group.protocol_name or "-",
+            self._now_ms() - group.rebalance_started_ms,
+        )
+        if group.members:
+            self._announce(group)
+        else:
+            self._journal_empty(group)
+
+    def _announce(self, group: Group) -> None:
+        """Answer every parked join with the new generation."""
+        for member_id in [*group.joined]:
+            member = group.members[member_id]
+            group.awaiting_sync[member_id] = None
+            member.is_new = False
+            self.answer_join(group, member, joined_reply(group, member_id))
+            self.keep_alive(group, member)
+        at_ms = self._now_ms() + group.rebalance_timeout_ms
+        self._context.deadlines.set(DeadlineKey(DeadlineKind.SYNC, group.group_id), at_ms)
+
+    def _journal_empty(self, group: Group) -> None:
+        """Write that nobody is left, so that a restart does not bring the last members back."""
+
+        def done(error: ErrorCode | None) -> None:
+            if error is not None:
+                # Harmless: after a restart the old members would be there and time out again.
+                _log.warning("group=%s empty state not journaled: %s", group.group_id, error.name)
+
+        value = encode_group_value(group_record(group, {}))
+        self._context.writer.write(group, GroupChanges(metadata=metadata_change(value)), done)
+
+    def _name_hold_up(self, group: Group, member: Member, phase: str) -> None:
+        waited_ms = self._now_ms() - group.rebalance_started_ms
+        self._context.counters.hold_up(
+            HoldUp(
+                group.group_id,
+                group.generation,
+                phase,
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                waited_ms,
+            )
+        )
+        _log.warning(
+            "group=%s generation=%d %s held up by %s waited_ms=%d",
+            group.group_id,
+            group.generation,
+            phase,
+            member.describe(),
+            waited_ms,
+        )
+
+    def _cancel(self, kind: DeadlineKind, group: Group, member_id: str = "") -> None:
+        self._context.deadlines.cancel(DeadlineKey(kind, group.group_id, member_id))
+
+    def _now_ms(self) -> int:
+        return self._context.clock.monotonic_ms()
+
+
+def joined_reply(group: Group, member_id: str) -> JoinReply:
+    """Return the answer that tells a member of the current generation; the leader gets all."""
+    is_leader = group.leader_id == member_id
+    return JoinReply(
+        error=ErrorCode.NONE,
+        member_id=member_id,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader_id=group.leader_id or "",
+        members=group.members_for_leader() if is_leader else (),
+    )

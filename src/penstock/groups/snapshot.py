@@ -1,0 +1,71 @@
+"""From a live group to its metadata record, and back after a restart.
+
+The record is written when an assignment is complete, so a loaded group with members is stable:
+its members go on with their heartbeats and never notice the restart. Of a member's protocols only
+the elected one is in the record, as in Kafka's.
+
+Source: Kafka, GroupCoordinatorRecordHelpers.newGroupMetadataRecord and
+GroupMetadata.loadGroup.
+"""
+
+from collections.abc import Mapping
+
+from penstock.groups.group import Group, GroupState
+from penstock.groups.member import Member
+from penstock.groups.messages import OfferedProtocol
+from penstock.groups.records import GroupRecord, MemberRecord
+
+
+def group_record(group: Group, assignments: Mapping[str, bytes]) -> GroupRecord:
+    """Return the record of a group with these assignments; members left out get an empty one."""
+    return GroupRecord(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol_name=group.protocol_name,
+        leader_id=group.leader_id,
+        state_timestamp_ms=group.state_since_ms,
+        members=tuple(
+            MemberRecord(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                session_timeout_ms=member.session_timeout_ms,
+                subscription=member.metadata_for(group.protocol_name),
+                assignment=assignments.get(member.member_id, b""),
+            )
+            for member in group.members.values()
+        ),
+    )
+
+
+def restore_group(group: Group, record: GroupRecord) -> None:
+    """Fill a fresh group from its last record."""
+    assert group.state is GroupState.EMPTY, group.state
+    group.generation = record.generation
+    group.protocol_type = record.protocol_type or None
+    group.state_since_ms = max(record.state_timestamp_ms, 0)
+    if not record.members:
+        return
+    group.protocol_name = record.protocol_name or ""
+    for entry in record.members:
+        is_known = entry.member_id in group.members or entry.instance_id in group.static_members
+        if not is_known:
+            group.add(_restore_member(entry, record.protocol_name or ""), record.protocol_type)
+    if record.leader_id in group.members:
+        group.leader_id = record.leader_id
+    group.state = GroupState.STABLE
+
+
+def _restore_member(entry: MemberRecord, protocol_name: str) -> Member:
+    return Member(
+        member_id=entry.member_id,
+        instance_id=entry.instance_id,
+        client_id=entry.client_id,
+        client_host=entry.client_host,
+        session_timeout_ms=entry.session_timeout_ms,
+        rebalance_timeout_ms=entry.rebalance_timeout_ms,
+        protocols=(OfferedProtocol(protocol_name, entry.subscription),),
+        assignment=entry.assignment,
+    )

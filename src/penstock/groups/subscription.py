@@ -1,0 +1,46 @@
+"""The topics a consumer subscribes to, read from its join metadata.
+
+The coordinator treats member metadata as opaque, except that offsets of a topic somebody still
+subscribes to must not be deleted, and that a static member coming back with other topics needs a
+rebalance. Only the front of the schema is read; what follows depends on its version.
+
+Source: Kafka, ConsumerProtocolSubscription.json (version int16, topics array of strings, ...);
+KIP-496 for OffsetDelete.
+"""
+
+from collections.abc import Sequence
+
+from penstock.groups import wire
+from penstock.groups.errors import MalformedGroupRecord
+from penstock.groups.member import Member
+
+CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
+    """Return the topics in one member's metadata, or None when it can not be understood."""
+    reader = wire.Reader(metadata)
+    try:
+        if reader.int16() < 0:
+            return None
+        count = reader.int32()
+        if not 0 <= 2 * count <= len(metadata):
+            return None
+        return frozenset(reader.string() for _ in range(count))
+    except MalformedGroupRecord:
+        return None
+
+
+def topics_of_group(
+    members: Sequence[Member], protocol_type: str | None, protocol_name: str | None
+) -> frozenset[str] | None:
+    """Return the topics the members subscribe to; None when that can not be known."""
+    if protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return None
+    topics: frozenset[str] = frozenset()
+    for member in members:
+        own = subscribed_topics(member.metadata_for(protocol_name))
+        if own is None:
+            return None
+        topics |= own
+    return topics

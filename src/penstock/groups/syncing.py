@@ -1,0 +1,139 @@
+"""SyncGroup and Heartbeat: the assignment reaches the members, and they show that they live.
+
+The leader's assignment is journaled first and handed out when it is durable: a member never works
+on partitions that a restarted coordinator would not know it has. While the write is under way the
+group can move on (somebody joins); then its end changes nothing.
+
+Source: Kafka, GroupCoordinator.scala (doSyncGroup, handleHeartbeat); KIP-559 (protocol type and
+name in SyncGroup 5). Departure: a leader that repeats its sync while the first assignment is being
+written does not replace it; otherwise the journal could keep another one than was handed out.
+"""
+
+import logging
+
+from penstock.groups.context import Context
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.group import Group, GroupState
+from penstock.groups.journal import GroupChanges, metadata_change
+from penstock.groups.messages import Heartbeat, SyncCallback, SyncGroup, SyncReply
+from penstock.groups.rebalance import Rebalances
+from penstock.groups.records import encode_group_value
+from penstock.groups.snapshot import group_record
+from penstock.protocol.error_codes import ErrorCode
+
+_log = logging.getLogger("penstock.groups")
+
+
+def membership_error(
+    group: Group, member_id: str, instance_id: str | None, generation: int
+) -> ErrorCode | None:
+    """Return why somebody may not speak for a member of this generation, or None."""
+    if group.state is GroupState.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if group.is_fenced(member_id, instance_id):
+        return ErrorCode.FENCED_INSTANCE_ID
+    member = group.members.get(member_id)
+    if member is None or (instance_id is not None and member.instance_id != instance_id):
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    return None
+
+
+class Syncing:
+    """Hands out assignments."""
+
+    __slots__ = ("_context", "_rebalances")
+
+    def __init__(self, context: Context, rebalances: Rebalances) -> None:
+        self._context = context
+        self._rebalances = rebalances
+
+    def heartbeat(self, group: Group, request: Heartbeat) -> ErrorCode:
+        """Keep a member alive, and tell it when a rebalance wants it."""
+        error = membership_error(group, request.member_id, request.instance_id, request.generation)
+        if error is not None:
+            return error
+        self._rebalances.keep_alive(group, group.members[request.member_id])
+        if group.state is GroupState.PREPARING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def sync(self, group: Group, request: SyncGroup, reply: SyncCallback) -> None:
+        """Answer a sync, now or when the assignment is durable."""
+        error = self._refusal(group, request)
+        if error is not None:
+            reply(SyncReply(error=error))
+            return
+        member = group.members[request.member_id]
+        group.awaiting_sync.pop(request.member_id, None)
+        if not group.awaiting_sync:
+            self._context.deadlines.cancel(DeadlineKey(DeadlineKind.SYNC, group.group_id))
+        if group.state is GroupState.STABLE:
+            self._rebalances.keep_alive(group, member)
+            reply(_assigned(group, member.assignment))
+            return
+        member.park_sync(reply)
+        self._rebalances.keep_alive(group, member)
+        if request.member_id == group.leader_id and not group.is_assignment_in_flight:
+            self._journal_assignment(group, request)
+
+    @staticmethod
+    def _refusal(group: Group, request: SyncGroup) -> ErrorCode | None:
+        error = membership_error(group, request.member_id, request.instance_id, request.generation)
+        if error is not None:
+            return error
+        for theirs, ours in (
+            (request.protocol_type, group.protocol_type),
+            (request.protocol_name, group.protocol_name),
+        ):
+            if theirs is not None and theirs != ours:
+                return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if group.state is GroupState.PREPARING:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return None
+
+    def _journal_assignment(self, group: Group, request: SyncGroup) -> None:
+        """Write the leader's assignment; members it left out get an empty one."""
+        generation = group.generation
+        assignments = {
+            member_id: request.assignments.get(member_id, b"") for member_id in group.members
+        }
+        group.is_assignment_in_flight = True
+
+        def done(error: ErrorCode | None) -> None:
+            if group.state is not GroupState.COMPLETING or group.generation != generation:
+                return
+            group.is_assignment_in_flight = False
+            if error is None:
+                self._hand_out(group, assignments)
+            else:
+                _log.warning(
+                    "group=%s generation=%d assignment not journaled: %s",
+                    group.group_id,
+                    generation,
+                    error.name,
+                )
+                self._rebalances.fail_syncs(group, error)
+                self._rebalances.prepare(group, "assignment could not be journaled")
+
+        value = encode_group_value(group_record(group, assignments))
+        self._context.writer.write(group, GroupChanges(metadata=metadata_change(value)), done)
+
+    def _hand_out(self, group: Group, assignments: dict[str, bytes]) -> None:
+        assert assignments.keys() == group.members.keys(), "members changed within a generation"
+        group.transition(GroupState.STABLE, self._context.clock.wall_ms())
+        for member_id, assignment in assignments.items():
+            member = group.members[member_id]
+            member.assignment = assignment
+            if member.answer_sync(_assigned(group, assignment)):
+                self._rebalances.keep_alive(group, member)
+
+
+def _assigned(group: Group, assignment: bytes) -> SyncReply:
+    return SyncReply(
+        error=ErrorCode.NONE,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        assignment=assignment,
+    )

@@ -1,0 +1,73 @@
+"""The groups of a coordinator by id, and which internal partitions it may answer for.
+
+A group that is in the table belongs to a partition that is owned and loaded. For one that is not,
+the state of its partition decides the answer: not ours, still loading, or: there is no such group.
+
+Source: Kafka, GroupCoordinator.validateGroupStatus (the order of its checks).
+"""
+
+from enum import Enum
+
+from penstock.base.ports import Clock
+from penstock.groups.config import GroupConfig
+from penstock.groups.group import Group
+from penstock.groups.partitioning import partition_of
+from penstock.protocol.error_codes import ErrorCode
+
+
+class PartitionState(Enum):
+    """An owned partition of the internal topic."""
+
+    LOADING = "loading"
+    ACTIVE = "active"
+
+
+class GroupTable:
+    """Finds, makes and forgets groups."""
+
+    __slots__ = ("_clock", "_config", "groups", "partitions")
+
+    def __init__(self, config: GroupConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self.groups: dict[str, Group] = {}
+        self.partitions: dict[int, PartitionState] = {}
+
+    def refusal(self, group_id: str, *, is_empty_id_allowed: bool = False) -> ErrorCode | None:
+        """Return why this coordinator can not answer for a group id, or None.
+
+        Kafka keeps offsets for the empty id, but lets nobody join it.
+        """
+        if not group_id and not is_empty_id_allowed:
+            return ErrorCode.INVALID_GROUP_ID
+        if group_id in self.groups:
+            return None
+        if len(group_id.encode()) > self._config.group_id_bytes_max:
+            return ErrorCode.INVALID_GROUP_ID
+        match self.partitions.get(partition_of(group_id, self._config.partition_count)):
+            case None:
+                return ErrorCode.NOT_COORDINATOR
+            case PartitionState.LOADING:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            case PartitionState.ACTIVE:
+                return None
+
+    def create(self, group_id: str) -> tuple[Group | None, ErrorCode | None]:
+        """Make an empty group, unless there are too many."""
+        assert group_id not in self.groups, group_id
+        if len(self.groups) >= self._config.groups_max:
+            return None, ErrorCode.POLICY_VIOLATION
+        partition = partition_of(group_id, self._config.partition_count)
+        group = Group(group_id, partition, wall_ms=self._clock.wall_ms())
+        self.groups[group_id] = group
+        return group, None
+
+    def forget(self, group: Group) -> None:
+        """Take a group out, unless another one of that id has taken its place."""
+        if self.groups.get(group.group_id) is group:
+            del self.groups[group.group_id]
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether groups may be missing."""
+        return PartitionState.LOADING in self.partitions.values()
