@@ -1,0 +1,104 @@
+"""How commands print: tables for people, JSON for programs.
+
+Results go to stdout. A table is drawn by rich on a terminal and is plain text with columns when
+stdout is a pipe. JSON is one document per command; `consume` and `log dump`, which have no end in
+sight, print one document per line.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+Row = Mapping[str, object]
+
+
+class Output(StrEnum):
+    """The choices of -o."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+OutputOption = Annotated[
+    Output, typer.Option("-o", "--output", help="Tables for people, JSON for programs.")
+]
+BootstrapOption = Annotated[
+    str,
+    typer.Option(
+        "-b", "--bootstrap", metavar="HOST:PORT[,...]", envvar="PENSTOCK_BOOTSTRAP", help="Brokers."
+    ),
+]
+BOOTSTRAP_DEFAULT = "localhost:9092"
+
+
+def print_json(document: object) -> None:
+    """Print one JSON document."""
+    indent = 2 if sys.stdout.isatty() else None
+    print(json.dumps(document, indent=indent, ensure_ascii=False, default=as_text))
+
+
+def print_rows(rows: Sequence[Row], columns: Sequence[str], output: Output) -> None:
+    """Print rows of the same columns; nothing but the head when there are none."""
+    if output is Output.JSON:
+        print_json([{column: row.get(column) for column in columns} for row in rows])
+        return
+    cells = [[cell(row.get(column)) for column in columns] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(columns, cells)
+    else:
+        for line in plain_table([[column.upper() for column in columns], *cells]):
+            print(line)
+
+
+def plain_table(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return lines with columns as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+
+
+def _print_rich(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(*columns, box=box.SIMPLE_HEAD, header_style="bold")
+    for line in cells:
+        table.add_row(*map(escape, line))
+    Console().print(table)
+
+
+def cell(value: object) -> str:
+    """Return a value as a table shows it."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ",".join(map(cell, value))
+        case dict():
+            return ", ".join(f"{key}={cell(inner)}" for key, inner in value.items())
+        case bytes():
+            return as_text(value)
+        case _:
+            return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in str(value))
+
+
+def as_text(value: object) -> str:
+    """Return bytes as text where they are UTF-8, with escapes where they are not."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).decode("utf-8", "backslashreplace")
+    return str(value)
+
+
+def note(text: str) -> None:
+    """Tell a person something that is not the result."""
+    print(text, file=sys.stderr)

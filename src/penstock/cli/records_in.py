@@ -1,0 +1,186 @@
+"""Turns what `penstock produce` reads into keys and values.
+
+    lines   one record per line, without its line end; `--key-separator` splits a key off
+    json    one JSON document per line, sent as it stands; `--key-field` names the key's field
+    csv     a header line, then one record per row, sent as a JSON object of strings
+    file    every file is one record; its key is the path
+
+Files are read piece by piece; a line has a bound, so that a file without line ends can not fill
+the memory.
+"""
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from penstock.base.errors import ConfigError
+
+LINE_BYTES_MAX = 64 << 20
+FILE_BYTES_MAX = 64 << 20
+STDIN = "-"
+
+
+class Format(StrEnum):
+    """What the input holds."""
+
+    LINES = "lines"
+    JSON = "json"
+    CSV = "csv"
+    FILE = "file"
+
+
+class InputRecord(NamedTuple):
+    """One record to send."""
+
+    key: bytes | None
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyChoice:
+    """Where keys come from; at most one of the two is set. `none` leaves out a file's path too."""
+
+    field: str | None = None
+    separator: str | None = None
+    none: bool = False
+
+    def check(self, form: Format) -> None:
+        """Refuse combinations that mean nothing."""
+        if (self.field is not None) + (self.separator is not None) + self.none > 1:
+            raise ConfigError("choose one of --key-field, --key-separator and --key-none")
+        if self.field is not None and form not in {Format.JSON, Format.CSV}:
+            raise ConfigError("--key-field needs --format json or csv")
+        if self.separator is not None and form is not Format.LINES:
+            raise ConfigError("--key-separator needs --format lines")
+        if self.separator == "":
+            raise ConfigError("--key-separator is empty: give the text between key and value")
+
+
+def read_records(
+    names: Sequence[str],
+    form: Format,
+    key: KeyChoice,
+    *,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Iterator[InputRecord]:
+    """Yield the records of all inputs in order; `advance` is told the bytes taken.
+
+    No names, or `-`, mean stdin. Raises ConfigError, naming input and line, for what can not be
+    read.
+    """
+    key.check(form)
+    readers = {Format.LINES: _lines, Format.JSON: _json, Format.CSV: _csv, Format.FILE: _file}
+    for name in names or [STDIN]:
+        with ExitStack() as stack:
+            try:
+                shown = "stdin" if name == STDIN else name
+                file = _open(name, stack)
+                yield from readers[form](_Input(shown, file, advance), key)
+            except OSError as error:
+                if isinstance(error, BrokenPipeError):
+                    raise
+                raise ConfigError(f"{name} can not be read: {error.strerror}") from error
+
+
+def _open(name: str, stack: ExitStack) -> BinaryIO:
+    if name == STDIN:
+        return sys.stdin.buffer
+    return stack.enter_context(Path(name).open("rb"))
+
+
+class _Input(NamedTuple):
+    name: str
+    file: BinaryIO
+    advance: Callable[[int], None]
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Yield (number, line without its end)."""
+        number = 0
+        while line := self.file.readline(LINE_BYTES_MAX + 1):
+            number += 1
+            if len(line) > LINE_BYTES_MAX:
+                raise self.wrong(number, f"longer than {LINE_BYTES_MAX} bytes")
+            self.advance(len(line))
+            yield number, line.rstrip(b"\r\n")
+
+    def wrong(self, number: int, why: str) -> ConfigError:
+        return ConfigError(f"{self.name}, line {number}: {why}")
+
+
+def _lines(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
+    separator = key.separator.encode() if key.separator is not None else None
+    for number, line in source.lines():
+        if separator is None:
+            yield InputRecord(None, line)
+            continue
+        before, found, after = line.partition(separator)
+        if not found:
+            raise source.wrong(number, f"no {key.separator!r} between key and value")
+        yield InputRecord(before, after)
+
+
+def _json(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
+    for number, line in source.lines():
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line)
+        except ValueError as error:
+            raise source.wrong(number, f"not JSON: {error}") from error
+        yield InputRecord(_field_key(source, number, document, key.field), line)
+
+
+def _csv(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
+    text = io.TextIOWrapper(source.file, encoding="utf-8", newline="")
+    csv.field_size_limit(LINE_BYTES_MAX)
+    rows = csv.DictReader(_counted(text, source), restkey="")
+    try:
+        if key.field is not None and key.field not in (rows.fieldnames or ()):
+            columns = ", ".join(rows.fieldnames or ())
+            raise source.wrong(1, f"no column {key.field}; there are: {columns}")
+        for row in rows:
+            if "" in row or None in row.values():
+                raise source.wrong(rows.line_num, "more or fewer cells than the header line")
+            value = json.dumps(row, ensure_ascii=False).encode()
+            yield InputRecord(_field_key(source, rows.line_num, row, key.field), value)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise source.wrong(rows.line_num + 1, f"not CSV in UTF-8: {error}") from error
+    finally:
+        text.detach()
+
+
+def _counted(text: io.TextIOWrapper, source: _Input) -> Iterator[str]:
+    number = 0
+    while line := text.readline(LINE_BYTES_MAX + 1):
+        number += 1
+        if len(line) > LINE_BYTES_MAX:
+            raise source.wrong(number, f"longer than {LINE_BYTES_MAX} characters")
+        source.advance(len(line))
+        yield line
+
+
+def _file(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
+    content = source.file.read(FILE_BYTES_MAX + 1)
+    if len(content) > FILE_BYTES_MAX:
+        raise ConfigError(f"{source.name} is longer than {FILE_BYTES_MAX} bytes")
+    source.advance(len(content))
+    yield InputRecord(None if key.none else source.name.encode(), content)
+
+
+def _field_key(source: _Input, number: int, document: object, field: str | None) -> bytes | None:
+    if field is None:
+        return None
+    if not isinstance(document, dict) or field not in document:
+        raise source.wrong(number, f"no field {field} for the key")
+    value = document[field]
+    if value is None:
+        return None
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.encode()

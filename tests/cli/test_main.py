@@ -1,0 +1,97 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+from penstock.base.errors import ConfigError, PlatformError
+from penstock.cli import main
+
+
+def run(capsys, *arguments):
+    code = main.guarded(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_help_lists_the_commands(capsys):
+    code, out, err = run(capsys, "--help")
+    assert (code, err) == (0, "")
+    assert "penstock [OPTIONS] COMMAND" in out
+    for command in ("node", "up"):
+        assert f"\n  {command} " in out
+
+
+def test_no_command_shows_the_help_and_fails(capsys):
+    code, out, _ = run(capsys)
+    assert code == 2
+    assert "Commands:" in out
+
+
+def test_version_is_printed(capsys):
+    assert run(capsys, "--version") == (0, "penstock 0.1.0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nod"], "penstock: No such command 'nod'. Did you mean 'node'? (see penstock --help)\n"),
+        (["node"], "penstock: Missing option '--config' (see penstock node --help)\n"),
+        (["up", "--nodes", "3"], "penstock: this version runs one node; use --nodes 1\n"),
+        (["node", "--config", "absent.toml"], "penstock: absent.toml: no such settings file\n"),
+    ],
+)
+def test_a_wrong_call_is_one_line_and_exit_code_2(capsys, arguments, line):
+    assert run(capsys, *arguments) == (2, "", line)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (ConfigError("do this"), 2, "penstock: do this\n"),
+        (PlatformError("failed:\n  so"), 1, "penstock: failed: so\n"),
+        (PlatformError(), 1, "penstock: PlatformError\n"),
+        (
+            ZeroDivisionError("by zero"),
+            1,
+            "penstock: ZeroDivisionError: by zero (run again with penstock --debug to see where)\n",
+        ),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_whatever_is_raised_becomes_one_line(capsys, monkeypatch, error, code, line):
+    def fail(**_):
+        raise error
+
+    monkeypatch.setattr(main, "app", fail)
+    assert run(capsys, "anything") == (code, "", line)
+
+
+def test_debug_shows_the_traceback(capsys, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_DEBUG", "")
+    code, _, err = run(capsys, "--debug", "node", "--config", "absent.toml")
+    assert code == 2
+    assert err.startswith("Traceback")
+
+
+def test_no_command_is_imported_for_the_help():
+    heavy = ("pydantic", "kio", "asyncio", "pyarrow", "pyspark", "cramjam", "rich")
+    script = (
+        "import sys; from penstock.cli.main import guarded; guarded(['--help']); "
+        f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert done.stderr == "[]\n"
+
+
+def test_a_reader_that_went_away_is_no_error():
+    done = subprocess.run(
+        f"{sys.executable} -m penstock.cli.main --help | true",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")

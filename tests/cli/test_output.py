@@ -1,0 +1,30 @@
+import json
+
+from penstock.cli.output import Output, cell, print_rows
+
+ROWS = [{"name": "a", "count": 1}, {"name": "longer", "count": None}]
+
+
+def test_a_table_has_aligned_columns(capsys):
+    print_rows(ROWS, ["name", "count"], Output.TABLE)
+    assert capsys.readouterr().out == "NAME    COUNT\na       1\nlonger  -\n"
+
+
+def test_json_has_the_same_columns(capsys):
+    print_rows(ROWS, ["name", "count"], Output.JSON)
+    assert json.loads(capsys.readouterr().out) == ROWS
+
+
+def test_an_empty_table_is_its_head(capsys):
+    print_rows([], ["name"], Output.TABLE)
+    assert capsys.readouterr().out == "NAME\n"
+
+
+def test_cells_show_control_characters_as_escapes():
+    assert cell("a\x1b[31m\n") == "a\\x1b[31m\\x0a"
+    assert [cell(value) for value in (True, [1, 2], {"a": 1}, b"\xff")] == [
+        "yes",
+        "1,2",
+        "a=1",
+        "\\xff",
+    ]
