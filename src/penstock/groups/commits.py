@@ -98,10 +98,10 @@ class Commits:
 
         self._context.writer.write(group, GroupChanges(offsets=gone), done)
 
-    def drop_topic(self, group: Group, topic: str) -> None:
-        """Forget the offsets of a topic that was deleted."""
+    def drop_topics(self, group: Group, topics: frozenset[str]) -> None:
+        """Forget the offsets of topics that were deleted."""
         gone: dict[TopicKey, CommittedOffset | None] = {
-            key: None for key in group.offsets.latest() if key.topic == topic
+            key: None for key in group.offsets.latest() if key.topic in topics
         }
         self._context.writer.write(group, GroupChanges(offsets=gone), lambda _: None)
 

@@ -5,8 +5,8 @@
       tick(now) ────┘   └── answers ◄── outbox◄┘         journal ──► internal topic
 
 Single owner: all calls come from one thread, answers run on it, and nothing waits. A group lives
-with its partition of the internal topic: `partitions` says which are owned, loads them and has them
-rewritten. The owner calls `tick` no later than `next_deadline_ms`.
+with its partition of the internal topic, which ownership.py takes over, gives up and has rewritten
+(its methods are this object's). The owner calls `tick` no later than `next_deadline_ms`.
 
 Source: Kafka, GroupCoordinator.scala and GroupCoordinatorService.java (order of the checks).
 Deliberately not here: KIP-848 groups, share and streams groups, transactional offsets, ACLs.
@@ -98,9 +98,13 @@ class GroupCoordinator:
         self._joining = Joining(self._context, self._rebalances)
         self._syncing = Syncing(self._context, self._rebalances)
         self._commits = Commits(self._context, self._rebalances)
-        self.partitions = PartitionOwnership(
-            self._table, self._context, self._rebalances, self.rewrites
-        )
+        partitions = PartitionOwnership(self._table, self._context, self._rebalances, self.rewrites)
+        self.begin_loading = partitions.begin_loading
+        self.load = partitions.load
+        self.finish_loading = partitions.finish_loading
+        self.unload = partitions.unload
+        self.snapshot = partitions.snapshot
+        self.rewritten = partitions.rewritten
         self._deadlines.set(_EXPIRY, clock.monotonic_ms() + config.expiry_check_interval_ms)
 
     # Membership
@@ -201,11 +205,12 @@ class GroupCoordinator:
                 return
             self._commits.delete(group, keys, reply)
 
-    def on_topic_deleted(self, topic: str) -> None:
-        """Forget the offsets of a deleted topic in every group, durably."""
+    def on_topics_deleted(self, topics: Iterable[str]) -> None:
+        """Forget the offsets of deleted topics in every group, durably."""
+        gone = frozenset(topics)
         with self._outbox.turn():
             for group in [*self._table.groups.values()]:
-                self._commits.drop_topic(group, topic)
+                self._commits.drop_topics(group, gone)
 
     # Administration
 

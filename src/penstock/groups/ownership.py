@@ -85,11 +85,6 @@ class PartitionOwnership:
             if records:
                 yield records
 
-    def rewrites_due(self) -> tuple[int, ...]:
-        """Return the partitions that should be rewritten now, in ascending order."""
-        active = self._table.partitions
-        return tuple(p for p in self._rewrites.due() if active.get(p) is PartitionState.ACTIVE)
-
     def rewritten(self, partition: int, live_bytes: int) -> None:
         """Note that a rewrite of so many bytes is durable."""
         self._rewrites.rewritten(partition, live_bytes)
