@@ -1,0 +1,307 @@
+"""Topics, settings and offsets: what an operator changes and looks up.
+
+The idea: one topic or resource per call, so that an error belongs to it. A change that was sent on
+a connection that then broke may have been carried out: when the second attempt finds it done, that
+counts as success.
+
+Source: KIP-4, KIP-195, KIP-204 (DeleteRecords), KIP-339 (incremental configs), KIP-734 (offset of
+the largest timestamp). Groups are in `groups.py`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from penstock.client.cluster import Cluster, check_code
+from penstock.client.errors import (
+    BrokerError,
+    ConnectionFailed,
+    RequestTimedOut,
+    TopicNotFound,
+    error_code,
+)
+from penstock.client.views import ClusterView, ConfigEntry, OffsetAndTime, TopicView
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+EARLIEST = -2
+LATEST = -1
+MAX_TIMESTAMP = -3
+"""Special times of `list_offsets`; any other is ms since 1970."""
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+BROKER_DEFAULT = -1
+"""Partition count and replication factor as the broker's settings say."""
+
+_SET, _DELETE = 0, 1
+_CONFIG_SOURCES = {1: "topic", 2: "broker", 3: "cluster", 4: "settings", 5: "default"}
+_ANY_REPLICA = -1
+
+
+class Admin:
+    """Administration through a `Cluster`, which stays the caller's to close."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def describe_cluster(self) -> ClusterView:
+        """Return the brokers, without topics."""
+        return self._cluster.describe([])
+
+    def list_topics(self, *, with_internal: bool = False) -> list[TopicView]:
+        """Return all topics by name."""
+        topics = self._cluster.describe().topics
+        return [
+            topics[name] for name in sorted(topics) if with_internal or not topics[name].is_internal
+        ]
+
+    def describe_topic(self, name: str) -> TopicView:
+        """Ask a broker for a topic. Raises TopicNotFound."""
+        self._cluster.forget(name)
+        return self._cluster.topic(name)
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = BROKER_DEFAULT,
+        replication_factor: int = BROKER_DEFAULT,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Create a topic, and return when brokers say so. Raises BrokerError."""
+        entries = [{"name": key, "value": value} for key, value in (configs or {}).items()]
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": replication_factor,
+            "configs": entries,
+        }
+        fields = {"topics": [topic], "validate_only": validate_only}
+        self._change_topic(
+            ApiKey.CREATE_TOPICS, fields, name, already_done=ErrorCode.TOPIC_ALREADY_EXISTS
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic. Raises TopicNotFound, BrokerError."""
+        self._change_topic(
+            ApiKey.DELETE_TOPICS,
+            {"topic_names": [name]},
+            name,
+            already_done=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        )
+
+    def create_partitions(self, name: str, total: int) -> None:
+        """Grow a topic to `total` partitions. Raises TopicNotFound, BrokerError."""
+        topic = {"name": name, "count": total, "assignments": None}
+        self._change_topic(ApiKey.CREATE_PARTITIONS, {"topics": [topic]}, name, already_done=None)
+
+    def _change_topic(
+        self,
+        api_key: ApiKey,
+        fields: dict[str, Any],
+        name: str,
+        *,
+        already_done: ErrorCode | None,
+    ) -> None:
+        timeout_ms = self._cluster.settings.request_timeout_ms
+        fields["timeout_ms"] = timeout_ms
+
+        def attempt() -> None:
+            connection = self._cluster.controller_connection()
+            answer = connection.call(api_key, fields, wait_ms=timeout_ms)
+            (result,) = _results(answer)
+            message = getattr(result, "error_message", None)
+            _check_topic(result.error_code, f"{api_key.name} of {name}", message)
+
+        try:
+            self._cluster.retry(f"{api_key.name} of {name}", _once(attempt, already_done))
+        except BrokerError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise TopicNotFound(name) from error
+            raise
+        finally:
+            self._cluster.forget(name)
+
+    def describe_configs(
+        self, name: str, *, resource: int = TOPIC_RESOURCE, with_documentation: bool = False
+    ) -> list[ConfigEntry]:
+        """Return all settings of a topic, or of a broker by its id as text, by name."""
+        wanted = {"resource_type": resource, "resource_name": name, "configuration_keys": None}
+        fields = {"resources": [wanted], "include_documentation": with_documentation}
+
+        def attempt() -> list[ConfigEntry]:
+            connection = self._resource_connection(resource, name)
+            (result,) = connection.call(ApiKey.DESCRIBE_CONFIGS, fields).results
+            _check_resource(result, name)
+            return sorted(map(_config_entry, result.configs), key=lambda entry: entry.name)
+
+        return self._cluster.retry(f"configuration of {name}", attempt)
+
+    def alter_configs(
+        self,
+        name: str,
+        *,
+        set_to: Mapping[str, str] | None = None,
+        delete: Sequence[str] = (),
+        resource: int = TOPIC_RESOURCE,
+        validate_only: bool = False,
+    ) -> None:
+        """Set some settings and bring others back to their defaults, all or none.
+
+        Raises TopicNotFound, BrokerError.
+        """
+        changes = [
+            {"name": key, "config_operation": _SET, "value": value}
+            for key, value in (set_to or {}).items()
+        ] + [{"name": key, "config_operation": _DELETE, "value": None} for key in delete]
+        wanted = {"resource_type": resource, "resource_name": name, "configs": changes}
+        fields = {"resources": [wanted], "validate_only": validate_only}
+
+        def attempt() -> None:
+            connection = self._resource_connection(resource, name)
+            (result,) = connection.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, fields).responses
+            _check_resource(result, name)
+
+        self._cluster.retry(f"changing the configuration of {name}", attempt)
+
+    def _resource_connection(self, resource: int, name: str) -> Any:
+        if resource == BROKER_RESOURCE and name:
+            return self._cluster.connection(int(name))
+        return self._cluster.controller_connection()
+
+    def list_offsets(
+        self, topic: str, time_ms: int, partitions: Sequence[int] | None = None
+    ) -> dict[int, OffsetAndTime]:
+        """Return for each partition the first offset whose record is not older than `time_ms`.
+
+        EARLIEST, LATEST (exclusive: the next to be written) and MAX_TIMESTAMP are special times.
+        Raises TopicNotFound, BrokerError.
+        """
+
+        def attempt() -> dict[int, OffsetAndTime]:
+            view = self._cluster.topic(topic)
+            wanted = range(len(view.partitions)) if partitions is None else partitions
+            found: dict[int, OffsetAndTime] = {}
+            for leader, led in self._by_leader(topic, wanted).items():
+                found |= self._list_offsets_at(leader, topic, time_ms, led)
+            return {partition: found[partition] for partition in wanted}
+
+        return self._cluster.retry(f"offsets of {topic}", attempt)
+
+    def _list_offsets_at(
+        self, leader: int, topic: str, time_ms: int, partitions: Sequence[int]
+    ) -> dict[int, OffsetAndTime]:
+        wanted = [{"partition_index": one, "timestamp": time_ms} for one in partitions]
+        answer = self._cluster.connection(leader).call(
+            ApiKey.LIST_OFFSETS,
+            {"replica_id": _ANY_REPLICA, "topics": [{"name": topic, "partitions": wanted}]},
+        )
+        found: dict[int, OffsetAndTime] = {}
+        for one in _partitions(answer):
+            check_code(one.error_code, f"offsets of {topic}-{one.partition_index}")
+            found[one.partition_index] = OffsetAndTime(
+                offset=one.offset, timestamp_ms=one.timestamp
+            )
+        _check_complete(found, partitions, topic)
+        return found
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
+        """Delete the records below an offset in each partition; return the new log starts.
+
+        LATEST (-1) as offset deletes all that is readable. Raises TopicNotFound, BrokerError.
+        """
+
+        def attempt() -> dict[int, int]:
+            found: dict[int, int] = {}
+            for leader, led in self._by_leader(topic, list(before)).items():
+                found |= self._delete_records_at(leader, topic, {one: before[one] for one in led})
+            return found
+
+        return self._cluster.retry(f"deleting records of {topic}", attempt)
+
+    def _delete_records_at(
+        self, leader: int, topic: str, before: Mapping[int, int]
+    ) -> dict[int, int]:
+        timeout_ms = self._cluster.settings.request_timeout_ms
+        wanted = [{"partition_index": one, "offset": before[one]} for one in before]
+        fields = {"topics": [{"name": topic, "partitions": wanted}], "timeout_ms": timeout_ms}
+        connection = self._cluster.connection(leader)
+        answer = connection.call(ApiKey.DELETE_RECORDS, fields, wait_ms=timeout_ms)
+        found: dict[int, int] = {}
+        for one in _partitions(answer):
+            check_code(one.error_code, f"deleting records of {topic}-{one.partition_index}")
+            found[one.partition_index] = one.low_watermark
+        _check_complete(found, list(before), topic)
+        return found
+
+    def _by_leader(self, topic: str, partitions: Sequence[int]) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for partition in partitions:
+            found.setdefault(self._cluster.leader(topic, partition), []).append(partition)
+        return found
+
+
+def _once(attempt: Callable[[], None], already_done: ErrorCode | None) -> Callable[[], None]:
+    """Count `already_done` as success once an attempt broke off without an answer."""
+    is_unknown = False
+
+    def guarded() -> None:
+        nonlocal is_unknown
+        try:
+            attempt()
+        except (ConnectionFailed, RequestTimedOut):
+            is_unknown = True
+            raise
+        except (BrokerError, TopicNotFound) as error:
+            code = (
+                error.code
+                if isinstance(error, BrokerError)
+                else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            if not (is_unknown and code is already_done):
+                raise
+
+    return guarded
+
+
+def _results(answer: Any) -> Any:
+    """The three requests that change topics name their results differently."""
+    for name in ("topics", "responses", "results"):
+        found = getattr(answer, name, None)
+        if found is not None:
+            return found
+    raise AssertionError(answer)
+
+
+def _check_topic(code: int, what: str, message: str | None) -> None:
+    """As `check_code`, but a topic that is not there will not come by waiting."""
+    if error_code(int(code)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise TopicNotFound(what.rpartition(" ")[2])
+    check_code(code, what, message)
+
+
+def _check_resource(result: Any, name: str) -> None:
+    _check_topic(result.error_code, f"configuration of {name}", result.error_message)
+
+
+def _partitions(answer: Any) -> list[Any]:
+    return [partition for topic in answer.topics for partition in topic.partitions]
+
+
+def _check_complete(found: Mapping[int, Any], wanted: Sequence[int], topic: str) -> None:
+    """A partition that the broker left out is one that it does not have."""
+    for partition in wanted:
+        if partition not in found:
+            raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
+
+
+def _config_entry(one: Any) -> ConfigEntry:
+    return ConfigEntry(
+        name=one.name,
+        value=one.value,
+        source=_CONFIG_SOURCES.get(one.config_source, "other"),
+        is_read_only=one.read_only,
+        is_sensitive=one.is_sensitive,
+        documentation=getattr(one, "documentation", None),
+    )

@@ -1,0 +1,296 @@
+"""Which brokers there are, who leads which partition, and trying again within bounds.
+
+The idea: one `Cluster` per process or task. It keeps the metadata of the topics that were asked
+for and one connection per broker. `retry` is the one loop of the client that tries again: broken
+connections and retriable codes make it forget the metadata, wait (doubling) and go on until
+`deadline_ms` is over; everything else passes through at once.
+
+Source: KIP-320 (leader epochs are passed on), Kafka `NetworkClient` and `Metadata` for the habit.
+It deliberately does not refresh in the background: metadata is renewed when something fails.
+"""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from penstock.client.connection import Connection
+from penstock.client.errors import (
+    BrokerError,
+    ClientError,
+    ConnectionFailed,
+    NoBrokerReachable,
+    RequestTimedOut,
+    TopicNotFound,
+    error_code,
+)
+from penstock.client.settings import ClientSettings, parse_bootstrap
+from penstock.client.views import BrokerView, ClusterView, PartitionView, TopicView
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+T = TypeVar("T")
+_GROUP_COORDINATOR = 0
+
+
+class Cluster:
+    """The client's picture of the platform. Use as a context manager, or close it."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        """Nothing is connected until something is asked for."""
+        self.settings = settings
+        self._brokers: dict[int, BrokerView] = {}
+        self._controller_id = -1
+        self._topics: dict[str, TopicView] = {}
+        self._connections: dict[int, Connection] = {}
+        self._any: Connection | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections; the next request opens new ones."""
+        for connection in (*self._connections.values(), self._any):
+            if connection is not None:
+                connection.close()
+        self._connections.clear()
+        self._any = None
+
+    # Metadata
+
+    def describe(self, topics: list[str] | None = None) -> ClusterView:
+        """Ask for brokers and these topics, or all; never creates any. Retries.
+
+        Topics that do not exist are left out of the answer.
+        """
+        return self.retry("metadata", lambda: self._fetch_metadata(topics))
+
+    def topic(self, name: str, *, create: bool = False) -> TopicView:
+        """Return a topic, from memory when it is known. Retries.
+
+        With `create` the broker may create it where it is set to. Raises TopicNotFound.
+        """
+        known = self._topics.get(name)
+        if known is not None:
+            return known
+        return self.retry(f"metadata of topic {name}", lambda: self._find_topic(name, create))
+
+    def partition(self, topic: str, partition: int) -> PartitionView:
+        """Return a partition. Raises TopicNotFound."""
+        partitions = self.topic(topic).partitions
+        if not 0 <= partition < len(partitions):
+            raise TopicNotFound(topic, partition)
+        return partitions[partition]
+
+    def forget(self, topic: str) -> None:
+        """Drop what is known of a topic: the next question goes to a broker."""
+        self._topics.pop(topic, None)
+
+    def _find_topic(self, name: str, create: bool) -> TopicView:
+        self._fetch_metadata([name], create=create)
+        found = self._topics.get(name)
+        if found is None:
+            raise TopicNotFound(name)
+        return found
+
+    def _fetch_metadata(self, topics: list[str] | None, *, create: bool = False) -> ClusterView:
+        wanted = None if topics is None else [{"name": name} for name in topics]
+        answer = self.any_connection().call(
+            ApiKey.METADATA, {"topics": wanted, "allow_auto_topic_creation": create}
+        )
+        self._brokers = {
+            one.node_id: BrokerView(
+                broker_id=one.node_id, host=one.host, port=one.port, rack=one.rack
+            )
+            for one in answer.brokers
+        }
+        self._controller_id = answer.controller_id
+        found: dict[str, TopicView] = {}
+        for one in answer.topics:
+            view = _topic_view(one)
+            self.forget(one.name)
+            if view is not None:
+                found[one.name] = self._topics[one.name] = view
+        return ClusterView(
+            cluster_id=answer.cluster_id or "",
+            controller_id=answer.controller_id,
+            brokers=tuple(self._brokers[broker_id] for broker_id in sorted(self._brokers)),
+            topics=found,
+        )
+
+    # Connections
+
+    def any_connection(self) -> Connection:
+        """Return a connection to any broker. Raises NoBrokerReachable."""
+        if self._any is not None and not self._any.is_closed:
+            return self._any
+        addresses = parse_bootstrap(self.settings.bootstrap)
+        random.shuffle(addresses)
+        known = [(one.host, one.port) for one in self._brokers.values()]
+        reason = ""
+        for host, port in dict.fromkeys(addresses + known):
+            try:
+                self._any = Connection(host, port, self.settings)
+            except ClientError as error:
+                reason = str(error)
+            else:
+                return self._any
+        raise NoBrokerReachable(self.settings.bootstrap, reason)
+
+    def connection(self, broker_id: int) -> Connection:
+        """Return the shared connection to a broker, for one request at a time.
+
+        Raises ConnectionFailed and the like; `retry` takes care of those.
+        """
+        found = self._connections.get(broker_id)
+        if found is None or found.is_closed:
+            found = self._connections[broker_id] = self.open_connection(broker_id)
+        return found
+
+    def open_connection(self, broker_id: int) -> Connection:
+        """Open a connection of the caller's own, for instance to have requests under way."""
+        if broker_id not in self._brokers:
+            self._fetch_metadata([])
+        broker = self._brokers.get(broker_id)
+        if broker is None:
+            raise ConnectionFailed(f"broker {broker_id}", "it is not in the metadata")
+        try:
+            return Connection(broker.host, broker.port, self.settings)
+        except ClientError:
+            del self._brokers[broker_id]  # it may be back at another address
+            raise
+
+    def leader(self, topic: str, partition: int) -> int:
+        """Return the broker id of the leader. Raises BrokerError (retriable) when there is none."""
+        leader = self.partition(topic, partition).leader
+        if leader < 0:
+            self.forget(topic)
+            raise BrokerError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition}")
+        return leader
+
+    def controller_connection(self) -> Connection:
+        """Return a connection to the broker that takes changes of topics and settings."""
+        if self._controller_id < 0:
+            self._fetch_metadata([])
+        if self._controller_id < 0:
+            return self.any_connection()
+        return self.connection(self._controller_id)
+
+    def coordinator_connection(self, group: str) -> Connection:
+        """Return a connection to the coordinator of a group; asked for anew each time."""
+        answer = self.any_connection().call(
+            ApiKey.FIND_COORDINATOR, {"key": group, "key_type": _GROUP_COORDINATOR}
+        )
+        check_code(answer.error_code, f"coordinator of group {group}")
+        if answer.node_id not in self._brokers:
+            self._brokers[answer.node_id] = BrokerView(
+                broker_id=answer.node_id, host=answer.host, port=answer.port, rack=None
+            )
+        return self.connection(answer.node_id)
+
+    def call_any(self, api_key: ApiKey, fields: Mapping[str, Any]) -> Any:
+        """Ask any broker, with retries."""
+        return self.retry(api_key.name, lambda: self.any_connection().call(api_key, fields))
+
+    # Retrying
+
+    def retry(self, what: str, attempt: Callable[[], T]) -> T:
+        """Return what `attempt` returns, trying again after what may pass.
+
+        Raises what the attempt raises when it will not pass; RequestTimedOut or NoBrokerReachable
+        when `deadline_ms` is over.
+        """
+        retries = Retries(self.settings, what)
+        while True:
+            try:
+                return attempt()
+            except ClientError as error:
+                retries.pause_or_raise(error)
+                self._after_failure(error)
+
+    def _after_failure(self, error: ClientError) -> None:
+        """Who leads what may have changed."""
+        self._topics.clear()
+        self._controller_id = -1
+        if isinstance(error, BrokerError) and self._any is not None:
+            self._any.close()  # another broker may know better
+
+
+class Retries:
+    """Time and pauses of one operation; used by every loop that tries again."""
+
+    def __init__(self, settings: ClientSettings, what: str) -> None:
+        self._settings = settings
+        self.what = what
+        self.restart()
+
+    def restart(self) -> None:
+        """Progress was made: the whole time is there again."""
+        self._deadline = time.monotonic() + self._settings.deadline_ms / 1000
+        self._pause_ms = self._settings.backoff_ms
+
+    def is_over(self) -> bool:
+        """Whether no time is left."""
+        return time.monotonic() > self._deadline
+
+    def pause_or_raise(self, error: ClientError) -> None:
+        """Wait a little after an error that may pass; raise it when it will not, or time is over.
+
+        Pauses double, with a random part so that many clients do not come back at once.
+        """
+        if not may_pass(error):
+            raise error
+        pause = self._pause_ms * random.uniform(0.5, 1.0) / 1000  # noqa: S311  no secret
+        if time.monotonic() + pause > self._deadline:
+            if isinstance(error, NoBrokerReachable):
+                raise error
+            raise RequestTimedOut(self.what, self._settings.deadline_ms, str(error)) from error
+        time.sleep(pause)
+        self._pause_ms = min(self._settings.backoff_ms_max, self._pause_ms * 2)
+
+
+def may_pass(error: ClientError) -> bool:
+    """Whether trying again makes sense."""
+    if isinstance(error, BrokerError):
+        return error.is_retriable
+    return isinstance(error, ConnectionFailed | RequestTimedOut | NoBrokerReachable)
+
+
+def check_code(code: int, what: str, message: str | None = None) -> None:
+    """Raise BrokerError unless `code` is 0."""
+    found = error_code(int(code))
+    if found is not ErrorCode.NONE:
+        raise BrokerError(found, what, message)
+
+
+def _topic_view(answer: Any) -> TopicView | None:
+    """Return None for a topic that does not exist. Raises BrokerError for what may pass."""
+    code = error_code(int(answer.error_code))
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    check_code(code, f"topic {answer.name}")
+    partitions = sorted(answer.partitions, key=lambda one: int(one.partition_index))
+    return TopicView(
+        name=answer.name,
+        topic_id=getattr(answer, "topic_id", None),
+        is_internal=answer.is_internal,
+        partitions=tuple(
+            PartitionView(
+                partition=one.partition_index,
+                leader=one.leader_id,
+                leader_epoch=getattr(one, "leader_epoch", -1),
+                replicas=tuple(one.replica_nodes),
+                in_sync_replicas=tuple(one.isr_nodes),
+            )
+            for one in partitions
+        ),
+    )

@@ -1,0 +1,207 @@
+"""One TCP connection to one broker: frames out, frames in, in the same order.
+
+The idea: `send` writes a request and remembers it, `receive` reads the next answer; several
+requests may be under way, and a broker answers in their order. Whatever goes wrong (time, broken
+socket, an answer that fits no request) closes the connection for good: what follows on the stream
+could not be trusted. The owner opens another one.
+
+It deliberately knows no topics and no retries: see `cluster.py`. Not for two threads at once.
+"""
+
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from penstock.client.errors import (
+    BrokerError,
+    ConnectionFailed,
+    MalformedAnswer,
+    RequestTimedOut,
+    error_code,
+)
+from penstock.client.settings import ClientSettings
+from penstock.client.versions import choose_version
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.errors import WireError
+from penstock.protocol.header import parse_response_header, request_header
+from penstock.protocol.messages import decode_response, encode_request
+
+Buffer = bytes | bytearray | memoryview
+
+IN_FLIGHT_MAX = 16
+"""As many as our brokers read ahead of one connection."""
+
+_SIZE = struct.Struct(">i")
+_CORRELATION_MASK = 0x7FFFFFFF
+
+
+class _Pending(NamedTuple):
+    api_key: ApiKey
+    api_version: int
+    correlation_id: int
+
+
+class Connection:
+    """An open connection that has learned which versions its broker offers."""
+
+    def __init__(self, host: str, port: int, settings: ClientSettings) -> None:
+        """Connect and negotiate. Raises ConnectionFailed, RequestTimedOut, MalformedAnswer."""
+        self.address = f"{host}:{port}"
+        self.is_closed = False
+        self._settings = settings
+        self._pending: deque[_Pending] = deque()
+        self._next_correlation_id = 0
+        self._offered: dict[int, tuple[int, int]] = {ApiKey.API_VERSIONS: (0, 0)}
+        self._socket = _connect(host, port, settings)
+        self._negotiate()
+
+    def _negotiate(self) -> None:
+        answer = self.call(ApiKey.API_VERSIONS, {})
+        code = error_code(int(answer.error_code))
+        if code:
+            self.close()
+            raise BrokerError(code, f"ApiVersions of {self.address}")
+        self._offered = {
+            int(one.api_key): (one.min_version, one.max_version) for one in answer.api_keys
+        }
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests sent whose answers were not received yet."""
+        return len(self._pending)
+
+    def version(self, api_key: ApiKey) -> int:
+        """Return the version to use with this broker. Raises UnsupportedByBroker."""
+        return choose_version(api_key, self._offered)
+
+    def offers(self, api_key: ApiKey) -> bool:
+        """Whether the broker has this API at all."""
+        return api_key in self._offered
+
+    def fileno(self) -> int:
+        """For `select`: readable when an answer, or the end, has come."""
+        return self._socket.fileno()
+
+    def call(self, api_key: ApiKey, fields: Mapping[str, Any], *, wait_ms: int = 0) -> Any:
+        """Send a request and return the decoded answer; nothing else may be under way.
+
+        `wait_ms` is what the broker was asked to wait, and is added to the time allowed.
+        """
+        assert not self._pending, "call between send and receive"
+        version = self.version(api_key)
+        self.send(api_key, version, encode_request(api_key, version, fields))
+        frame, at = self.receive(wait_ms=wait_ms)
+        try:
+            return decode_response(api_key, version, frame, at)
+        except WireError as error:
+            raise self._malformed(str(error)) from error
+
+    def send(self, api_key: ApiKey, api_version: int, *body: Buffer) -> None:
+        """Write one request; its answer comes from `receive` after those asked for before.
+
+        Raises ConnectionFailed, RequestTimedOut.
+        """
+        assert len(self._pending) < IN_FLIGHT_MAX, "receive before sending more"
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = (correlation_id + 1) & _CORRELATION_MASK
+        head = request_header(
+            api_key,
+            api_version,
+            correlation_id=correlation_id,
+            client_id=self._settings.client_id,
+        )
+        size = len(head) + sum(map(len, body))
+        self._send_all([_SIZE.pack(size) + head, *body])
+        self._pending.append(_Pending(api_key, api_version, correlation_id))
+
+    def receive(self, *, wait_ms: int = 0) -> tuple[memoryview, int]:
+        """Return the next answer as (frame, position of its body).
+
+        Raises ConnectionFailed, RequestTimedOut, MalformedAnswer.
+        """
+        pending = self._pending[0]
+        deadline = time.monotonic() + (self._settings.request_timeout_ms + wait_ms) / 1000
+        (size,) = _SIZE.unpack(self._receive_exactly(_SIZE.size, deadline))
+        if not _SIZE.size <= size <= self._settings.response_bytes_max:
+            raise self._malformed(f"a frame of {size} bytes")
+        frame = self._receive_exactly(size, deadline)
+        try:
+            correlation_id, at = parse_response_header(frame, pending.api_key, pending.api_version)
+        except WireError as error:
+            raise self._malformed(str(error)) from error
+        if correlation_id != pending.correlation_id:
+            raise self._malformed(f"correlation id {correlation_id} is not the expected one")
+        self._pending.popleft()
+        return frame, at
+
+    def close(self) -> None:
+        """Close; may be called again."""
+        self.is_closed = True
+        self._pending.clear()
+        self._socket.close()
+
+    def _send_all(self, buffers: list[Buffer]) -> None:
+        deadline = time.monotonic() + self._settings.request_timeout_ms / 1000
+        left = [memoryview(one).cast("B") for one in buffers if len(one)]
+        try:
+            while left:
+                self._socket.settimeout(self._remaining(deadline))
+                sent = self._socket.sendmsg(left)
+                while left and sent >= len(left[0]):
+                    sent -= len(left.pop(0))
+                if sent:
+                    left[0] = left[0][sent:]
+        except TimeoutError:
+            raise self._timed_out() from None
+        except OSError as error:
+            raise self._failed(error.strerror or str(error)) from error
+
+    def _receive_exactly(self, size: int, deadline: float) -> memoryview:
+        view = memoryview(bytearray(size))
+        at = 0
+        try:
+            while at < size:
+                self._socket.settimeout(self._remaining(deadline))
+                count = self._socket.recv_into(view[at:])
+                if count == 0:
+                    raise self._failed("closed by the broker")
+                at += count
+        except TimeoutError:
+            raise self._timed_out() from None
+        except OSError as error:
+            raise self._failed(error.strerror or str(error)) from error
+        return view
+
+    def _remaining(self, deadline: float) -> float:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            raise TimeoutError
+        return remaining
+
+    def _timed_out(self) -> RequestTimedOut:
+        self.close()
+        return RequestTimedOut(f"request to {self.address}", self._settings.request_timeout_ms)
+
+    def _failed(self, reason: str) -> ConnectionFailed:
+        self.close()
+        return ConnectionFailed(self.address, reason)
+
+    def _malformed(self, reason: str) -> MalformedAnswer:
+        self.close()
+        return MalformedAnswer(self.address, reason)
+
+
+def _connect(host: str, port: int, settings: ClientSettings) -> socket.socket:
+    address = f"{host}:{port}"
+    try:
+        found = socket.create_connection((host, port), timeout=settings.connect_timeout_ms / 1000)
+    except TimeoutError:
+        reason = f"no connection within {settings.connect_timeout_ms} ms"
+        raise ConnectionFailed(address, reason) from None
+    except (OSError, UnicodeError) as error:
+        raise ConnectionFailed(address, getattr(error, "strerror", None) or str(error)) from error
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return found

@@ -1,0 +1,138 @@
+"""What a caller of the client can meet. Every text says what to look at next.
+
+ClientError
+  NoBrokerReachable(bootstrap, reason)      none of the given addresses answers as a broker
+  ConnectionFailed(address, reason)         one connection broke; retried inside the client
+  RequestTimedOut(what, timeout_ms)         no answer, or no success, within the time allowed
+  MalformedAnswer(address, reason)          the other side does not speak the Kafka protocol
+  UnsupportedByBroker(what)                 the broker is too old or has no such API
+  TopicNotFound(topic, partition)           also for a partition that the topic does not have
+  OffsetOutOfRange(topic, partition, offset)
+  BrokerError(code, what, message)          any other error code that a broker answered
+  ProducerFenced(topic, partition)          a newer producer took over this producer id
+  DeliveryUnknown(topic, partition, why)    a batch may or may not have been written
+  RecordTooLarge(size, limit)               one record is larger than a batch may be
+"""
+
+from penstock.base.errors import PlatformError
+from penstock.protocol.error_codes import ErrorCode
+
+
+class ClientError(PlatformError):
+    """Anything that keeps the client from doing what it was asked."""
+
+
+class NoBrokerReachable(ClientError):
+    """None of the bootstrap addresses answered."""
+
+    def __init__(self, bootstrap: str, reason: str) -> None:
+        super().__init__(f"no broker reachable at {bootstrap} ({reason}); is a node running there?")
+        self.bootstrap = bootstrap
+        self.reason = reason
+
+
+class ConnectionFailed(ClientError):
+    """A connection could not be made, or broke; the request may have been carried out."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"connection to {address} failed: {reason}")
+        self.address = address
+        self.reason = reason
+
+
+class RequestTimedOut(ClientError):
+    """Time ran out, whatever was tried; `reason` is the last error met, if any."""
+
+    def __init__(self, what: str, timeout_ms: int, reason: str = "no answer") -> None:
+        super().__init__(f"{what}: not done within {timeout_ms} ms ({reason})")
+        self.what = what
+        self.timeout_ms = timeout_ms
+        self.reason = reason
+
+
+class MalformedAnswer(ClientError):
+    """Bytes that are no answer to what was asked."""
+
+    def __init__(self, address: str, reason: str) -> None:
+        super().__init__(f"{address} answered something that is not the Kafka protocol: {reason}")
+        self.address = address
+        self.reason = reason
+
+
+class UnsupportedByBroker(ClientError):
+    """No version of a request is known to both sides."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the broker does not support {what}")
+        self.what = what
+
+
+class TopicNotFound(ClientError):
+    """There is no such topic, or no such partition of it."""
+
+    def __init__(self, topic: str, partition: int | None = None) -> None:
+        which = f"topic {topic}" if partition is None else f"partition {partition} of topic {topic}"
+        super().__init__(f"{which} does not exist")
+        self.topic = topic
+        self.partition = partition
+
+
+class OffsetOutOfRange(ClientError):
+    """The log does not hold this offset: it was deleted, or is not written yet."""
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        super().__init__(f"offset {offset} is not in the log of {topic}-{partition}")
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+
+
+class BrokerError(ClientError):
+    """A broker refused; `code` is Kafka's."""
+
+    def __init__(self, code: ErrorCode, what: str, message: str | None = None) -> None:
+        shown = f": {message}" if message else ""
+        super().__init__(f"{what} refused with {code.name}{shown}")
+        self.code = code
+        self.what = what
+        self.message = message
+
+    @property
+    def is_retriable(self) -> bool:
+        return self.code.retriable
+
+
+class ProducerFenced(ClientError):
+    """Somebody else produces with this producer id and a newer epoch."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        super().__init__(f"a newer producer took over while writing to {topic}-{partition}")
+        self.topic = topic
+        self.partition = partition
+
+
+class DeliveryUnknown(ClientError):
+    """A batch may or may not be in the log; sending it again could write it twice."""
+
+    def __init__(self, topic: str, partition: int, why: str) -> None:
+        super().__init__(f"a batch for {topic}-{partition} may or may not have been written: {why}")
+        self.topic = topic
+        self.partition = partition
+        self.why = why
+
+
+class RecordTooLarge(ClientError):
+    """One record does not fit a batch."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"a record of {size} bytes exceeds the batch limit of {limit} bytes")
+        self.size = size
+        self.limit = limit
+
+
+def error_code(code: int) -> ErrorCode:
+    """Return the code; one that is newer than our table becomes UNKNOWN_SERVER_ERROR."""
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,0 +1,61 @@
+"""What a client needs to know before it can do anything: addresses, times, caps.
+
+Times are milliseconds. `deadline_ms` bounds everything that is retried; it is longer than the
+restart of a node takes, so that work in hand survives one.
+"""
+
+from dataclasses import dataclass
+
+from penstock.base.errors import ConfigError
+
+DEFAULT_PORT = 9092
+PORT_MAX = 65535
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """Fixed for the life of a client."""
+
+    bootstrap: str
+    """`host:port[,host:port...]`; the port may be left out, IPv6 hosts stand in brackets."""
+
+    client_id: str = "penstock"
+    connect_timeout_ms: int = 5_000
+    request_timeout_ms: int = 30_000
+    """One request and its answer, without what the broker was asked to wait."""
+
+    deadline_ms: int = 120_000
+    """All attempts of one operation together."""
+
+    backoff_ms: int = 50
+    """First pause between attempts; it doubles up to `backoff_ms_max`."""
+
+    backoff_ms_max: int = 1_000
+    response_bytes_max: int = 256 << 20
+    """A larger answer ends its connection: nothing we ask for is that large."""
+
+    def __post_init__(self) -> None:
+        parse_bootstrap(self.bootstrap)
+
+
+def parse_bootstrap(text: str) -> list[tuple[str, int]]:
+    """Return the addresses of a bootstrap list. Raises ConfigError with what to change."""
+    found = [_parse_address(part.strip()) for part in text.split(",") if part.strip()]
+    if not found:
+        raise ConfigError("bootstrap is empty, use host:port[,host:port...]")
+    return found
+
+
+def _parse_address(text: str) -> tuple[str, int]:
+    host, port = text, ""
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        port = rest.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    if not host or (port and not (port.isascii() and port.isdigit())):
+        raise ConfigError(f"bootstrap address {text!r} is not host:port")
+    number = int(port) if port else DEFAULT_PORT
+    if not 0 < number <= PORT_MAX:
+        raise ConfigError(f"bootstrap address {text!r} has a port outside of 1 to {PORT_MAX}")
+    return host, number

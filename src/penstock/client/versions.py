@@ -1,0 +1,43 @@
+"""The request versions that our client can write, and read the answers of.
+
+Both ends lie in what Penstock and Apache Kafka 2.1 to 4.x offer. Upper ends are where the shape
+that our code reads ends (FindCoordinator 4 and OffsetFetch 8 ask for many at once, DeleteTopics 6
+and Produce 13 go by topic id), or where a later version has nothing that we use.
+
+Source: Kafka's message JSON; KIP-896 for the lower ends.
+"""
+
+from penstock.client.errors import UnsupportedByBroker
+from penstock.protocol.api_keys import ApiKey
+
+CLIENT_VERSIONS: dict[ApiKey, tuple[int, int]] = {
+    ApiKey.PRODUCE: (3, 8),
+    ApiKey.FETCH: (4, 11),
+    ApiKey.LIST_OFFSETS: (1, 7),
+    ApiKey.METADATA: (4, 12),
+    ApiKey.OFFSET_COMMIT: (2, 8),
+    ApiKey.OFFSET_FETCH: (1, 7),
+    ApiKey.FIND_COORDINATOR: (0, 3),
+    ApiKey.DESCRIBE_GROUPS: (0, 5),
+    ApiKey.LIST_GROUPS: (0, 5),
+    ApiKey.API_VERSIONS: (0, 0),
+    ApiKey.CREATE_TOPICS: (2, 7),
+    ApiKey.DELETE_TOPICS: (1, 5),
+    ApiKey.DELETE_RECORDS: (0, 2),
+    ApiKey.INIT_PRODUCER_ID: (0, 4),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4),
+    ApiKey.CREATE_PARTITIONS: (0, 3),
+    ApiKey.DELETE_GROUPS: (0, 2),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ApiKey.OFFSET_DELETE: (0, 0),
+}
+
+
+def choose_version(api_key: ApiKey, offered: dict[int, tuple[int, int]]) -> int:
+    """Return the newest version that both sides know. Raises UnsupportedByBroker."""
+    ours_min, ours_max = CLIENT_VERSIONS[api_key]
+    theirs_min, theirs_max = offered.get(api_key, (0, -1))
+    chosen = min(ours_max, theirs_max)
+    if chosen < max(ours_min, theirs_min):
+        raise UnsupportedByBroker(f"{api_key.name} version {ours_min} to {ours_max}")
+    return chosen

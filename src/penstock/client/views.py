@@ -1,0 +1,109 @@
+"""What the client tells about the platform: small immutable objects without behaviour.
+
+Offsets that name an end are exclusive, those that name a start inclusive; times are ms since 1970.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerView:
+    """A broker and the address at which clients reach it."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    """A partition; `leader` is -1 while there is none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicView:
+    """A topic; `partitions` stand at their number. `topic_id` is None with old brokers."""
+
+    name: str
+    topic_id: UUID | None
+    is_internal: bool
+    partitions: tuple[PartitionView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """Brokers by id, and topics by name."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[BrokerView, ...]
+    topics: dict[str, TopicView]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEntry:
+    """One setting of a topic or broker. `value` is None when it is secret or not set."""
+
+    name: str
+    value: str | None
+    source: str
+    """Where the value comes from: topic, broker, cluster, settings, default or other."""
+    is_read_only: bool
+    is_sensitive: bool
+    documentation: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """A group as in a list; `state` is empty with old brokers."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """A member and the partitions it reads, where its assignment could be read."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """A group. `state` is Kafka's: Empty, Stable, PreparingRebalance, ..., Dead if unknown."""
+
+    group_id: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: tuple[GroupMember, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetAndTime:
+    """Answer of a search by time: -1 and -1 when no record is that late."""
+
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedOffset:
+    """The next offset that a group reads, as it committed it."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
