@@ -58,7 +58,13 @@ class MetadataLog:
     """See the module. All methods and callbacks are for the loop."""
 
     def __init__(
-        self, disk: Disk, directory: str, offload: Offload, scheduler: Scheduler
+        self,
+        disk: Disk,
+        directory: str,
+        offload: Offload,
+        scheduler: Scheduler,
+        *,
+        snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES,
     ) -> None:
         """Read the log in `directory`, or make an empty one. Blocking: for the start of a node.
 
@@ -70,6 +76,7 @@ class MetadataLog:
         self._directory = directory
         self._offload = offload
         self._scheduler = scheduler
+        self._snapshot_after_bytes = snapshot_after_bytes
         self._machine: StateMachine | None = None
         self._waiting: deque[_Proposal] = deque()
         self._trim: tuple[int, bytes] | None = None
@@ -90,7 +97,7 @@ class MetadataLog:
     def wants_snapshot(self) -> bool:
         """Whether enough was appended since the last snapshot."""
         appended = self._end_position - self._snapshot_end
-        return appended > max(SNAPSHOT_AFTER_BYTES, self._snapshot_bytes)
+        return appended > max(self._snapshot_after_bytes, self._snapshot_bytes)
 
     def start(self, machine: StateMachine) -> None:
         """Give the machine what was found on disk."""
@@ -182,13 +189,13 @@ class MetadataLog:
         self._after_operation()
 
     def _on_rewritten(
-        self, rewritten: tuple[DiskFile, int] | None, error: BaseException | None
+        self, rewritten: tuple[DiskFile, int, int] | None, error: BaseException | None
     ) -> None:
         self._is_busy = False
         if rewritten is not None:
             self._file.close()
-            self._file, self._end_position = rewritten
-            self._snapshot_end = self._end_position
+            self._file, self._snapshot_end, self._end_position = rewritten
+            self._snapshot_bytes = self._snapshot_end
         elif isinstance(error, MetadataLogFenced):
             self._fence(str(error))
         elif isinstance(error, MetadataLogFull):
@@ -273,14 +280,14 @@ class MetadataLog:
         except OSError as error:
             raise MetadataLogFenced(f"fsync failed: {error}") from error
 
-    def _rewrite(self, index: int, snapshot: bytes) -> tuple[DiskFile, int]:
-        """Write snapshot and later frames to a new file, and put it in place of the old one."""
+    def _rewrite(self, index: int, snapshot: bytes) -> tuple[DiskFile, int, int]:
+        """Put a new file with snapshot and later frames in place; return it and where they end."""
         found = read_file(self._file.read(0, self._end_position))
         invariant(found.last_index >= index, "the file holds what the snapshot stands for")
         kept = [frame for frame in found.frames if frame.next_index - 1 > index]
         head = encode_head(index, snapshot)
         tail = self._file.read(kept[0].position, _frames_bytes(kept)) if kept else b""
-        return self._make_file(head, tail), len(head) + len(tail)
+        return self._make_file(head, tail), len(head), len(head) + len(tail)
 
     def _make_file(self, *parts: Buffer) -> DiskFile:
         file = self._disk.open(self._path(_NEW_FILE), create=True)

@@ -1,0 +1,217 @@
+"""The driver over the real log: one command at a time, whatever the callers do."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+import pytest
+
+from penstock.base.ids import TopicId
+from penstock.base.ports import Cancellable
+from penstock.controller.commands import (
+    AllocateProducerIds,
+    BeginMastership,
+    CreateCluster,
+    CreateReplicaSet,
+    CreateTopics,
+    NewTopic,
+    RegisterBroker,
+)
+from penstock.controller.config import ControllerConfig
+from penstock.controller.controller import Controller
+from penstock.controller.errors import (
+    MetadataLogFull,
+    MetadataQueueFull,
+    MetadataTimeout,
+    UnknownBroker,
+)
+from penstock.controller.image import ClusterImage
+from penstock.runtime.controller_driver import ControllerDriver
+from penstock.runtime.metadata_log import MetadataLog
+from tests.runtime.crash_disk import CrashDisk
+
+T = TypeVar("T")
+
+
+def on_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
+    @functools.wraps(test)
+    def run() -> None:
+        asyncio.run(test())
+
+    return run
+
+
+class GatedWorker:
+    """Scheduler and Offload on the running loop; closed, it keeps disk work until it is opened."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self._kept: list[Callable[[], None]] = []
+
+    def call_soon(self, callback: Callable[[], None]) -> Cancellable:
+        return asyncio.get_running_loop().call_soon(callback)
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Cancellable:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback)
+
+    def submit(
+        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+    ) -> None:
+        def run() -> None:
+            try:
+                result = work()
+            except Exception as error:  # noqa: BLE001  handed on, as a worker does
+                done(None, error)
+            else:
+                done(result, None)
+
+        self._kept.append(run)
+        if self.is_open:
+            self.open()
+
+    def open(self) -> None:
+        self.is_open = True
+        kept, self._kept = self._kept, []
+        for run in kept:
+            asyncio.get_running_loop().call_soon(run)
+
+
+class Node:
+    def __init__(
+        self,
+        disk: CrashDisk,
+        *,
+        timeout_ms: int = 30_000,
+        commands_max: int = 1_000,
+        snapshot_after_bytes: int = 1 << 20,
+    ) -> None:
+        self.worker = GatedWorker()
+        self.image = ClusterImage()
+        self._ids = 100
+        controller = Controller(
+            config=ControllerConfig(), image=self.image, new_topic_id=self._new_id
+        )
+        self.log = MetadataLog(
+            disk,
+            "metadata",
+            self.worker,
+            self.worker,
+            snapshot_after_bytes=snapshot_after_bytes,
+        )
+        self.driver = ControllerDriver(
+            controller, self.log, timeout_ms=timeout_ms, commands_max=commands_max
+        )
+        self.driver.start()
+
+    def _new_id(self) -> TopicId:
+        self._ids += 1
+        return TopicId(self._ids.to_bytes(16, "big"))
+
+    async def found(self) -> None:
+        await self.driver.submit(CreateCluster(cluster_id="c"))
+        await self.driver.submit(RegisterBroker(broker_id=0, host="h", port=1))
+        await self.driver.submit(CreateReplicaSet(replica_set_id=0, replicas=(0,)))
+        await self.driver.submit(BeginMastership(replica_set_id=0, master=0))
+
+    async def create(self, name: str) -> bool:
+        (outcome,) = await self.driver.submit(CreateTopics(topics=(NewTopic(name=name),)))
+        return outcome.error is None
+
+
+@on_loop
+async def test_restarted_node_has_the_image_it_had() -> None:
+    disk = CrashDisk()
+    node = Node(disk)
+    await node.found()
+    assert await node.create("t")
+    disk.crash()
+    assert Node(disk).image == node.image
+    assert node.image.replica_sets[0].leader_epoch == 0
+
+
+@on_loop
+async def test_commands_at_the_same_time_see_each_other() -> None:
+    node = Node(CrashDisk())
+    await node.found()
+    created = await asyncio.gather(*[node.create("t") for _ in range(10)])
+    assert sorted(created) == [False] * 9 + [True]
+    blocks = await asyncio.gather(
+        *[node.driver.submit(AllocateProducerIds(broker_id=0)) for _ in range(10)]
+    )
+    assert len({block.first_producer_id for block in blocks}) == 10
+
+
+@on_loop
+async def test_refused_command_raises_and_writes_nothing() -> None:
+    node = Node(CrashDisk())
+    before = node.log.applied_index
+    with pytest.raises(UnknownBroker):
+        await node.driver.submit(AllocateProducerIds(broker_id=5))
+    assert node.log.applied_index == before
+
+
+@on_loop
+async def test_command_that_times_out_still_happens_before_the_next_one() -> None:
+    node = Node(CrashDisk(), timeout_ms=20)
+    await node.found()
+    node.worker.is_open = False
+    with pytest.raises(MetadataTimeout):
+        await node.create("t")
+    node.worker.open()
+    assert not await node.create("t"), "it was there when the next command was judged"
+    assert set(node.image.topics_by_name) == {"t"}
+
+
+@on_loop
+async def test_cancelled_caller_leaves_its_command_to_the_log() -> None:
+    node = Node(CrashDisk())
+    await node.found()
+    node.worker.is_open = False
+    task = asyncio.create_task(node.create("t"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    node.worker.open()
+    assert await node.create("u")
+    assert set(node.image.topics_by_name) == {"t", "u"}
+
+
+@on_loop
+async def test_full_disk_is_told_and_the_next_command_works() -> None:
+    disk = CrashDisk()
+    node = Node(disk)
+    await node.found()
+    disk.room = 0
+    with pytest.raises(MetadataLogFull):
+        await node.create("t")
+    assert node.image.topics_by_name == {}
+    disk.room = 1 << 40
+    assert await node.create("t")
+
+
+@on_loop
+async def test_too_many_waiting_commands_are_refused() -> None:
+    node = Node(CrashDisk(), commands_max=2)
+    await node.found()
+    outcomes = await asyncio.gather(
+        *[node.create(f"t{number}") for number in range(3)], return_exceptions=True
+    )
+    assert [type(one) for one in outcomes] == [bool, bool, MetadataQueueFull]
+
+
+@on_loop
+async def test_log_is_compacted_to_a_snapshot_and_restarts_from_it() -> None:
+    disk = CrashDisk()
+    node = Node(disk, snapshot_after_bytes=2_000)
+    await node.found()
+    for number in range(40):
+        await node.create(f"t{number}")
+        await node.driver.submit(BeginMastership(replica_set_id=0, master=0))
+    assert node.log.applied_index == 84
+    disk.crash()
+    again = Node(disk)
+    assert again.image == node.image
+    assert again.log.applied_index == 84
+    assert again.image.replica_sets[0].leader_epoch == 40
