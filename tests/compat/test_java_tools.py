@@ -1,0 +1,117 @@
+"""Kafka's own command line tools, and with them the Java clients."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.compat.conftest import CODECS
+from tests.compat.java_tools import tool
+
+pytestmark = [pytest.mark.compat, pytest.mark.timeout(300)]
+
+
+def test_topics_are_created_described_grown_listed_and_deleted(bootstrap: str, name: str) -> None:
+    at = ("--bootstrap-server", bootstrap)
+    tool("kafka-topics", *at, "--create", "--topic", name, "--partitions", "2")
+    described = tool("kafka-topics", *at, "--describe", "--topic", name)
+    assert "PartitionCount: 2" in described
+    tool("kafka-topics", *at, "--alter", "--topic", name, "--partitions", "3")
+    assert "PartitionCount: 3" in tool("kafka-topics", *at, "--describe", "--topic", name)
+    assert name in tool("kafka-topics", *at, "--list").split()
+    again = tool("kafka-topics", *at, "--create", "--topic", name, check=False)
+    assert "already exists" in again
+    tool("kafka-topics", *at, "--delete", "--topic", name)
+    assert name not in tool("kafka-topics", *at, "--list").split()
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_console_producer_and_consumer_pass_lines_keys_and_headers(
+    bootstrap: str, topic: str, codec: str
+) -> None:
+    lines = "".join(f"h:{n}\tkey{n}\tvalue {n}\n" for n in range(100))
+    properties = [
+        "parse.headers=true",
+        "parse.key=true",
+        "key.separator=\t",
+        "headers.delimiter=\t",
+    ]
+    flags = [flag for one in properties for flag in ("--property", one)]
+    at = ("--bootstrap-server", bootstrap, "--topic", topic)
+    tool("kafka-console-producer", *at, *flags, "--compression-codec", codec, stdin=lines)
+    shown = [flag for what in ("key", "headers") for flag in ("--property", f"print.{what}=true")]
+    limits = ("--max-messages", "100", "--timeout-ms", "20000")
+    printed = tool("kafka-console-consumer", *at, "--from-beginning", *limits, *shown)
+    taken = {line for line in printed.splitlines() if "\tkey" in line}
+    assert taken == {f"h:{n}\tkey{n}\tvalue {n}" for n in range(100)}
+
+
+def test_a_group_is_followed_described_reset_and_deleted(bootstrap: str, topic: str) -> None:
+    at = ("--bootstrap-server", bootstrap)
+    tool("kafka-console-producer", *at, "--topic", topic, stdin="a\nb\nc\n")
+    limits = ("--max-messages", "3", "--timeout-ms", "20000", "--from-beginning")
+    tool("kafka-console-consumer", *at, "--topic", topic, "--group", topic, *limits)
+    described = tool("kafka-consumer-groups", *at, "--describe", "--group", topic)
+    lags = [line.split()[5] for line in described.splitlines() if line.startswith(topic)]
+    assert [lag for lag in lags if lag != "-"] == ["0"] * len([lag for lag in lags if lag != "-"])
+    assert topic in tool("kafka-consumer-groups", *at, "--list").split()
+    reset = ("--reset-offsets", "--to-earliest", "--execute", "--topic", topic)
+    tool("kafka-consumer-groups", *at, "--group", topic, *reset)
+    described = tool("kafka-consumer-groups", *at, "--describe", "--group", topic)
+    lags = [line.split()[5] for line in described.splitlines() if line.startswith(topic)]
+    assert sum(int(lag) for lag in lags if lag != "-") == 3
+    tool("kafka-consumer-groups", *at, "--delete", "--group", topic)
+    assert topic not in tool("kafka-consumer-groups", *at, "--list").split()
+
+
+def test_topic_configs_are_changed_and_described(bootstrap: str, topic: str) -> None:
+    at = ("--bootstrap-server", bootstrap, "--entity-type", "topics", "--entity-name", topic)
+    tool("kafka-configs", *at, "--alter", "--add-config", "retention.ms=123456")
+    assert "retention.ms=123456" in tool("kafka-configs", *at, "--describe")
+    tool("kafka-configs", *at, "--alter", "--delete-config", "retention.ms")
+    assert "retention.ms=123456" not in tool("kafka-configs", *at, "--describe")
+    refused = tool("kafka-configs", *at, "--alter", "--add-config", "retention.ms=x", check=False)
+    assert "InvalidConfiguration" in refused
+
+
+def test_offsets_are_shown_and_records_deleted(bootstrap: str, topic: str, tmp_path: Path) -> None:
+    at = ("--bootstrap-server", bootstrap)
+    tool("kafka-console-producer", *at, "--topic", topic, stdin="x\n" * 50)
+    latest = tool("kafka-get-offsets", *at, "--topic", topic, "--time", "latest")
+    ends = {int(p): int(o) for p, o in re.findall(rf"{re.escape(topic)}:(\d+):(\d+)", latest)}
+    assert sum(ends.values()) == 50
+    partition = max(ends, key=lambda one: ends[one])
+    wanted = {"topic": topic, "partition": partition, "offset": ends[partition]}
+    file = tmp_path / "delete.json"
+    file.write_text(json.dumps({"partitions": [wanted], "version": 1}))
+    tool("kafka-delete-records", *at, "--offset-json-file", str(file))
+    earliest = tool("kafka-get-offsets", *at, "--topic", topic, "--time", "earliest")
+    assert f"{topic}:{partition}:{ends[partition]}" in earliest
+
+
+def test_performance_tools_move_records(bootstrap: str, topic: str) -> None:
+    size = ("--num-records", "20000", "--record-size", "200", "--throughput", "-1")
+    settings = ("--producer-props", f"bootstrap.servers={bootstrap}", "acks=all")
+    produced = tool("kafka-producer-perf-test", "--topic", topic, *size, *settings)
+    assert "20000 records sent" in produced
+    at = ("--bootstrap-server", bootstrap, "--topic", topic)
+    consumed = tool("kafka-consumer-perf-test", *at, "--messages", "20000", "--timeout", "30000")
+    assert re.search(r", 20000, ", consumed), consumed
+
+
+def test_verifiable_clients_agree_on_what_was_sent(bootstrap: str, topic: str) -> None:
+    at = ("--bootstrap-server", bootstrap, "--topic", topic)
+    sent = tool("kafka-verifiable-producer", *at, "--max-messages", "500", "--acks", "-1")
+    assert '"acked":500' in sent.replace(" ", "")
+    limits = ("--group-id", topic, "--max-messages", "500", "--reset-policy", "earliest")
+    taken = tool("kafka-verifiable-consumer", *at, *limits)
+    counts = re.findall(r'"name":"records_consumed".*?"count":(\d+)', taken)
+    counts = counts or re.findall(r'"count":(\d+)[^\n]*records_consumed', taken)
+    assert sum(int(count) for count in counts) >= 500, taken[-2000:]
+
+
+def test_the_java_client_reads_the_table_of_versions(bootstrap: str) -> None:
+    printed = tool("kafka-broker-api-versions", "--bootstrap-server", bootstrap)
+    assert "Produce(0): 0 to" in printed
+    assert "[usable: " in printed
