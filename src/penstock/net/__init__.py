@@ -1,0 +1,1 @@
+"""The asyncio listener: connections, framing, limits. Knows bytes, not topics."""

@@ -1,0 +1,496 @@
+"""One client connection: frames in, answers out, in request order.
+
+    socket ─► receive memory ─► whole frames, in a plain loop ─► on_frame(connection, frame)
+                                                                   │ reserve() a ReplySlot
+    socket ◄─ one write for all answers that are ready ◄───────────┘ slot.send(...), now or later
+
+Answers leave in the order of the requests: a slot that is answered early waits for those before
+it. All answers of one turn of the loop leave in one write, also those that come from a flush or a
+purgatory later.
+
+The socket is not read while too many requests are unanswered, while the peer does not take its
+answers, or while memory for unfinished frames is used up; whole frames that have been read by then
+wait in the receive memory. No timer belongs to a connection: its listener calls `sweep` once a
+second, and times are counted in those ticks, so that a stopped process ends nobody's connection.
+
+Source: Kafka's framing (a 4-byte size before each message). Departures from its SocketServer:
+several requests of one connection may be in progress, Kafka mutes the channel after one.
+"""
+
+import asyncio
+import logging
+from struct import Struct
+from typing import Any, cast
+
+from penstock.base.ports import Buffer
+from penstock.net.context import ConnectionContext
+from penstock.net.errors import CloseKind
+from penstock.net.limits import NetLimits
+from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
+
+_SIZE = Struct(">i")
+_SIZE_BYTES = _SIZE.size
+_FRAME_BYTES_MIN = 10
+"""API key, version, correlation id and the length of the client id."""
+
+_JOIN_BYTES_MAX = 64 << 10
+"""Answers up to this much together are copied into one write, larger ones are gathered."""
+
+_ABORT_TICKS = 10
+"""A connection that is closing may send what is queued for so long."""
+
+_PAUSED_IN_FLIGHT = 1
+_PAUSED_WRITES = 2
+_PAUSED_MEMORY = 4
+_PAUSED_DRAINING = 8
+_PAUSED_FRAMES = _PAUSED_IN_FLIGHT | _PAUSED_WRITES | _PAUSED_DRAINING
+
+_NOT_KAFKA_STARTS = (b"\x16\x03", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"CONN", b"SSH-")
+
+log = logging.getLogger(__name__)
+
+
+class ReplySlot:
+    """The place of one answer in its connection's queue."""
+
+    __slots__ = ("buffers", "connection", "next_slot")
+
+    def __init__(self, connection: "Connection") -> None:
+        self.connection = connection
+        self.buffers: tuple[Buffer, ...] | None = None
+        self.next_slot: ReplySlot | None = None
+
+    def send(self, *buffers: Buffer) -> None:
+        """Answer with these bytes, size field included, once; after a close it does nothing.
+
+        The buffers must not change until they are written; they are kept until then.
+        """
+        self.connection.answered(self, buffers)
+
+    def skip(self) -> None:
+        """There is no answer to this request."""
+        self.connection.answered(self, ())
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A client connection. `state` belongs to the layer above."""
+
+    __slots__ = (
+        "_context",
+        "_flush_is_due",
+        "_frame_tick",
+        "_head",
+        "_held_bytes",
+        "_in_flight",
+        "_is_in_loop",
+        "_is_reading",
+        "_last_tick",
+        "_out",
+        "_part",
+        "_paused",
+        "_saved",
+        "_tail",
+        "_taken_bytes",
+        "_taken_tick",
+        "_transport",
+        "_written_bytes",
+        "client_host",
+        "has_sent",
+        "is_closed",
+        "state",
+    )
+
+    def __init__(self, context: ConnectionContext, client_host: str) -> None:
+        self._context = context
+        self.client_host = client_host
+        self.state: Any = None
+        self.is_closed = False
+        self.has_sent = False
+        self._transport = cast("asyncio.Transport", None)
+        self._saved = b""
+        self._part: PartFrame | None = None
+        self._paused = 0
+        self._is_reading = True
+        self._is_in_loop = False
+        self._head: ReplySlot | None = None
+        self._tail: ReplySlot | None = None
+        self._in_flight = 0
+        self._held_bytes = 0
+        self._out: list[Buffer] = []
+        self._flush_is_due = False
+        self._last_tick = self._frame_tick = self._taken_tick = context.tick
+        self._written_bytes = self._taken_bytes = 0
+
+    @property
+    def listener_name(self) -> str:
+        """Which listener the client came in by."""
+        return self._context.listener_name
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that are not answered yet."""
+        return self._in_flight
+
+    # --- the transport's side ------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport; from here on the connection counts."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=self._context.limits.queued_bytes_max)
+        self._context.connections[self] = None
+        self._context.stats.connections += 1
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give all memory back; answers that come later go nowhere."""
+        context = self._context
+        self.is_closed = True
+        self._forget_received()
+        self._head = self._tail = None
+        self._out = []
+        if self in context.connections:
+            del context.connections[self]
+            context.stats.connections -= 1
+            context.on_gone(self)
+
+    def eof_received(self) -> bool:
+        """Close when the peer has sent its last byte, as Kafka does."""
+        return False
+
+    def get_buffer(self, sizehint: int) -> Buffer:
+        """Lend memory for one read."""
+        part = self._part
+        if part is None:
+            return self._context.buffers.window(self._saved)
+        return part.view[part.filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle the frames that are whole now."""
+        context = self._context
+        if self.is_closed:
+            return
+        context.stats.bytes_in += nbytes
+        self._last_tick = context.tick
+        self.has_sent = True
+        part = self._part
+        if part is None:
+            saved = len(self._saved)
+            at = self._handle_frames(context.buffers.spare_view, saved + nbytes)
+            if not self.is_closed:
+                self._save(at, saved + nbytes)
+        else:
+            part.filled += nbytes
+            self._handle_part(part)
+        self._flush()
+        if self._paused:
+            self._read_or_not()
+
+    def pause_writing(self) -> None:
+        """Stop taking requests: the peer does not read its answers."""
+        self._pause(_PAUSED_WRITES)
+
+    def resume_writing(self) -> None:
+        """Go on with the frames that were left, then with reading."""
+        self._go_on(_PAUSED_WRITES)
+
+    # --- frames --------------------------------------------------------------------------------
+
+    def _handle_frames(self, view: memoryview, filled: int) -> int:
+        """Hand whole frames of [0, filled) over; returns where the rest begins."""
+        context = self._context
+        limits = context.limits
+        at = count = 0
+        self._is_in_loop = True
+        try:
+            while filled - at >= _SIZE_BYTES and not self._paused & _PAUSED_FRAMES:
+                (size,) = _SIZE.unpack_from(view, at)
+                start = at + _SIZE_BYTES
+                if not _FRAME_BYTES_MIN <= size <= limits.frame_bytes_max:
+                    self._refuse_size(size, bytes(view[at:start]))
+                    break
+                if start + size > filled:
+                    break
+                at = start + size
+                count += 1
+                context.on_frame(self, view[start:at])
+                if self._in_flight >= limits.in_flight_max:
+                    self._paused |= _PAUSED_IN_FLIGHT
+                if self.is_closed:
+                    break
+        finally:
+            self._is_in_loop = False
+        if count:
+            context.stats.frames += count
+            self._frame_tick = context.tick
+        return at
+
+    def _refuse_size(self, size: int, start: bytes) -> None:
+        if start.startswith(_NOT_KAFKA_STARTS):
+            self.end(CloseKind.NOT_KAFKA)
+        elif size > _FRAME_BYTES_MIN:
+            self.end(CloseKind.FRAME_TOO_LARGE)
+        else:
+            self.end(CloseKind.FRAME_SIZE_INVALID)
+
+    def _save(self, start: int, end: int) -> None:
+        """Keep bytes [start, end) of the spare buffer until more arrive."""
+        buffers = self._context.buffers
+        budget = buffers.budget
+        saved_before = len(self._saved)
+        size = end - start
+        if size == 0 and saved_before == 0:
+            return
+        if not saved_before:
+            self._frame_tick = self._context.tick
+        if size <= SAVED_BYTES_MAX or not budget.has_room(len(buffers.spare)):
+            self._saved = bytes(buffers.spare_view[start:end])
+            budget.used += size
+            if size > SAVED_BYTES_MAX:
+                self._wait_for_memory()
+        else:
+            self._saved = b""
+            self._part = buffers.adopt(start, end)
+            self._make_room(self._part)
+        if saved_before:
+            budget.give_back(saved_before)
+
+    def _handle_part(self, part: PartFrame) -> None:
+        part.cut(self._handle_frames(part.view, part.filled))
+        if self.is_closed:
+            return
+        if part.filled > SAVED_BYTES_MAX:
+            self._make_room(part)
+            return
+        self._part = None
+        self._saved = bytes(part.view[: part.filled])
+        self._context.buffers.budget.used += part.filled
+        part.free()
+
+    def _make_room(self, part: PartFrame) -> None:
+        """Let the part-frame grow towards its size, or stop reading until memory is free."""
+        if part.has_room() or self._paused & _PAUSED_FRAMES:
+            return
+        (size,) = _SIZE.unpack_from(part.view, 0)
+        if not part.grow(size + _SIZE_BYTES):
+            self._wait_for_memory()
+
+    def _wait_for_memory(self) -> None:
+        if not self._paused & _PAUSED_MEMORY:
+            self._pause(_PAUSED_MEMORY)
+            self._context.buffers.budget.wait(self._wake)
+
+    def _wake(self) -> None:
+        """Memory has become free, in the middle of another connection's work: not now."""
+        self._context.loop.call_soon(self._go_on, _PAUSED_MEMORY)
+
+    def _forget_received(self) -> None:
+        part, self._part = self._part, None
+        saved, self._saved = len(self._saved), b""
+        if part is not None:
+            part.free()
+        if saved:
+            self._context.buffers.budget.give_back(saved)
+
+    # --- pausing -------------------------------------------------------------------------------
+
+    def _pause(self, reason: int) -> None:
+        self._paused |= reason
+        self._read_or_not()
+
+    def _read_or_not(self) -> None:
+        """Bring the transport in line with the reasons to pause; both calls cost, so only then."""
+        wanted = not self._paused
+        if wanted is self._is_reading or self.is_closed:
+            return
+        self._is_reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._context.stats.reading_pauses += 1
+            self._transport.pause_reading()
+
+    def _go_on(self, reason: int) -> None:
+        """Drop one reason to pause, handle frames that were left, and read on if none is left."""
+        if not self._paused & reason or self.is_closed:
+            return
+        self._paused &= ~reason
+        if not self._paused & _PAUSED_FRAMES:
+            self._handle_left()
+        self._read_or_not()
+        if self._out:
+            self._schedule_flush()
+
+    def _handle_left(self) -> None:
+        if self._part is not None:
+            self._handle_part(self._part)
+        elif self._saved:
+            saved = self._saved
+            view = self._context.buffers.spare_view
+            view[: len(saved)] = saved
+            at = self._handle_frames(view, len(saved))
+            if not self.is_closed:
+                self._save(at, len(saved))
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def reserve(self) -> ReplySlot:
+        """Take the next place in the order of answers; each must be answered or skipped once."""
+        slot = ReplySlot(self)
+        tail = self._tail
+        if tail is None:
+            self._head = slot
+        else:
+            tail.next_slot = slot
+        self._tail = slot
+        self._in_flight += 1
+        return slot
+
+    def answered(self, slot: ReplySlot, buffers: tuple[Buffer, ...]) -> None:
+        """Queue the answer for its slot; for ReplySlot, which is what others call."""
+        assert slot.buffers is None, "a request is answered once"
+        slot.buffers = buffers
+        if self.is_closed:
+            return
+        self._in_flight -= 1
+        if slot is self._head:
+            self._out.extend(buffers)
+            following = slot.next_slot
+            if following is None:
+                self._head = self._tail = None
+            else:
+                self._release_held(following)
+        else:
+            self._hold(buffers)
+        if not self._is_in_loop and not self._flush_is_due:
+            self._schedule_flush()
+
+    def _release_held(self, slot: ReplySlot | None) -> None:
+        """Move answers that waited for the head of the queue to the next write."""
+        while slot is not None and slot.buffers is not None:
+            self._held_bytes -= sum(map(len, slot.buffers))
+            self._out.extend(slot.buffers)
+            slot = slot.next_slot
+        self._head = slot
+        if slot is None:
+            self._tail = None
+
+    def _hold(self, buffers: tuple[Buffer, ...]) -> None:
+        """An answer that waits for an earlier one: it counts as queued."""
+        self._held_bytes += sum(map(len, buffers))
+        if self._held_bytes > self._context.limits.queued_bytes_max:
+            self._pause(_PAUSED_IN_FLIGHT)
+
+    def _schedule_flush(self) -> None:
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            self._context.loop.call_soon(self._flush_now)
+
+    def _flush_now(self) -> None:
+        self._flush_is_due = False
+        self._flush()
+
+    def _flush(self) -> None:
+        """Write what is ready; then go on with requests that had to wait for these answers."""
+        if self.is_closed:
+            return
+        if self._out:
+            self._write_out()
+        if self._paused & _PAUSED_DRAINING:
+            self._end_when_answered()
+        elif self._paused & _PAUSED_IN_FLIGHT:
+            limits = self._context.limits
+            has_place = self._in_flight < limits.in_flight_max
+            if has_place and self._held_bytes <= limits.queued_bytes_max:
+                self._go_on(_PAUSED_IN_FLIGHT)
+
+    def _write_out(self) -> None:
+        out, self._out = self._out, []
+        total = sum(map(len, out))
+        self._context.stats.bytes_out += total
+        self._written_bytes += total
+        self._last_tick = self._context.tick
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif total <= _JOIN_BYTES_MAX:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def close(self, reason: str) -> None:
+        """End the connection because of a request; the caller counts what was wrong with it."""
+        log.debug("client=%s closed reason=%s", self.client_host, reason)
+        self.end(CloseKind.REQUEST)
+
+    def end(self, kind: CloseKind) -> None:
+        """End the connection: what is ready is still sent, requests in progress are dropped."""
+        if self.is_closed:
+            return
+        self._context.stats.closed[kind] += 1
+        if self._out:
+            self._write_out()
+        self.is_closed = True
+        self._frame_tick = self._context.tick
+        self._forget_received()
+        self._transport.close()
+
+    def drain(self) -> None:
+        """Take no more requests, and end as soon as those in progress are answered."""
+        self._pause(_PAUSED_DRAINING)
+        self._end_when_answered()
+
+    def _end_when_answered(self) -> None:
+        if self._in_flight == 0:
+            self.end(CloseKind.SHUTDOWN)
+
+    def abort(self) -> None:
+        """End the connection now; what is queued is lost."""
+        self.is_closed = True
+        self._transport.abort()
+
+    def sweep(self) -> None:
+        """Check the times; the listener calls it once a tick."""
+        tick = self._context.tick
+        if self.is_closed:
+            if tick - self._frame_tick > _ABORT_TICKS:
+                self._transport.abort()
+            return
+        kind = self._overdue(tick, self._context.limits)
+        if kind is CloseKind.ANSWERS_NOT_READ:
+            self._context.stats.closed[kind] += 1
+            self.abort()
+        elif kind is not None:
+            self.end(kind)
+
+    def _overdue(self, tick: int, limits: NetLimits) -> CloseKind | None:
+        if self._is_stalled(tick):
+            return CloseKind.ANSWERS_NOT_READ
+        if self.unfinished_ticks > limits.frame_seconds_max:
+            return CloseKind.FRAME_TOO_SLOW
+        quiet = tick - self._last_tick
+        if not self.has_sent:
+            first = limits.first_frame_seconds_max
+            return CloseKind.NO_FIRST_FRAME if first and quiet > first else None
+        idle = limits.idle_seconds_max
+        return CloseKind.IDLE if idle and quiet > idle and not self._in_flight else None
+
+    def _is_stalled(self, tick: int) -> bool:
+        """Whether the peer has not taken a single byte of its answers for too long."""
+        queued = self._transport.get_write_buffer_size()
+        taken = self._written_bytes - queued
+        if queued == 0 or taken > self._taken_bytes:
+            self._taken_tick = tick
+        self._taken_bytes = taken
+        return tick - self._taken_tick > self._context.limits.write_stall_seconds_max
+
+    @property
+    def unfinished_ticks(self) -> int:
+        """For how long a frame has been arriving; 0 when none is, or when it waits for us."""
+        if (self._part is None and not self._saved) or self._paused & _PAUSED_FRAMES:
+            return 0
+        return self._context.tick - self._frame_tick
+
+    @property
+    def unfinished_bytes(self) -> int:
+        """Bytes received of a frame that is not whole."""
+        return len(self._saved) if self._part is None else self._part.filled

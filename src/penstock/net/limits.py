@@ -1,0 +1,53 @@
+"""Settings of the net room: what one client, one address and all clients together may use."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+KIB = 1 << 10
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetLimits:
+    """Limits of one listener; they count before any authentication."""
+
+    frame_bytes_max: Annotated[int, Ge(64 * KIB), Le(100 * MIB)] = 16 * MIB
+    """Largest request. A larger one ends its connection before memory is taken for it. Must be
+    above the largest batch any topic allows (`max.message.bytes`) by some kilobytes."""
+
+    unfinished_bytes_max: Annotated[int, Ge(4 * MIB)] = 256 * MIB
+    """Memory for requests that have arrived in part, all connections together; a quarter of the
+    node's memory is a good value. Beyond it reading stops, and the oldest slow request is ended."""
+
+    first_frame_seconds_max: Annotated[int, Ge(0)] = 5
+    """Time from connecting to the first byte; 0 switches the limit off. Kafka clients send at
+    once; what only opens a port is a scanner or a probe."""
+
+    frame_seconds_max: Annotated[int, Ge(1)] = 30
+    """Time from the first to the last byte of one request."""
+
+    idle_seconds_max: Annotated[int, Ge(0)] = 600
+    """A connection without any request in progress is ended after this; 0 never (Kafka: 10
+    minutes)."""
+
+    write_stall_seconds_max: Annotated[int, Ge(1)] = 60
+    """A connection whose peer reads none of its answers for this long is ended."""
+
+    connections_max: Annotated[int, Ge(1)] = 10_000
+    """Open connections in all; never more than the process has file descriptors for, less a
+    reserve for the log files."""
+
+    connections_per_address_max: Annotated[int, Ge(0)] = 200
+    """Open connections from one address; 0 switches the limit off, as for a proxy before us."""
+
+    connection_rate_per_address_max: Annotated[int, Ge(0)] = 50
+    """New connections from one address in one second; 0 switches the limit off."""
+
+    in_flight_max: Annotated[int, Ge(1), Le(10_000)] = 16
+    """Requests of one connection that are not answered yet; then its socket is not read. Kafka
+    works on one at a time."""
+
+    queued_bytes_max: Annotated[int, Ge(64 * KIB)] = 8 * MIB
+    """Answers of one connection that the peer has not taken yet; then its socket is not read."""

@@ -1,0 +1,286 @@
+"""A listening port: accepts, refuses, sweeps the times of its connections, stops in good order.
+
+Connections are accepted here and not by the event loop's server, so that a refusal costs no
+transport, and running out of file descriptors neither spins nor hides: one descriptor is kept in
+reserve, given up to accept and close what can not be served, then taken back.
+
+Source: the limits of NetLimits; CPython issue 151615 for what asyncio's own accept loop does when
+descriptors run out (a log line for each slot of the backlog, and again each second).
+Not here: TLS and authentication.
+"""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import resource
+import socket
+from collections import Counter
+from typing import NamedTuple
+
+from penstock.base.errors import ConfigError
+from penstock.net.connection import Connection
+from penstock.net.context import ConnectionContext, OnClose, OnFrame
+from penstock.net.errors import CloseKind, RefuseKind
+from penstock.net.limits import NetLimits
+from penstock.net.receive import FrameBudget, ReceiveBuffers
+
+DESCRIPTOR_RESERVE = 200
+"""Descriptors kept for log files, the metrics port and the like."""
+
+_BACKLOG = 1024
+_ACCEPTS_PER_TURN = 64
+_SWEEP_SECONDS = 1.0
+_ABORT_SECONDS = 1.0
+_LOG_EVERY_TICKS = 10
+_SLOW_TICKS_MIN = 2
+"""When memory for unfinished frames is used up, only a frame at least this old is ended."""
+
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+log = logging.getLogger(__name__)
+
+
+class Endpoint(NamedTuple):
+    """Where a listener listens, and what it is called; port 0 takes a free one."""
+
+    host: str
+    port: int
+    name: str = "kafka"
+
+
+class Listener:
+    """One port. Made and used on its loop."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        limits: NetLimits,
+        on_frame: OnFrame,
+        *,
+        on_close: OnClose | None = None,
+        budget: FrameBudget | None = None,
+    ) -> None:
+        """`budget` may be shared by several listeners; without one it follows the limits."""
+        self.endpoint = endpoint
+        self.limits = limits
+        self._on_close = on_close
+        buffers = ReceiveBuffers(budget or FrameBudget(limits.unfinished_bytes_max))
+        self._context = ConnectionContext(
+            listener_name=endpoint.name,
+            limits=limits,
+            buffers=buffers,
+            on_frame=on_frame,
+            on_gone=self._on_gone,
+        )
+        self.stats = self._context.stats
+        self._budget = buffers.budget
+        self._loop = asyncio.get_running_loop()
+        self._socket: socket.socket | None = None
+        self._spare_descriptor = -1
+        self._connections_max = limits.connections_max
+        self._open_count = 0
+        self._all_gone = asyncio.Event()
+        self._by_address: Counter[str] = Counter()
+        self._new_by_address: Counter[str] = Counter()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._logged_tick = -_LOG_EVERY_TICKS
+
+    @property
+    def port(self) -> int:
+        """The port that is open, also where the endpoint said 0."""
+        assert self._socket is not None, "not started"
+        return int(self._socket.getsockname()[1])
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Open connections, oldest first."""
+        return list(self._context.connections)
+
+    def start(self) -> None:
+        """Open the port and serve. Raises ConfigError when it can not be opened."""
+        self._connections_max = min(self.limits.connections_max, descriptors_for_connections())
+        self._spare_descriptor = os.open(os.devnull, os.O_RDONLY)
+        self._socket = open_socket(self.endpoint.host, self.endpoint.port)
+        self._loop.add_reader(self._socket.fileno(), self._accept_some)
+        self._timer = self._loop.call_later(_SWEEP_SECONDS, self._on_timer)
+
+    async def stop(self, grace_seconds: float = 5.0) -> None:
+        """Stop accepting and reading, let requests in progress be answered, then close all.
+
+        Returns after at most `grace_seconds` and a moment.
+        """
+        self._stop_accepting()
+        if self._timer is not None:
+            self._timer.cancel()
+        await asyncio.gather(*self._opening, return_exceptions=True)
+        for connection in self.connections:
+            connection.drain()
+        await self._wait_until_all_gone(grace_seconds)
+        for connection in self.connections:
+            connection.abort()
+        await self._wait_until_all_gone(_ABORT_SECONDS)
+
+    async def _wait_until_all_gone(self, seconds: float) -> None:
+        if self._open_count:
+            self._all_gone.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), seconds)
+
+    def _stop_accepting(self) -> None:
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+        if self._spare_descriptor >= 0:
+            os.close(self._spare_descriptor)
+            self._spare_descriptor = -1
+
+    # --- accepting -----------------------------------------------------------------------------
+
+    def _accept_some(self) -> None:
+        assert self._socket is not None
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    continue  # the peer has gone before it was accepted
+                self._refuse_without_descriptor()
+                return
+            self._admit(accepted, str(address[0]))
+
+    def _admit(self, accepted: socket.socket, host: str) -> None:
+        self._new_by_address[host] += 1
+        kind = self._refusal(host)
+        if kind is not None:
+            self.stats.refused[kind] += 1
+            accepted.close()
+            return
+        accepted.setblocking(False)
+        self._open_count += 1
+        self._by_address[host] += 1
+        self.stats.accepted += 1
+        task = self._loop.create_task(self._open(accepted, host))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    def _refusal(self, host: str) -> RefuseKind | None:
+        limits = self.limits
+        if self._open_count >= self._connections_max:
+            return RefuseKind.TOO_MANY
+        if 0 < limits.connections_per_address_max <= self._by_address[host]:
+            return RefuseKind.TOO_MANY_FROM_ADDRESS
+        if 0 < limits.connection_rate_per_address_max < self._new_by_address[host]:
+            return RefuseKind.TOO_FAST_FROM_ADDRESS
+        return None
+
+    async def _open(self, accepted: socket.socket, host: str) -> None:
+        connection = Connection(self._context, host)
+        try:
+            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+        except OSError:
+            accepted.close()
+            self._count_out(host)
+
+    def _on_gone(self, connection: Connection) -> None:
+        self._count_out(connection.client_host)
+        if self._on_close is not None:
+            self._on_close(connection)
+
+    def _count_out(self, host: str) -> None:
+        self._open_count -= 1
+        self._by_address[host] -= 1
+        if self._by_address[host] <= 0:
+            del self._by_address[host]
+        if self._open_count == 0:
+            self._all_gone.set()
+
+    def _refuse_without_descriptor(self) -> None:
+        """Take one waiting connection with the spare descriptor and close it, so none hangs."""
+        assert self._socket is not None
+        self.stats.refused[RefuseKind.NO_DESCRIPTOR] += 1
+        if self._spare_descriptor >= 0:
+            os.close(self._spare_descriptor)
+            self._spare_descriptor = -1
+        with contextlib.suppress(OSError):
+            self._socket.accept()[0].close()
+        with contextlib.suppress(OSError):
+            self._spare_descriptor = os.open(os.devnull, os.O_RDONLY)
+        if self._context.tick - self._logged_tick >= _LOG_EVERY_TICKS:
+            self._logged_tick = self._context.tick
+            log.warning(
+                "listener=%s connections refused: out of file descriptors, raise `ulimit -n`",
+                self.endpoint.name,
+            )
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def _on_timer(self) -> None:
+        self._timer = self._loop.call_later(_SWEEP_SECONDS, self._on_timer)
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Count one second and end what has taken too long."""
+        self._context.tick += 1
+        self._new_by_address.clear()
+        self.stats.unfinished_bytes = self._budget.used
+        for connection in self.connections:
+            connection.sweep()
+        if self._budget.is_starved:
+            self._end_oldest_part_frame()
+
+    def _end_oldest_part_frame(self) -> None:
+        slow = [c for c in self.connections if c.unfinished_ticks >= _SLOW_TICKS_MIN]
+        if slow:
+            max(slow, key=lambda c: c.unfinished_ticks).end(CloseKind.MEMORY)
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """Return a listening socket, not blocking. Raises ConfigError with what to change."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise ConfigError(f"can not listen on {host}:{port}: {error.strerror}") from error
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.setblocking(False)
+        opened.bind(address)
+        opened.listen(_BACKLOG)
+    except OSError as error:
+        opened.close()
+        hint = _BIND_HINTS.get(error.errno or 0, "choose another host or port")
+        raise ConfigError(f"can not listen on {host}:{port}: {error.strerror}; {hint}") from error
+    return opened
+
+
+_BIND_HINTS = {
+    errno.EADDRINUSE: "stop the process that uses the port, or choose another port",
+    errno.EACCES: "ports below 1024 need privileges, choose another port",
+    errno.EADDRNOTAVAIL: "this machine does not have the address, choose another host",
+}
+
+
+def descriptors_for_connections() -> int:
+    """How many connections fit into the process's limit on file descriptors, less the reserve."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return 1 << 30
+    return max(16, int(soft) - DESCRIPTOR_RESERVE)
+
+
+def raise_descriptor_limit() -> int:
+    """Raise the soft limit of file descriptors to the hard one; returns what it is now."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            return hard
+    return soft

@@ -1,0 +1,137 @@
+"""Receive memory: one large buffer that all connections read into, and more only for part-frames.
+
+A read, the frames in it and their handling are one uninterrupted step of the loop, so all
+connections can read into the same spare buffer: an idle one holds no memory. What is left of an
+unfinished frame stays with its connection:
+
+    up to 64 KiB    as bytes of exactly that length, put before the next read in the spare buffer
+    more            the spare buffer itself becomes the connection's PartFrame, another the spare
+    PartFrame full  it grows, at most to the frame's size: memory follows the bytes that have
+                    arrived, never the size that a peer announces
+
+`FrameBudget` bounds the memory of all unfinished frames together.
+
+Source: CVE-2022-34917 (memory by announced size); the buffer size from our own measurements: a
+produce request of Java and librdkafka is by default at most 1 MiB and a little.
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+SPARE_BYTES = (1 << 20) + (128 << 10)
+SAVED_BYTES_MAX = 64 << 10
+STARVED_BYTES = 4 << 10
+"""How much is read at a time while the budget is used up: what a connection can go over it."""
+
+_POOLED_MAX = 8
+
+
+class FrameBudget:
+    """Bytes of all unfinished frames, and who waits for some of them to become free."""
+
+    __slots__ = ("_waiting", "limit", "used")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.used = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether somebody waits for memory."""
+        return bool(self._waiting)
+
+    def has_room(self, size: int) -> bool:
+        """Whether `size` more bytes stay within the limit."""
+        return self.used + size <= self.limit
+
+    def wait(self, wake: Callable[[], None]) -> None:
+        """Call `wake` once when bytes have become free; it checks again whether they suffice."""
+        self._waiting.append(wake)
+
+    def give_back(self, size: int) -> None:
+        """Return bytes; wakes those who wait, longest wait first, while there is room."""
+        self.used -= size
+        assert self.used >= 0, self.used
+        for _ in range(len(self._waiting)):
+            if self.used >= self.limit:
+                break
+            self._waiting.popleft()()
+
+
+class ReceiveBuffers:
+    """The spare buffer, a small pool to replace it from, and the budget."""
+
+    __slots__ = ("_pool", "budget", "spare", "spare_view")
+
+    def __init__(self, budget: FrameBudget) -> None:
+        self.budget = budget
+        self._pool: list[bytearray] = []
+        self.spare = bytearray(SPARE_BYTES)
+        self.spare_view = memoryview(self.spare)
+
+    def window(self, saved: bytes) -> memoryview:
+        """Return where to read next, after putting `saved` at the start of the spare buffer."""
+        start = len(saved)
+        self.spare_view[:start] = saved
+        if self.budget.used < self.budget.limit:
+            return self.spare_view[start:]
+        return self.spare_view[start : start + STARVED_BYTES]
+
+    def adopt(self, start: int, end: int) -> "PartFrame":
+        """Make the spare buffer a PartFrame that holds its bytes [start, end)."""
+        part = PartFrame(self, self.spare, end)
+        self.spare = self._pool.pop() if self._pool else bytearray(SPARE_BYTES)
+        self.spare_view = memoryview(self.spare)
+        part.cut(start)
+        return part
+
+    def release(self, buffer: bytearray) -> None:
+        """Take a buffer back into the pool, where it fits."""
+        if len(buffer) == SPARE_BYTES and len(self._pool) < _POOLED_MAX:
+            self._pool.append(buffer)
+
+
+class PartFrame:
+    """The start of a larger frame: bytes [0, filled) of `view`."""
+
+    __slots__ = ("_buffer", "_buffers", "filled", "view")
+
+    def __init__(self, buffers: ReceiveBuffers, buffer: bytearray, filled: int) -> None:
+        self._buffers = buffers
+        self._buffer = buffer
+        self.view = memoryview(buffer)
+        self.filled = filled
+        buffers.budget.used += len(buffer)
+
+    def cut(self, start: int) -> None:
+        """Drop bytes [0, start), which have been handled."""
+        if start:
+            left = self.filled - start
+            self.view[:left] = self.view[start : self.filled]
+            self.filled = left
+
+    def has_room(self) -> bool:
+        """Whether another byte can be read."""
+        return self.filled < len(self._buffer)
+
+    def grow(self, frame_bytes: int) -> bool:
+        """Make room towards a frame of that size; False while the budget does not allow it."""
+        capacity = len(self._buffer)
+        size = min(frame_bytes, 2 * capacity)
+        assert size > capacity, (size, capacity)
+        budget = self._buffers.budget
+        if not budget.has_room(size - capacity):
+            return False
+        larger = bytearray(size)
+        larger[: self.filled] = self.view[: self.filled]
+        budget.used += size - capacity
+        self._buffers.release(self._buffer)
+        self._buffer = larger
+        self.view = memoryview(larger)
+        return True
+
+    def free(self) -> None:
+        """Give the memory back; the object must not be used again."""
+        self._buffers.release(self._buffer)
+        self._buffers.budget.give_back(len(self._buffer))
