@@ -191,6 +191,9 @@ def test_records_that_contradict_the_past_are_corrupt_state(
 
 
 def test_configuration_of_a_newer_release_is_not_guessed_at() -> None:
-    records = [_topic("t"), r.ConfigChanged(resource_type=2, resource_name="t", key="x", value="")]
+    records: list[r.MetadataRecord] = [
+        _topic("t"),
+        r.ConfigChanged(resource_type=2, resource_name="t", key="x", value=""),
+    ]
     with pytest.raises(UnsupportedMetadata):
         Cluster().controller.replay(records)

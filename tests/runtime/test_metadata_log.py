@@ -52,11 +52,11 @@ class DiskHarness(LogHarness):
         return outcomes
 
     @property
-    def bytes(self) -> bytes:
+    def content(self) -> bytes:
         return bytes(self.disk.files[_PATH].data)
 
-    @bytes.setter
-    def bytes(self, data: bytes) -> None:
+    @content.setter
+    def content(self, data: bytes) -> None:
         self.disk.files[_PATH].data = bytearray(data)
 
 
@@ -72,44 +72,44 @@ def on_disk() -> DiskHarness:
 
 def test_log_cut_at_any_byte_keeps_every_whole_group(on_disk: DiskHarness) -> None:
     log, _ = on_disk.started()
-    ends = [len(on_disk.bytes)]
+    ends = [len(on_disk.content)]
     for payload in (b"first", b"second", b"third"):
         on_disk.add(log, payload)
-        ends.append(len(on_disk.bytes))
-    whole = on_disk.bytes
+        ends.append(len(on_disk.content))
+    whole = on_disk.content
     for length in range(ends[0], len(whole) + 1):
-        on_disk.bytes = whole[:length]
+        on_disk.content = whole[:length]
         again, machine = on_disk.started()
         expected = sum(end <= length for end in ends[1:])
         assert machine.state == [b"first", b"second", b"third"][:expected], length
-        assert len(on_disk.bytes) == ends[expected]
+        assert len(on_disk.content) == ends[expected]
         assert on_disk.add(again, b"next") == [expected + 1]
 
 
 def test_damaged_last_group_is_cut(on_disk: DiskHarness) -> None:
     log, _ = on_disk.started()
     on_disk.add(log, b"a")
-    end = len(on_disk.bytes)
+    end = len(on_disk.content)
     on_disk.add(log, b"b")
-    for at in range(end, len(on_disk.bytes)):
-        whole = on_disk.bytes
-        on_disk.bytes = whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :]
+    for at in range(end, len(on_disk.content)):
+        whole = on_disk.content
+        on_disk.content = whole[:at] + bytes([whole[at] ^ 0x40]) + whole[at + 1 :]
         assert on_disk.started()[1].state == [b"a"], at
-        on_disk.bytes = whole
+        on_disk.content = whole
 
 
 def test_damage_in_front_of_whole_groups_is_refused(on_disk: DiskHarness) -> None:
     log, _ = on_disk.started()
-    start = len(on_disk.bytes)
+    start = len(on_disk.content)
     on_disk.add(log, b"a", b"b")
-    whole = on_disk.bytes
+    whole = on_disk.content
     for at in range(start):
-        on_disk.bytes = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+        on_disk.content = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
         with pytest.raises((CorruptMetadata, UnsupportedMetadata)):
             on_disk.open()
     middle = start + len(encode_frame(1, [b"a"]))
     for at in range(start, middle):
-        on_disk.bytes = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+        on_disk.content = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
         with pytest.raises(CorruptMetadata, match="metadata/log"):
             on_disk.open()
 
@@ -118,10 +118,10 @@ def test_gaps_in_the_numbers_are_refused(on_disk: DiskHarness) -> None:
     on_disk.started()
     head = encode_head(4, b"s")
     for frames in (encode_frame(6, [b"a"]), encode_frame(5, [b"a"]) + encode_frame(7, [b"b"])):
-        on_disk.bytes = head + frames
+        on_disk.content = head + frames
         with pytest.raises(CorruptMetadata):
             on_disk.open()
-    on_disk.bytes = head[: HEADER_BYTES - 1]
+    on_disk.content = head[: HEADER_BYTES - 1]
     with pytest.raises(CorruptMetadata):
         on_disk.open()
 
@@ -153,7 +153,7 @@ def test_unsynced_group_is_not_applied_when_sync_fails_and_the_log_is_fenced(
 def test_full_disk_refuses_and_takes_again_when_there_is_room(on_disk: DiskHarness) -> None:
     log, machine = on_disk.started()
     on_disk.add(log, b"a")
-    on_disk.disk.room = len(on_disk.bytes) + 10
+    on_disk.disk.room = len(on_disk.content) + 10
     assert isinstance(on_disk.add(log, b"b")[0], MetadataLogFull)
     on_disk.disk.room = 1 << 40
     assert on_disk.add(log, b"c") == [2]
@@ -173,7 +173,7 @@ def test_compaction_shortens_the_file_and_leaves_nothing_behind(on_disk: DiskHar
     on_disk.add(log, *[b"x" * 1000] * 20)
     log.trim(20, b"state")
     on_disk.run()
-    assert on_disk.bytes == encode_head(20, b"state")
+    assert on_disk.content == encode_head(20, b"state")
     assert on_disk.disk.list("metadata") == ["log"]
     assert on_disk.add(log, b"y") == [21]
     assert len(machine.state) == 21

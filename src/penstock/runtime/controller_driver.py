@@ -117,7 +117,7 @@ class ControllerDriver:
         self._in_flight = None
         return outcome
 
-    def install_snapshot(self, index: int, snapshot: Buffer) -> None:  # noqa: ARG002  the port's
+    def install_snapshot(self, index: int, snapshot: Buffer) -> None:
         """Replay a snapshot. Only at start: one log, one voter, nothing to catch up with."""
         assert not self._is_started
         self._controller.replay(decode_records(snapshot))
