@@ -19,7 +19,7 @@ import typer
 
 from penstock import __version__
 from penstock.base.errors import ConfigError, PlatformError
-from penstock.cli import node, up
+from penstock.cli import land, node, up
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app = typer.Typer(
 )
 app.command(name="node")(node.run_node)
 app.command(name="up")(up.run_up)
+app.command(name="land")(land.run_land)
 
 
 @app.callback(invoke_without_command=True)

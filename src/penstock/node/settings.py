@@ -18,7 +18,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from penstock.base.errors import ConfigError
 from penstock.broker.config import BrokerConfig
+from penstock.controller.topic_config import TopicSettings
 from penstock.groups.config import GroupConfig
+from penstock.net.limits import NetLimits
 from penstock.node.config import NodeConfig
 from penstock.node.settings_sources import (
     Schema,
@@ -38,6 +40,8 @@ class NodeSettings:
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     log: LogConfig = field(default_factory=LogConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
+    topic: TopicSettings = field(default_factory=TopicSettings)
+    net: NetLimits = field(default_factory=NetLimits)
 
 
 def load_settings(

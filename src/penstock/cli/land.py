@@ -1,0 +1,120 @@
+"""`penstock land`: a topic into a table, exactly once, through Spark."""
+
+import importlib.util
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.base.errors import ConfigError
+from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption
+
+
+class TableFormat(StrEnum):
+    """The choices of --format."""
+
+    PARQUET = "parquet"
+    DELTA = "delta"
+    ICEBERG = "iceberg"
+
+
+class PartitionBy(StrEnum):
+    """The choices of --partition-by."""
+
+    HOUR = "hour"
+    DAY = "day"
+    NONE = "none"
+
+
+class Starting(StrEnum):
+    """The choices of --starting."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+def run_land(
+    topic: Annotated[str, typer.Argument(help="Topic to land, with all its partitions.")],
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Directory of the table.")],
+    table_format: Annotated[
+        TableFormat, typer.Option("--format", help="Kind of table.")
+    ] = TableFormat.PARQUET,
+    stream: Annotated[
+        bool, typer.Option("--stream", help="Go on with what comes, until SIGTERM.")
+    ] = False,
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="With --stream: end when nothing is left.")
+    ] = False,
+    schema: Annotated[
+        str, typer.Option(help="raw, text, infer, or columns: 'path string, size long'.")
+    ] = "raw",
+    partition_by: Annotated[
+        PartitionBy, typer.Option(help="Time partitions of the table, UTC.")
+    ] = PartitionBy.HOUR,
+    dead_letter: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Table for records that do not fit the schema."),
+    ] = None,
+    starting: Annotated[
+        Starting, typer.Option(help="Where a partition the table does not know begins.")
+    ] = Starting.EARLIEST,
+    allow_data_loss: Annotated[
+        bool, typer.Option("--allow-data-loss", help="Go on when records are gone already.")
+    ] = False,
+    trigger: Annotated[
+        float, typer.Option(metavar="SECONDS", help="With --stream: least time between batches.")
+    ] = 1.0,
+    max_records_per_batch: Annotated[
+        int, typer.Option(help="Most records of one commit to the table.")
+    ] = 2_000_000,
+    broker_timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Give up when no broker answers for so long.")
+    ] = 60.0,
+    master: Annotated[str, typer.Option(help="Spark master URL.")] = "local[*]",
+    conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")
+    ] = None,
+    no_progress: Annotated[
+        bool, typer.Option("--no-progress", help="Show no progress line.")
+    ] = False,
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Land a topic in a Parquet, Delta or Iceberg table, exactly once."""
+    from penstock.spark.errors import OptionError
+    from penstock.spark.land import LandOptions, main
+
+    try:
+        options = LandOptions(
+            topic=topic,
+            to=to,
+            format=table_format.value,
+            bootstrap=bootstrap,
+            stream=stream,
+            until_caught_up=until_caught_up,
+            schema=schema,
+            partition_by=partition_by.value,
+            dead_letter=dead_letter,
+            master=master,
+            trigger_seconds=trigger,
+            max_records_per_batch=max_records_per_batch,
+            starting=starting.value,
+            fail_on_data_loss=not allow_data_loss,
+            broker_timeout_seconds=broker_timeout,
+            spark_conf=dict(_setting(text) for text in conf or ()),
+            output=output.value,
+            progress=not no_progress,
+        )
+    except OptionError as error:
+        raise ConfigError(str(error)) from error
+    if importlib.util.find_spec("pyspark") is None:
+        raise ConfigError("land needs PySpark: pip install 'penstock[spark]'")
+    raise typer.Exit(main(options))
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"--conf {text}: write --conf KEY=VALUE")
+    return name, value
