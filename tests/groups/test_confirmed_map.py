@@ -1,0 +1,52 @@
+"""Changes count when confirmed; the order of the journal decides."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.groups.confirmed_map import ConfirmedMap
+
+
+def test_a_change_shows_when_it_is_confirmed_and_not_before() -> None:
+    kept: ConfirmedMap[str, int] = ConfirmedMap()
+    ticket = kept.begin({"a": 1})
+    assert (kept.values, kept.latest(), kept.is_in_flight("a")) == ({}, {"a": 1}, True)
+    kept.confirm(ticket)
+    assert (kept.values, kept.is_in_flight("a")) == ({"a": 1}, False)
+
+
+def test_a_refused_change_never_was() -> None:
+    kept: ConfirmedMap[str, int] = ConfirmedMap()
+    kept.confirm(kept.begin({"a": 1}))
+    kept.refuse(kept.begin({"a": None}))
+    assert kept.values == kept.latest() == {"a": 1}
+
+
+def test_the_later_append_wins_even_when_confirmed_first() -> None:
+    kept: ConfirmedMap[str, int] = ConfirmedMap()
+    first, second = kept.begin({"a": 1, "b": 1}), kept.begin({"a": 2})
+    kept.confirm(second)
+    assert kept.latest() == {"a": 2, "b": 1}
+    kept.confirm(first)
+    assert kept.values == {"a": 2, "b": 1}
+
+
+changes = st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(0, 9), max_size=3)
+
+
+@given(st.lists(st.tuples(changes, st.booleans()), max_size=8), st.randoms(use_true_random=False))
+def test_any_order_of_confirmation_ends_like_the_log(
+    script: list[tuple[dict[str, int | None], bool]], random: object
+) -> None:
+    kept: ConfirmedMap[str, int] = ConfirmedMap()
+    log: dict[str, int] = {}
+    outcomes = []
+    for change, is_written in script:
+        outcomes.append((kept.begin(change), is_written))
+        for key, value in change.items() if is_written else ():
+            log.pop(key, None)
+            if value is not None:
+                log[key] = value
+    random.shuffle(outcomes)  # type: ignore[attr-defined]
+    for ticket, is_written in outcomes:
+        (kept.confirm if is_written else kept.refuse)(ticket)
+    assert kept.values == kept.latest() == log

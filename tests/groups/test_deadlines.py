@@ -1,0 +1,62 @@
+"""The deadline heap against a dictionary that is scanned."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+
+
+def key(name: int) -> DeadlineKey:
+    return DeadlineKey(DeadlineKind.SESSION, "g", str(name))
+
+
+def test_equal_times_come_in_the_order_they_were_set() -> None:
+    deadlines = Deadlines()
+    for name in (3, 1, 2):
+        deadlines.set(key(name), 10)
+    assert [k.member_id for k in deadlines.pop_due(10)] == ["3", "1", "2"]
+
+
+def test_many_heartbeats_do_not_grow_the_heap() -> None:
+    deadlines = Deadlines()
+    for now in range(10_000):
+        deadlines.set(key(0), now + 100)
+    assert len(deadlines._heap) == 1
+
+
+def test_members_that_come_and_go_do_not_grow_the_heap() -> None:
+    deadlines = Deadlines()
+    for name in range(10_000):
+        deadlines.set(key(name), 1_000_000)
+        deadlines.cancel(key(name))
+    assert len(deadlines) == 0
+    assert len(deadlines._heap) < 100
+
+
+steps = st.one_of(
+    st.tuples(st.just("set"), st.integers(0, 5), st.integers(0, 60)),
+    st.tuples(st.just("cancel"), st.integers(0, 5), st.just(0)),
+    st.tuples(st.just("pass"), st.just(0), st.integers(0, 20)),
+)
+
+
+@given(st.lists(steps, max_size=60))
+def test_agrees_with_a_scanned_dictionary(script: list[tuple[str, int, int]]) -> None:
+    deadlines, twin, now = Deadlines(), dict[DeadlineKey, int](), 0
+    for verb, name, value in script:
+        if verb == "set":
+            deadlines.set(key(name), now + value)
+            twin[key(name)] = now + value
+        elif verb == "cancel":
+            deadlines.cancel(key(name))
+            twin.pop(key(name), None)
+        else:
+            now += value
+            due = {k for k, at in twin.items() if at <= now}
+            assert {*deadlines.pop_due(now)} == due
+            twin = {k: at for k, at in twin.items() if k not in due}
+        upcoming = deadlines.next_ms()
+        assert (upcoming is None) <= (not twin)
+        if twin and upcoming is not None:
+            assert upcoming <= min(twin.values())
+        assert len(deadlines) == len(twin)

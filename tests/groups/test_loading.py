@@ -1,0 +1,196 @@
+"""Restarts, ownership of partitions, and rewrites."""
+
+from penstock.groups.config import GroupConfig
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.messages import OfferedProtocol
+from penstock.protocol.error_codes import ErrorCode
+from tests.groups.world import (
+    PARTITIONS,
+    SESSION_MS,
+    World,
+    only,
+)
+
+
+def test_members_go_on_after_a_restart_without_a_rebalance() -> None:
+    world = World()
+    first, second = world.stable(2)
+    world.commit({("t", 0): 5}, first.member_id, 1)
+    world.restart()
+    assert world.state() == "Stable"
+    for member in (first.member_id, second.member_id):
+        assert world.beat(member, 1) is ErrorCode.NONE
+        assert only(world.sync(member, 1)).assignment == member.encode()
+    assert only(world.commit({("t", 0): 6}, first.member_id, 1)) == {("t", 0): ErrorCode.NONE}
+    assert world.committed() == 6
+
+
+def test_members_that_did_not_survive_the_restart_expire() -> None:
+    world = World()
+    first, second = world.stable(2)
+    world.restart()
+    world.pass_ms(SESSION_MS - 1)
+    world.beat(first.member_id, 1)
+    world.pass_ms(1)
+    assert world.beat(second.member_id, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert only(world.join(first.member_id)).generation == 2
+
+
+def test_a_restart_amid_a_rebalance_goes_back_to_the_last_generation() -> None:
+    world = World()
+    member = world.stable()[0].member_id
+    world.join(client="new")
+    world.join(member)
+    assert world.state() == "CompletingRebalance"
+    world.restart()
+    assert world.beat(member, 1) is ErrorCode.NONE
+    assert world.beat(member, 2) is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_a_loading_partition_asks_for_patience() -> None:
+    world = World()
+    coordinator = GroupCoordinator(
+        world.clock, world.journal, config=world.config, new_suffix=lambda: "x"
+    )
+    world.coordinator = coordinator
+    assert only(world.join()).error is ErrorCode.NOT_COORDINATOR
+    for partition in range(PARTITIONS):
+        coordinator.begin_loading(partition)
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert only(world.join()).error is loading
+    assert only(world.commit({("t", 0): 1})) == {("t", 0): loading}
+    assert coordinator.fetch_offsets("orders", None).error is loading
+    assert coordinator.describe("orders").error is loading
+    assert coordinator.list_groups().error is loading
+    assert world.leave(("m", None)).error is loading
+    # Older clients do not expect that code in these two answers.
+    assert only(world.sync("m", 1)).error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert world.beat("m", 1) is ErrorCode.NONE
+    for partition in range(PARTITIONS):
+        coordinator.finish_loading(partition)
+    assert coordinator.list_groups().error is ErrorCode.NONE
+    assert world.join() == []
+
+
+def test_giving_a_partition_up_answers_everybody_and_forgets_the_groups() -> None:
+    world = World()
+    first, second = world.joined(2)
+    syncing = world.sync(second.member_id, 1)
+    other = world.join(group="elsewhere")
+    partition = world.coordinator.partition_of("orders")
+    assert partition != world.coordinator.partition_of("elsewhere")
+    world.coordinator.unload(partition)
+    assert only(syncing).error is ErrorCode.NOT_COORDINATOR
+    assert world.beat(first.member_id, 1) is ErrorCode.NOT_COORDINATOR
+    assert other == []
+    world.pass_ms(10_000)
+    assert only(other).error is ErrorCode.NONE
+
+
+def test_a_commit_confirmed_after_its_partition_was_given_up_is_answered() -> None:
+    world = World()
+    world.journal.is_prompt = False
+    answers = world.commit({("t", 0): 1})
+    world.coordinator.unload(world.coordinator.partition_of("orders"))
+    world.journal.confirm()
+    assert only(answers) == {("t", 0): ErrorCode.NONE}
+
+
+def test_records_that_can_not_be_understood_are_skipped_and_counted() -> None:
+    world = World()
+    world.commit({("t", 0): 1})
+    log = world.journal.logs[world.coordinator.partition_of("orders")]
+    log += [(b"\x00\x01\x7f", b"x"), (b"\x00\x09future", b"x"), (log[0][0], b"\x00\x63")]
+    world.restart()
+    assert world.committed() == 1
+    assert world.coordinator.counters.records_skipped == 3
+
+
+def test_a_group_loaded_over_its_size_limit_rebalances() -> None:
+    world = World()
+    first, _second = world.stable(2)
+    world.config = GroupConfig(
+        partition_count=PARTITIONS, initial_rebalance_delay_ms=0, group_size_max=1
+    )
+    world.restart()
+    assert world.beat(first.member_id, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def rewrite(world: World, group: str = "orders") -> None:
+    """What the owner does: append everything live, then cut what is older."""
+    partition = world.coordinator.partition_of(group)
+    log = world.journal.logs[partition]
+    start = len(log)
+    for records in world.coordinator.snapshot(partition):
+        log.extend(records)
+    del log[:start]
+    world.coordinator.rewritten(partition, 1)
+
+
+def test_a_rewrite_keeps_everything_that_lives_and_nothing_else() -> None:
+    world = World()
+    members = world.stable(2)
+    for offset in range(50):
+        world.commit({("t", 0): offset, ("gone", 0): 1}, members[0].member_id, 1)
+    world.coordinator.on_topics_deleted(["gone"])
+    rewrite(world)
+    assert len(world.journal.logs[world.coordinator.partition_of("orders")]) == 2
+    world.restart()
+    assert world.all_committed() == {("t", 0): 49}
+    assert world.beat(members[1].member_id, 1) is ErrorCode.NONE
+
+
+def test_a_rewrite_does_not_undo_a_commit_that_is_under_way() -> None:
+    world = World()
+    world.commit({("t", 0): 1})
+    world.journal.is_prompt = False
+    answers = world.commit({("t", 0): 2})
+    rewrite(world)
+    world.journal.confirm()
+    assert only(answers) == {("t", 0): ErrorCode.NONE}
+    world.restart()
+    assert world.committed() == 2
+
+
+def test_a_commit_between_two_groups_of_a_rewrite_is_kept() -> None:
+    world = World(partition_count=1)
+    world.journal.partition_count = 1
+    for group in ("a", "b"):
+        world.commit({("t", 0): 1}, group=group)
+    log = world.journal.logs[0]
+    start = len(log)
+    for records in world.coordinator.snapshot(0):
+        log.extend(records)
+        for group in ("a", "b"):
+            world.commit({("t", 0): 2}, group=group)
+    del log[:start]
+    world.restart()
+    assert [world.committed(group=group) for group in ("a", "b")] == [2, 2]
+
+
+def test_a_rewrite_is_due_when_the_log_grew_enough() -> None:
+    world = World(rewrite_after_bytes=2_000)
+    partition = world.coordinator.partition_of("orders")
+    while not world.coordinator.rewrites.due():
+        world.commit({("t", 0): 1})
+    assert world.coordinator.rewrites.due() == (partition,)
+    size = sum(len(k) + len(v or b"") for k, v in world.journal.logs[partition])
+    assert 1_000 < size < 2_000
+    world.coordinator.rewritten(partition, 100)
+    assert world.coordinator.rewrites.due() == ()
+
+
+def test_a_rewrite_waits_until_as_much_was_appended_as_is_live() -> None:
+    world = World(rewrite_after_bytes=10)
+    world.coordinator.rewritten(world.coordinator.partition_of("orders"), 100_000)
+    world.commit({("t", 0): 1})
+    assert world.coordinator.rewrites.due() == ()
+
+
+def test_only_the_elected_protocol_survives_a_restart_as_in_kafka() -> None:
+    world = World()
+    world.stable(protocols=(("range", b"r"), ("sticky", b"s")))
+    world.restart()
+    group = world.coordinator._table.groups["orders"]
+    (member,) = group.members.values()
+    assert member.protocols == (OfferedProtocol("range", b"r"),)
