@@ -12,9 +12,9 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.decode import ELEMENTS_MAX
 from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.messages import encode_request, encode_response
+from penstock.protocol.pieces import LeaderEndpoint
 from penstock.protocol.produce import (
     TOPIC_ID_VERSION,
-    LeaderEndpoint,
     PartitionAnswer,
     encode_produce_response,
     parse_produce_request,

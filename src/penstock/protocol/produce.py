@@ -22,7 +22,15 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from penstock.protocol.decode import ELEMENTS_MAX
-from penstock.protocol.varint import uvarint
+from penstock.protocol.pieces import (
+    LeaderEndpoint,
+    array_count,
+    compact_bytes,
+    endpoints_tag,
+    legacy_name,
+    nullable_string,
+    tagged_pair,
+)
 from penstock.protocol.walk import Walker
 
 FLEXIBLE_VERSION = 9
@@ -66,15 +74,6 @@ class PartitionAnswer(NamedTuple):
     error_message: str | None = None
     record_errors: Sequence[tuple[int, str | None]] = ()
     current_leader: tuple[int, int] | None = None
-
-
-class LeaderEndpoint(NamedTuple):
-    """Where a broker named in a leader hint listens."""
-
-    broker_id: int
-    host: str
-    port: int
-    rack: str | None = None
 
 
 _make = tuple.__new__
@@ -206,11 +205,11 @@ def encode_produce_response(
 def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> bytes:
     topic, partition, error, base_offset, time_ms, start_offset, _, _, _ = answer
     if version >= FLEXIBLE_VERSION:
-        head = b"\2" + topic if version >= TOPIC_ID_VERSION else b"\2" + _compact_name(topic)
+        head = b"\2" + topic if version >= TOPIC_ID_VERSION else b"\2" + compact_bytes(topic)
         return head + _FLEXIBLE_ONE.pack(
             2, partition, error, base_offset, time_ms, start_offset, 1, 0, 0, 0, throttle_ms, 0
         )
-    head = b"\0\0\0\1" + len(topic).to_bytes(2, "big") + topic
+    head = b"\0\0\0\1" + legacy_name(topic)
     if version >= 8:
         return head + _LEGACY_ONE_V8.pack(
             1, partition, error, base_offset, time_ms, start_offset, 0, -1, throttle_ms
@@ -222,10 +221,6 @@ def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> byte
     return head + _LEGACY_ONE_V3.pack(1, partition, error, base_offset, time_ms, throttle_ms)
 
 
-def _compact_name(name: bytes) -> bytes:
-    return uvarint(len(name) + 1) + name
-
-
 def _encode_any(
     version: int,
     answers: Sequence[PartitionAnswer],
@@ -234,24 +229,20 @@ def _encode_any(
 ) -> bytes:
     is_flexible = version >= FLEXIBLE_VERSION
     topics = [(topic, list(group)) for topic, group in groupby(answers, itemgetter(0))]
-    out = bytearray(_count(len(topics), is_flexible))
+    out = bytearray(array_count(len(topics), is_flexible))
     for topic, parts in topics:
         if version >= TOPIC_ID_VERSION:
             out += topic
         else:
-            out += _compact_name(topic) if is_flexible else len(topic).to_bytes(2, "big") + topic
-        out += _count(len(parts), is_flexible)
+            out += compact_bytes(topic) if is_flexible else legacy_name(topic)
+        out += array_count(len(parts), is_flexible)
         for answer in parts:
             _put_partition(out, version, answer)
         out += b"\0" if is_flexible else b""
     out += throttle_ms.to_bytes(4, "big", signed=True)
     if is_flexible:
-        out += _endpoints_tag(endpoints) if version >= 10 else b"\0"
+        out += endpoints_tag(endpoints) if version >= 10 else b"\0"
     return bytes(out)
-
-
-def _count(count: int, is_flexible: bool) -> bytes:
-    return uvarint(count + 1) if is_flexible else count.to_bytes(4, "big")
 
 
 def _put_partition(out: bytearray, version: int, answer: PartitionAnswer) -> None:
@@ -262,34 +253,16 @@ def _put_partition(out: bytearray, version: int, answer: PartitionAnswer) -> Non
     if version < 8:
         return
     is_flexible = version >= FLEXIBLE_VERSION
-    out += _count(len(answer.record_errors), is_flexible)
+    out += array_count(len(answer.record_errors), is_flexible)
     for index, message in answer.record_errors:
-        out += index.to_bytes(4, "big", signed=True) + _nullable_string(message, is_flexible)
+        out += index.to_bytes(4, "big", signed=True) + nullable_string(message, is_flexible)
         out += b"\0" if is_flexible else b""
-    out += _nullable_string(answer.error_message, is_flexible)
+    out += nullable_string(answer.error_message, is_flexible)
     if is_flexible:
-        out += _leader_tag(answer.current_leader) if version >= 10 else b"\0"
+        out += _leader_tags(answer.current_leader if version >= 10 else None)
 
 
-def _nullable_string(text: str | None, is_flexible: bool) -> bytes:
-    if text is None:
-        return b"\0" if is_flexible else b"\xff\xff"
-    raw = text.encode()
-    return _compact_name(raw) if is_flexible else len(raw).to_bytes(2, "big") + raw
-
-
-def _leader_tag(leader: tuple[int, int] | None) -> bytes:
-    """Tag 0: leader id, leader epoch, no tags of its own; absent when unknown."""
+def _leader_tags(leader: tuple[int, int] | None) -> bytes:
     if leader is None or leader == (-1, -1):
         return b"\0"
-    return b"\1\0\x09" + struct.pack(">iiB", *leader, 0)
-
-
-def _endpoints_tag(endpoints: Sequence[LeaderEndpoint]) -> bytes:
-    if not endpoints:
-        return b"\0"
-    section = bytearray(uvarint(len(endpoints) + 1))
-    for broker_id, host, port, rack in endpoints:
-        section += broker_id.to_bytes(4, "big", signed=True) + _compact_name(host.encode())
-        section += port.to_bytes(4, "big", signed=True) + _nullable_string(rack, True) + b"\0"
-    return b"\1\0" + uvarint(len(section)) + bytes(section)
+    return b"\1" + tagged_pair(0, ">iiB", leader)

@@ -7,6 +7,7 @@ Source: Kafka's protocol guide (types), KIP-482; the rules of decode.py without 
 """
 
 import struct
+from typing import Any
 
 from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.header import skip_tags
@@ -42,12 +43,17 @@ class Walker:
     def int64(self) -> int:
         return self._unpack(_INT64)
 
-    def _unpack(self, layout: struct.Struct) -> int:
+    def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Read fields of fixed sizes at once."""
         try:
-            (value,) = layout.unpack_from(self.frame, self.at)
+            values = layout.unpack_from(self.frame, self.at)
         except struct.error:
             raise MalformedRequest("the frame ends inside a field") from None
         self.at += layout.size
+        return values
+
+    def _unpack(self, layout: struct.Struct) -> int:
+        (value,) = self.unpack(layout)
         return int(value)
 
     def take(self, size: int) -> bytes:

@@ -1,0 +1,281 @@
+"""Fetch (key 1), versions 4 to 18, by hand; records leave as the memoryviews they came in.
+
+    request  [replica_id i32, to v14] | max_wait_ms i32 | min_bytes i32 | max_bytes i32
+             | isolation i8 | session_id i32, session_epoch i32 (v7) | topics | forgotten (v7)
+             | rack (v11) | tag 0: cluster id (v12) | tag 1: replica (v15)
+             partition: index | leader epoch (v9) | offset | last fetched epoch (v12)
+             | log start (v5) | max_bytes
+    answer   throttle_ms i32 | error i16, session_id i32 (v7) | topics | tag 0: endpoints (v16)
+             partition: index | error | high watermark | last stable offset | log start (v5)
+             | aborted transactions | preferred replica (v11) | records
+             | tags (v12) 0: diverging epoch, 1: current leader
+
+From v12 on lengths are compact, from v13 on topics go by id. The answer is a list of buffers:
+what stands between two partitions' records is one of them, so that records are never copied.
+
+Source: Kafka FetchRequest.json, FetchResponse.json; KIP-227 (sessions), KIP-320 (epochs), KIP-392
+(racks), KIP-516 (ids), KIP-951 (leader hints). What followers of Kafka add (replica directory,
+high watermark) is stepped over: our replicas do not fetch through this protocol.
+tests/protocol/test_fetch.py holds it against kio.
+"""
+
+import struct
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from penstock.base.ports import Buffer
+from penstock.protocol.decode import ELEMENTS_MAX
+from penstock.protocol.errors import MalformedRequest
+from penstock.protocol.header import TAGS_MAX
+from penstock.protocol.pieces import (
+    LeaderEndpoint,
+    array_count,
+    compact_bytes,
+    endpoints_tag,
+    legacy_name,
+    tagged_pair,
+)
+from penstock.protocol.varint import read_uvarint, uvarint
+from penstock.protocol.walk import Walker
+
+FLEXIBLE_VERSION = 12
+TOPIC_ID_VERSION = 13
+_NO_REPLICA_FIELD_VERSION = 15
+_TOPIC_ID_BYTES = 16
+
+
+class FetchPartition(NamedTuple):
+    """What a consumer wants of one partition; -1 for an epoch it does not know.
+
+    `topic` is the name as it stands in the frame, from version 13 on the topic id.
+    """
+
+    topic: bytes
+    partition: int
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+
+class FetchRequest(NamedTuple):
+    """A parsed request; partitions and forgotten (topic, partition) in the order of the frame."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation_level: int
+    session_id: int
+    session_epoch: int
+    partitions: list[FetchPartition]
+    forgotten: list[tuple[bytes, int]]
+    rack_id: str
+    replica_id: int
+    cluster_id: str | None
+
+
+class FetchAnswer(NamedTuple):
+    """What one partition has; offsets of -1 are unknown.
+
+    `buffers` are whole batches one after another. `aborted` is (producer id, first offset) for
+    read_committed, None otherwise. `diverging` is (epoch, end offset), `current_leader` is
+    (broker id, epoch).
+    """
+
+    topic: bytes
+    partition: int
+    error_code: int = 0
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    buffers: Sequence[Buffer] = ()
+    aborted: Sequence[tuple[int, int]] | None = None
+    preferred_read_replica: int = -1
+    diverging: tuple[int, int] | None = None
+    current_leader: tuple[int, int] | None = None
+
+
+_FIXED = struct.Struct(">iiib")
+_SESSION = struct.Struct(">ii")
+_NO_SESSION = (0, -1)
+_PARTITION_V4 = struct.Struct(">iqi")
+_PARTITION_V5 = struct.Struct(">iqqi")
+_PARTITION_V9 = struct.Struct(">iiqqi")
+_PARTITION_V12 = struct.Struct(">iiqiqi")
+
+
+def parse_fetch_request(frame: memoryview, at: int, version: int) -> FetchRequest:
+    """Parse the body at `at`, up to the end of the frame. Raises MalformedRequest."""
+    walker = Walker(frame, at, version >= FLEXIBLE_VERSION, ELEMENTS_MAX)
+    replica_id = walker.int32() if version < _NO_REPLICA_FIELD_VERSION else -1
+    max_wait_ms, min_bytes, max_bytes, isolation_level = walker.unpack(_FIXED)
+    session_id, session_epoch = walker.unpack(_SESSION) if version >= 7 else _NO_SESSION
+    partitions = _read_partitions(walker, version)
+    forgotten = _read_forgotten(walker, version) if version >= 7 else []
+    rack_id = walker.string() if version >= 11 else ""
+    cluster_id = None
+    if version >= FLEXIBLE_VERSION:
+        cluster_id, tagged_replica_id = _read_tags(walker)
+        replica_id = tagged_replica_id if version >= _NO_REPLICA_FIELD_VERSION else replica_id
+    walker.finish()
+    return FetchRequest(
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation_level,
+        session_id,
+        session_epoch,
+        partitions,
+        forgotten,
+        rack_id,
+        replica_id,
+        cluster_id,
+    )
+
+
+def _topic(walker: Walker, version: int) -> bytes:
+    return walker.take(_TOPIC_ID_BYTES) if version >= TOPIC_ID_VERSION else walker.name()
+
+
+def _read_partitions(walker: Walker, version: int) -> list[FetchPartition]:
+    partitions: list[FetchPartition] = []
+    for _ in range(walker.count()):
+        topic = _topic(walker, version)
+        for _ in range(walker.count(_PARTITION_V4.size)):
+            partitions.append(_read_partition(walker, version, topic))  # noqa: PERF401
+        walker.tags()
+    return partitions
+
+
+def _read_partition(walker: Walker, version: int, topic: bytes) -> FetchPartition:
+    if version >= FLEXIBLE_VERSION:
+        partition, epoch, offset, last_epoch, start, size = walker.unpack(_PARTITION_V12)
+        walker.tags()
+        return FetchPartition(topic, partition, epoch, offset, last_epoch, start, size)
+    if version >= 9:
+        partition, epoch, offset, start, size = walker.unpack(_PARTITION_V9)
+        return FetchPartition(topic, partition, epoch, offset, -1, start, size)
+    if version >= 5:
+        partition, offset, start, size = walker.unpack(_PARTITION_V5)
+        return FetchPartition(topic, partition, -1, offset, -1, start, size)
+    partition, offset, size = walker.unpack(_PARTITION_V4)
+    return FetchPartition(topic, partition, -1, offset, -1, -1, size)
+
+
+def _read_forgotten(walker: Walker, version: int) -> list[tuple[bytes, int]]:
+    forgotten: list[tuple[bytes, int]] = []
+    for _ in range(walker.count()):
+        topic = _topic(walker, version)
+        forgotten += [(topic, walker.int32()) for _ in range(walker.count(4))]
+        walker.tags()
+    return forgotten
+
+
+def _read_tags(walker: Walker) -> tuple[str | None, int]:
+    """Return (cluster id, replica id) of the tagged fields; others are stepped over."""
+    frame = walker.frame
+    cluster_id: str | None = None
+    replica_id = -1
+    count, walker.at = read_uvarint(frame, walker.at)
+    if count > TAGS_MAX:
+        raise MalformedRequest(f"more than {TAGS_MAX} tagged fields")
+    for _ in range(count):
+        tag, walker.at = read_uvarint(frame, walker.at)
+        size, start = read_uvarint(frame, walker.at)
+        walker.at = start
+        end = start + size
+        if tag == 0:
+            cluster_id = walker.nullable_string()
+        elif tag == 1:
+            replica_id = walker.int32()
+            walker.int64()
+            walker.tags()
+        else:
+            walker.take(size)
+        if walker.at != end:
+            raise MalformedRequest(f"tagged field {tag} does not fill its length")
+    return cluster_id, replica_id
+
+
+_ANSWER_V4 = struct.Struct(">ihqq")
+_ANSWER_V5 = struct.Struct(">ihqqq")
+
+
+def encode_fetch_response(
+    version: int,
+    answers: Sequence[FetchAnswer],
+    *,
+    session_id: int = 0,
+    error_code: int = 0,
+    throttle_ms: int = 0,
+    endpoints: Sequence[LeaderEndpoint] = (),
+) -> list[Buffer]:
+    """Encode the body of the answer; consecutive answers of one topic become one entry."""
+    is_flexible = version >= FLEXIBLE_VERSION
+    head = bytearray(throttle_ms.to_bytes(4, "big", signed=True))
+    if version >= 7:
+        head += struct.pack(">hi", error_code, session_id)
+    topics = [(topic, list(group)) for topic, group in groupby(answers, itemgetter(0))]
+    head += array_count(len(topics), is_flexible)
+    buffers: list[Buffer] = []
+    for topic, parts in topics:
+        if version >= TOPIC_ID_VERSION:
+            head += topic
+        else:
+            head += compact_bytes(topic) if is_flexible else legacy_name(topic)
+        head += array_count(len(parts), is_flexible)
+        for answer in parts:
+            head = _put_partition(buffers, head, version, answer)
+        head += b"\0" if is_flexible else b""
+    if is_flexible:
+        head += endpoints_tag(endpoints) if version >= 16 else b"\0"
+    buffers.append(head)
+    return buffers
+
+
+def _put_partition(
+    buffers: list[Buffer], head: bytearray, version: int, answer: FetchAnswer
+) -> bytearray:
+    """Append to `head`; with records it ends there, and a new one is returned."""
+    is_flexible = version >= FLEXIBLE_VERSION
+    head += _ANSWER_V5.pack(*answer[1:6]) if version >= 5 else _ANSWER_V4.pack(*answer[1:5])
+    _put_aborted(head, is_flexible, answer.aborted)
+    if version >= 11:
+        head += answer.preferred_read_replica.to_bytes(4, "big", signed=True)
+    size = sum(map(len, answer.buffers))
+    head += uvarint(size + 1) if is_flexible else size.to_bytes(4, "big")
+    if size:
+        buffers.append(head)
+        buffers.extend(answer.buffers)
+        head = bytearray()
+    if is_flexible:
+        head += _partition_tags(answer)
+    return head
+
+
+def _put_aborted(
+    head: bytearray, is_flexible: bool, aborted: Sequence[tuple[int, int]] | None
+) -> None:
+    if aborted is None:
+        head += b"\0" if is_flexible else b"\xff\xff\xff\xff"
+        return
+    head += array_count(len(aborted), is_flexible)
+    for producer_id, first_offset in aborted:
+        head += struct.pack(">qq", producer_id, first_offset) + (b"\0" if is_flexible else b"")
+
+
+def _partition_tags(answer: FetchAnswer) -> bytes:
+    if answer.diverging is None and answer.current_leader is None:
+        return b"\0"
+    count = 0
+    section = b""
+    if answer.diverging is not None and answer.diverging != (-1, -1):
+        count += 1
+        section += tagged_pair(0, ">iqB", answer.diverging)
+    if answer.current_leader is not None and answer.current_leader != (-1, -1):
+        count += 1
+        section += tagged_pair(1, ">iiB", answer.current_leader)
+    return uvarint(count) + section
