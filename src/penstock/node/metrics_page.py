@@ -44,9 +44,7 @@ class NodeCollector(Collector):
         yield from self._connections()
 
     def _requests(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily(
-            "penstock_requests", "Requests by API.", labels=["api"]
-        )
+        requests = CounterMetricFamily("penstock_requests", "Requests by API.", labels=["api"])
         times = HistogramMetricFamily(
             "penstock_request_stage_seconds",
             "Time of requests by stage: local (handling), remote (waiting for acknowledgement, "
@@ -70,7 +68,9 @@ class NodeCollector(Collector):
 
     def _data(self) -> Iterator[Metric]:
         stats = self._broker.stats
-        yield _counter("penstock_produced_bytes", "Bytes appended by clients.", stats.bytes_produced)
+        yield _counter(
+            "penstock_produced_bytes", "Bytes appended by clients.", stats.bytes_produced
+        )
         yield _counter(
             "penstock_produced_records", "Records appended by clients.", stats.records_produced
         )
@@ -131,7 +131,7 @@ class NodeCollector(Collector):
 
     def _connections(self) -> Iterator[Metric]:
         net = self._net
-        yield GaugeMetricFamily("penstock_connections", "Open connections.", net.open_connections)
+        yield GaugeMetricFamily("penstock_connections", "Open connections.", net.connections)
         yield _counter("penstock_received_bytes", "Bytes received.", net.bytes_in)
         yield _counter("penstock_sent_bytes", "Bytes sent.", net.bytes_out)
         refused = CounterMetricFamily(
@@ -177,9 +177,7 @@ def _counter(name: str, text: str, value: float) -> CounterMetricFamily:
 
 def _add_stages(family: HistogramMetricFamily, api: ApiStats) -> None:
     for stage, histogram in (("local", api.local), ("remote", api.remote)):
-        family.add_metric(
-            [api.name, stage], _buckets(histogram), histogram.total_us / _US_PER_S
-        )
+        family.add_metric([api.name, stage], _buckets(histogram), histogram.total_us / _US_PER_S)
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

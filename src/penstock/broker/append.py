@@ -1,0 +1,118 @@
+"""One produced batch on its way into the log: the checks in protocol order, then the append.
+
+    find partition ─ internal? ─ replicas? ─ one whole valid batch? ─ size ─ timestamps
+      ─ recompress? ─ log append time? ─ producer sequence ─ log.append
+
+Every refusal is an error with its own Kafka code (error_map.py); nothing is appended then. A
+duplicate of an idempotent producer is a success with the offset that the first copy got.
+
+Source: Kafka `ReplicaManager.appendRecords`, `LogValidator`, `UnifiedLog.append`; KIP-98 for
+sequences. Departure: records inside a batch are looked at only when the broker recompresses.
+"""
+
+from typing import NamedTuple
+
+from penstock.broker.batch_rules import BatchRules
+from penstock.broker.errors import (
+    InternalTopicRefused,
+    TransactionsNotSupported,
+    UnknownPartition,
+)
+from penstock.broker.partitions import HostedPartition, HostedTopic, hosted_partition
+from penstock.broker.stats import BrokerStats
+from penstock.record.batch import (
+    BatchHeader,
+    check_batch,
+    check_from_client,
+    read_header,
+    stamp_log_append_time,
+)
+from penstock.record.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
+from penstock.record.recompress import recompress
+from penstock.replication.errors import NotEnoughReplicas
+
+ACKS_ALL = -1
+NO_TIMESTAMP = -1
+_TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME = 0x38
+
+
+class Appended(NamedTuple):
+    """Where a batch went. `log_append_time_ms` is -1 under CreateTime."""
+
+    base_offset: int
+    log_append_time_ms: int
+
+
+def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
+    """Return the hosted partition; raises UnknownPartition, InternalTopicRefused."""
+    hosted = hosted_partition(topic, partition)
+    if hosted is None:
+        raise UnknownPartition
+    if hosted.topic.internal:
+        raise InternalTopicRefused
+    return hosted
+
+
+def append_batch(
+    hosted: HostedPartition, records: memoryview, acks: int, now_ms: int, stats: BrokerStats
+) -> Appended:
+    """Check `records`, which must be exactly one batch, and append it.
+
+    The bytes are stamped in place and free again on return.
+    Raises RecordError, ReplicationError, StorageError, ProducerError kinds.
+    """
+    rules = hosted.topic.rules
+    member = hosted.member
+    size = len(records)
+    if acks == ACKS_ALL and len(member.confirm.members) < rules.min_insync_replicas:
+        raise NotEnoughReplicas(len(member.confirm.members), rules.min_insync_replicas)
+    header = check_batch(records, 0, size)
+    if header.batch_length + 12 != size:
+        raise InvalidRecord("a produce request holds exactly one batch for each partition")
+    if header.attributes & _TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME:
+        check_from_client(header)
+        raise TransactionsNotSupported
+    if size > rules.max_message_bytes:
+        raise BatchTooLarge(size, rules.max_message_bytes)
+    append_time = NO_TIMESTAMP
+    if rules.needs_rewrite:
+        records, header, append_time = _rewrite(records, header, rules, now_ms)
+    else:
+        _check_timestamps(header, rules, now_ms)
+    if header.producer_id >= 0:
+        earlier = hosted.log.producers.check(header)
+        if earlier is not None:
+            stats.duplicate_batches += 1
+            return Appended(earlier.base_offset, append_time)
+    base_offset = member.log.append(hosted.log, records, header)
+    stats.bytes_produced += size
+    stats.records_produced += header.record_count
+    if hosted.waiters:
+        member.watch(member.log.end_position, hosted)
+    return Appended(base_offset, append_time)
+
+
+def _check_timestamps(header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
+    """CreateTime must lie in [now - before.max, now + after.max]; a batch without is fine."""
+    newest = header.max_timestamp
+    if newest == NO_TIMESTAMP:
+        return
+    if newest > now_ms + rules.timestamp_after_max_ms:
+        raise InvalidTimestamp(f"{newest} is too far in the future")
+    if header.base_timestamp < now_ms - rules.timestamp_before_max_ms:
+        raise InvalidTimestamp(f"{header.base_timestamp} is too far in the past")
+
+
+def _rewrite(
+    records: memoryview, header: BatchHeader, rules: BatchRules, now_ms: int
+) -> tuple[memoryview, BatchHeader, int]:
+    """Recompress for `compression.type`, stamp for LogAppendTime; returns the append time."""
+    codec = rules.codec
+    if codec is not None and codec != header.codec:
+        records = memoryview(bytearray(recompress(records, codec)))
+        header = read_header(records)
+    if not rules.is_log_append_time:
+        _check_timestamps(header, rules, now_ms)
+        return records, header, NO_TIMESTAMP
+    stamp_log_append_time(records, 0, now_ms)
+    return records, read_header(records), now_ms

@@ -1,0 +1,111 @@
+"""The broker: what all handlers share. It owns no rules; it is the table the parts lie on.
+
+members      one per replica set on this node: log, epoch, confirm position, purgatory
+partitions   topics by name and by id, following the cluster image
+controller   where metadata changes go; `metadata` is the image they come back as
+groups       the coordinator of the groups whose internal partition is led here
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.base.ports import Clock, Scheduler
+from penstock.broker.config import BrokerConfig
+from penstock.broker.fetch_session import FetchSessionCache
+from penstock.broker.partitions import PartitionRegistry
+from penstock.broker.registry import Api
+from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.stats import BrokerStats
+from penstock.controller.image import ClusterDelta, ClusterImage
+
+if TYPE_CHECKING:
+    from penstock.groups.coordinator import GroupCoordinator
+
+log = logging.getLogger(__name__)
+
+
+class ControllerPort(Protocol):
+    """Where a broker sends metadata commands."""
+
+    async def submit(self, command: Any) -> Any:
+        """Return the controller's answer once the change is committed and replayed here.
+
+        Raises MetadataError kinds.
+        """
+
+
+class SettingsEntries(Protocol):
+    """The node's settings as DescribeConfigs shows them: Kafka name, value, documentation."""
+
+    def __call__(self) -> list[tuple[str, str, str]]: ...
+
+
+class Broker:
+    """One broker of the cluster, as its handlers see it."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        config: BrokerConfig,
+        clock: Clock,
+        scheduler: Scheduler,
+        metadata: ClusterImage,
+        new_session_id: Callable[[], int],
+    ) -> None:
+        self.broker_id = broker_id
+        self.config = config
+        self.clock = clock
+        self.scheduler = scheduler
+        self.metadata = metadata
+        self.stats = BrokerStats()
+        self.members: dict[int, ReplicaSetMember] = {}
+        self.partitions = PartitionRegistry(self.members)
+        self.fetch_sessions = FetchSessionCache(
+            config.fetch_sessions_max, config.fetch_session_idle_ms_min, new_session_id
+        )
+        self.controller: ControllerPort
+        self.groups: GroupCoordinator
+        self.settings_entries: SettingsEntries = list
+        self.apis: dict[int, Api] = {}
+
+    def api_versions(self) -> list[tuple[int, int, int]]:
+        """What is advertised: (key, lowest, highest version), by key."""
+        return [
+            (api.key, api.advertised_min_version, api.max_version) for api in self.apis.values()
+        ]
+
+    def follow(self, image: ClusterImage) -> None:
+        """Open what the image holds already, and follow its changes from now on.
+
+        A log may still know partitions of topics that were deleted just before a crash.
+        """
+        for topic in image.topics_by_id.values():
+            self.partitions.apply_topic(topic)
+        for member in self.members.values():
+            for known in list(member.log.partitions):
+                if known.topic_id not in image.topics_by_id:
+                    member.log.drop_partition(known)
+        image.subscribe(self.apply_delta)
+
+    def apply_delta(self, delta: ClusterDelta) -> None:
+        """Follow one change of the cluster image."""
+        for topic in (*delta.created_topics, *delta.changed_configs):
+            self.partitions.apply_topic(topic)
+        for added in delta.added_partitions:
+            self.partitions.apply_topic(added.topic)
+        for topic in delta.deleted_topics:
+            self.partitions.remove_topic(topic.topic_id)
+            log.info("topic=%s id=%s deleted", topic.name, topic.topic_id.hex())
+        if delta.deleted_topics:
+            self.groups.on_topics_deleted(topic.name for topic in delta.deleted_topics)
+
+    def expire_waiting(self) -> None:
+        """Time out produce requests whose disk or replicas did not answer in time."""
+        now_ms = self.clock.monotonic_ms()
+        for member in self.members.values():
+            member.waiting_for_all.expire(now_ms)
+            member.waiting_for_master.expire(now_ms)

@@ -1,0 +1,27 @@
+"""Settings of the broker room."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """What one broker does with requests; topic settings are in controller/topic_config.py."""
+
+    auto_create_topics: bool = False
+    """Create a topic when a client asks for its metadata. Convenient for demonstrations; in
+    production a misspelt name then becomes a topic."""
+
+    fetch_max_bytes: Annotated[int, Ge(1024), Le(256 << 20)] = 55 << 20
+    """Bytes one fetch answer may hold, whatever the client asks for (Kafka: 55 MiB)."""
+
+    fetch_sessions_max: Annotated[int, Ge(0), Le(100_000)] = 1000
+    """Incremental fetch sessions (KIP-227) kept at a time; 0 switches sessions off."""
+
+    fetch_session_idle_ms_min: Annotated[int, Ge(0)] = 120_000
+    """A session is evicted for a new one only after it has been idle for this long."""
+
+    housekeeping_interval_ms: Annotated[int, Ge(100), Le(3_600_000)] = 60_000
+    """How often retention is applied and the internal topic looked at (Kafka: 5 minutes)."""

@@ -1,0 +1,133 @@
+"""From a frame to its handler, and from whatever a handler raises to an answer or a closed door.
+
+    bad header, unknown API or version    the connection ends, and is counted (as Kafka does)
+    MalformedRequest from a decoder       the same
+    PlatformError from a handler          the same: a handler answers what it expects by itself
+    anything else from a handler          our bug: logged with its traceback, counted as
+                                          `unhandled`, the connection ends, nobody else notices
+    InvariantViolation                    the node stops: its state can not be trusted
+
+This module keeps the branches and owns no rules. Nothing of a frame may be kept after `on_frame`
+returns: the receive buffer is used again.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from penstock.base.errors import PlatformError
+from penstock.base.invariant import InvariantViolation
+from penstock.broker.registry import Api
+from penstock.broker.request import Reply, Request
+from penstock.broker.stats import ApiStats
+from penstock.net.connection import Connection
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.errors import WireError
+from penstock.protocol.header import RequestHeader, parse_request_header
+from penstock.protocol.messages import decode_request
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
+
+log = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Hands frames of all connections to the handlers of one broker."""
+
+    def __init__(self, broker: "Broker", apis: dict[int, Api], spawn: Spawn) -> None:
+        """`spawn(name, coroutine)` runs a control-plane handler under supervision."""
+        self._broker = broker
+        self._apis = apis
+        self._spawn = spawn
+        self._clock = broker.clock
+        self._stats = {key: ApiStats(api.name) for key, api in apis.items()}
+        broker.stats.by_api = self._stats
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        """Handle one whole request frame (without its length field)."""
+        started_us = self._clock.monotonic_us()
+        try:
+            header = parse_request_header(frame)
+        except WireError as error:
+            self._refuse(connection, error)
+            return
+        api = self._apis.get(header.api_key)
+        if api is None or not api.min_version <= header.api_version <= api.max_version:
+            self._on_unsupported(connection, header, started_us)
+            return
+        stats = self._stats[api.key]
+        stats.requests += 1
+        request = (api.key, header.api_version, header.correlation_id)
+        reply = Reply(connection.reserve(), request, self._clock, stats, started_us)
+        try:
+            self._call(api, connection, header, frame, reply)
+        except InvariantViolation:
+            raise
+        except PlatformError as error:
+            stats.errors += 1
+            self._refuse(connection, error)
+        except Exception as error:  # noqa: BLE001  one request's bug must not end the others
+            stats.errors += 1
+            self._on_bug(connection, api, error)
+        else:
+            reply.handled()
+
+    def _call(
+        self,
+        api: Api,
+        connection: Connection,
+        header: RequestHeader,
+        frame: memoryview,
+        reply: Reply,
+    ) -> None:
+        if api.is_raw:
+            api.handle(self._broker, header, frame, reply)
+            return
+        body = decode_request(api.key, header.api_version, frame, header.body_at)
+        request = Request(header.api_version, header.client_id, body, connection)
+        if api.is_async:
+            self._spawn(api.name, self._answer_later(api, request, reply))
+        else:
+            api.handle(self._broker, request, reply)
+
+    async def _answer_later(self, api: Api, request: Request, reply: Reply) -> None:
+        try:
+            reply(await api.handle(self._broker, request))
+        except InvariantViolation:
+            raise
+        except PlatformError as error:
+            self._refuse(request.connection, error)
+        except Exception as error:  # noqa: BLE001  one request's bug must not end the others
+            self._on_bug(request.connection, api, error)
+
+    def _on_unsupported(
+        self, connection: Connection, header: RequestHeader, started_us: int
+    ) -> None:
+        """An unknown version of ApiVersions is answered in version 0, all else ends here."""
+        api = self._apis.get(header.api_key)
+        if api is None or header.api_key != ApiKey.API_VERSIONS:
+            name = api.name if api else "key"
+            reason = f"unsupported {name} {header.api_key} version {header.api_version}"
+            self._broker.stats.count_request_error("UnsupportedVersion")
+            connection.close(reason)
+            return
+        request = (api.key, 0, header.correlation_id)
+        reply = Reply(connection.reserve(), request, self._clock, self._stats[api.key], started_us)
+        versions = [
+            {"api_key": key, "min_version": lowest, "max_version": highest}
+            for key, lowest, highest in self._broker.api_versions()
+        ]
+        reply({"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": versions})
+
+    def _refuse(self, connection: Connection, error: PlatformError) -> None:
+        self._broker.stats.count_request_error(type(error).__name__)
+        connection.close(str(error))
+
+    def _on_bug(self, connection: Connection, api: Api, error: Exception) -> None:
+        log.error("api=%s client=%s unhandled", api.name, connection.client_host, exc_info=error)
+        self._broker.stats.count_request_error("unhandled")
+        connection.close("internal error")

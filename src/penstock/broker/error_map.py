@@ -1,0 +1,74 @@
+"""The one place where an exception becomes a Kafka error code. Handlers choose no numbers.
+
+The table is looked up along the exception's base classes, so a subclass without a row of its own
+answers as its parent does.
+"""
+
+from typing import Final
+
+from penstock.base.errors import PlatformError
+from penstock.broker.errors import (
+    InternalTopicRefused,
+    InvalidAcks,
+    TransactionsNotSupported,
+    UnknownPartition,
+)
+from penstock.controller import errors as controller
+from penstock.protocol import errors as wire
+from penstock.protocol.error_codes import ErrorCode
+from penstock.record import errors as record
+from penstock.replication import errors as replication
+from penstock.storage import errors as storage
+
+_CODES: Final[dict[type[PlatformError], ErrorCode]] = {
+    PlatformError: ErrorCode.UNKNOWN_SERVER_ERROR,
+    UnknownPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    InternalTopicRefused: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    TransactionsNotSupported: ErrorCode.INVALID_TXN_STATE,
+    InvalidAcks: ErrorCode.INVALID_REQUIRED_ACKS,
+    wire.WireError: ErrorCode.INVALID_REQUEST,
+    wire.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
+    record.RecordError: ErrorCode.CORRUPT_MESSAGE,
+    record.UnsupportedMagic: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    record.UnsupportedCodec: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+    record.InvalidRecord: ErrorCode.INVALID_RECORD,
+    record.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,
+    record.BatchTooLarge: ErrorCode.MESSAGE_TOO_LARGE,
+    replication.ReplicationError: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    replication.NotMaster: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    replication.FencedLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,
+    replication.UnknownLeaderEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
+    replication.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    storage.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
+    storage.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
+    storage.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    storage.ProducerFenced: ErrorCode.INVALID_PRODUCER_EPOCH,
+    storage.UnknownProducer: ErrorCode.UNKNOWN_PRODUCER_ID,
+    controller.MetadataError: ErrorCode.UNKNOWN_SERVER_ERROR,
+    controller.RefusedCommand: ErrorCode.INVALID_REQUEST,
+    controller.InvalidTopicName: ErrorCode.INVALID_TOPIC_EXCEPTION,
+    controller.TopicExists: ErrorCode.TOPIC_ALREADY_EXISTS,
+    controller.UnknownTopic: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    controller.UnknownTopicId: ErrorCode.UNKNOWN_TOPIC_ID,
+    controller.InvalidPartitions: ErrorCode.INVALID_PARTITIONS,
+    controller.InvalidReplicationFactor: ErrorCode.INVALID_REPLICATION_FACTOR,
+    controller.InvalidReplicaAssignment: ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+    controller.InvalidConfig: ErrorCode.INVALID_CONFIG,
+    controller.MetadataPolicyViolation: ErrorCode.POLICY_VIOLATION,
+    controller.UnknownBroker: ErrorCode.BROKER_NOT_AVAILABLE,
+    controller.StaleLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,
+    controller.StaleSyncStateSet: ErrorCode.INVALID_UPDATE_VERSION,
+    controller.NotActiveController: ErrorCode.NOT_CONTROLLER,
+    controller.MetadataTimeout: ErrorCode.REQUEST_TIMED_OUT,
+    controller.MetadataQueueFull: ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+    controller.MetadataUnavailable: ErrorCode.KAFKA_STORAGE_ERROR,
+}
+
+
+def error_code_of(error: PlatformError) -> ErrorCode:
+    """Return the Kafka error code for an error of any room."""
+    for kind in type(error).__mro__:
+        code = _CODES.get(kind)
+        if code is not None:
+            return code
+    return ErrorCode.UNKNOWN_SERVER_ERROR

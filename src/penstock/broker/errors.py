@@ -1,0 +1,34 @@
+"""Errors of the broker room: requests that are well formed and can not be served.
+
+BrokerError(PlatformError)
+UnknownPartition           no such topic or partition on this node
+InternalTopicRefused       clients may not write to internal topics
+TransactionsNotSupported   transactional batches; no transactional API is advertised
+InvalidAcks(acks)          acks is none of 0, 1, -1
+"""
+
+from penstock.base.errors import PlatformError
+
+
+class BrokerError(PlatformError):
+    """A request that this broker does not serve."""
+
+
+class UnknownPartition(BrokerError):
+    """No such topic or partition on this node."""
+
+
+class InternalTopicRefused(BrokerError):
+    """Clients may not write to internal topics."""
+
+
+class TransactionsNotSupported(BrokerError):
+    """Transactional batches are refused: transactions are not part of this version."""
+
+
+class InvalidAcks(BrokerError):
+    """The request's acks is none of 0, 1 and -1."""
+
+    def __init__(self, acks: int) -> None:
+        super().__init__(f"acks={acks} is not one of 0, 1, -1 (all)")
+        self.acks = acks

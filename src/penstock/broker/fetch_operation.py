@@ -1,0 +1,234 @@
+"""One fetch from its first look at the logs to its answer.
+
+    look ──► enough bytes, or an error, or no waiting allowed ──► answer
+      │ └──► some bytes are not in the page cache: load them off the loop ──► answer
+      └────► park: on each partition (woken when it becomes readable) and on a deadline
+                └──► woken: look again
+
+A parked fetch costs nothing while nothing happens. Each look reads from the partitions in order
+until the answer is full; whole batches only, at least one, nothing above the high watermark.
+
+Source: Kafka `DelayedFetch`, `ReplicaManager.readFromLog`; KIP-74 (at least one batch), KIP-320
+(leader epochs of consumers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch, Position
+from penstock.base.ports import Cancellable
+from penstock.broker.error_map import error_code_of
+from penstock.broker.errors import UnknownPartition
+from penstock.broker.fetch_session import SessionPartition
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.replica_set import ReplicaSetMember
+from penstock.protocol.error_codes import ErrorCode
+from penstock.replication.errors import FencedLeaderEpoch, UnknownLeaderEpoch
+from penstock.storage.errors import OffsetOutOfRange
+from penstock.storage.set_log import Chunk, NeedsDisk
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+class PartitionRead:
+    """What one look found in one partition."""
+
+    __slots__ = (
+        "buffers",
+        "diverging",
+        "error",
+        "high_watermark",
+        "hosted",
+        "log_start_offset",
+        "size",
+        "wanted",
+    )
+
+    def __init__(self, wanted: SessionPartition, hosted: HostedPartition | None) -> None:
+        self.wanted = wanted
+        self.hosted = hosted
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget the last look."""
+        self.error = ErrorCode.NONE
+        self.high_watermark = -1
+        self.log_start_offset = -1
+        self.size = 0
+        self.buffers: list[memoryview] = []
+        self.diverging: tuple[int, int] | None = None
+
+    def fail(self, error: PlatformError) -> None:
+        """Answer the partition with an error and no records."""
+        self.error = error_code_of(error)
+        self.size = 0
+        self.buffers = []
+
+    def take(self, chunk: Chunk) -> None:
+        """Answer the partition with these records."""
+        self.buffers = chunk.buffers
+        self.size = chunk.size
+
+
+class FetchOperation:
+    """A fetch request in progress; `on_done(reads)` is called exactly once."""
+
+    __slots__ = (
+        "_broker",
+        "_deadline",
+        "_is_done",
+        "_loads_open",
+        "_max_bytes",
+        "_min_bytes",
+        "_on_done",
+        "reads",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        reads: list[PartitionRead],
+        *,
+        min_bytes: int,
+        max_bytes: int,
+        on_done: Callable[[list[PartitionRead]], None],
+    ) -> None:
+        self._broker = broker
+        self._min_bytes = min_bytes
+        self._max_bytes = max_bytes
+        self._on_done = on_done
+        self._deadline: Cancellable | None = None
+        self._is_done = False
+        self._loads_open = 0
+        self.reads = reads
+
+    def start(self, max_wait_ms: int) -> None:
+        """Look once; answer, load or park."""
+        if self._look() or max_wait_ms <= 0:
+            self._finish_when_loaded()
+            return
+        self._broker.stats.fetches_parked += 1
+        self._deadline = self._broker.scheduler.call_later(max_wait_ms, self._on_deadline)
+        self._watch()
+
+    def on_readable(self) -> None:
+        """A partition's end has moved (or the partition is gone)."""
+        if self._is_done or self._loads_open:
+            return
+        if self._look():
+            self._finish_when_loaded()
+        else:
+            self._watch()
+
+    def _watch(self) -> None:
+        for read in self.reads:
+            hosted = read.hosted
+            if hosted is not None and self not in hosted.waiters:
+                hosted.waiters.append(self)
+                log = hosted.log
+                if log.last_end_position > hosted.member.confirm_position:
+                    hosted.member.watch(log.last_end_position, hosted)
+
+    def _on_deadline(self) -> None:
+        self._deadline = None
+        if self._is_done or self._loads_open:
+            return
+        self._look()
+        self._finish_when_loaded()
+
+    def _look(self) -> bool:
+        """Read every partition; returns whether the answer can go out."""
+        left = self._max_bytes
+        has_error = False
+        pending: list[tuple[PartitionRead, NeedsDisk]] = []
+        for read in self.reads:
+            read.clear()
+            try:
+                found = _read(read, left)
+            except PlatformError as error:
+                read.fail(error)
+                has_error = True
+                continue
+            if isinstance(found, NeedsDisk):
+                pending.append((read, found))
+                left -= found.size
+            elif found is not None:
+                read.take(found)
+                left -= found.size
+            has_error = has_error or read.diverging is not None
+        for read, needs_disk in pending:
+            self._load(read, needs_disk)
+        return has_error or bool(pending) or self._max_bytes - left >= self._min_bytes
+
+    def _load(self, read: PartitionRead, needs_disk: NeedsDisk) -> None:
+        self._loads_open += 1
+        self._broker.stats.fetch_cold_reads += 1
+
+        def loaded(result: Chunk | None, error: PlatformError | None) -> None:
+            self._loads_open -= 1
+            if error is not None:
+                read.fail(error)
+            elif result is not None:
+                read.take(result)
+            self._finish_when_loaded()
+
+        needs_disk.load(loaded)
+
+    def _finish_when_loaded(self) -> None:
+        if self._loads_open or self._is_done:
+            return
+        self._is_done = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+            for read in self.reads:
+                if read.hosted is not None and self in read.hosted.waiters:
+                    read.hosted.waiters.remove(self)
+        self._on_done(self.reads)
+
+
+def check_leader_epoch(member: ReplicaSetMember, requested: int) -> None:
+    """Refuse a client that acts on another mastership; -1 asks for no check (KIP-320)."""
+    if requested < 0 or requested == member.leader_epoch:
+        return
+    if requested < member.leader_epoch:
+        raise FencedLeaderEpoch(requested, member.leader_epoch)
+    raise UnknownLeaderEpoch(requested, member.leader_epoch)
+
+
+def _read(read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
+    """Look at one partition; None when there is nothing to read (or no room left for it)."""
+    hosted, wanted = read.hosted, read.wanted
+    if hosted is None:
+        raise UnknownPartition
+    member, log = hosted.member, hosted.log
+    check_leader_epoch(member, wanted.leader_epoch)
+    end = member.high_watermark(log)
+    read.high_watermark = end
+    read.log_start_offset = log.log_start_offset
+    offset = wanted.fetch_offset
+    if not log.log_start_offset <= offset <= log.log_end_offset:
+        raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
+    if wanted.last_fetched_epoch >= 0:
+        read.diverging = _diverging(member, hosted, wanted)
+    if offset >= end or max_bytes <= 0 or read.diverging is not None:
+        return None
+    limit = min(max_bytes, max(wanted.max_bytes, 0))
+    return member.log.read(log, offset, limit, member.confirm_position)
+
+
+def _diverging(
+    member: ReplicaSetMember, hosted: HostedPartition, wanted: SessionPartition
+) -> tuple[int, int] | None:
+    """KIP-595: the fetcher's last epoch ended before its fetch offset, so it holds other data."""
+    log = member.log
+    found = member.epochs.end_of(LeaderEpoch(wanted.last_fetched_epoch), Position(log.end_position))
+    if found is None:
+        return None
+    end_offset = log.offset_at_position(hosted.log, found.start_position)
+    if found.leader_epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+        return (found.leader_epoch, end_offset)
+    return None

@@ -1,0 +1,215 @@
+"""Where group positions are kept: the internal topic, in the log like any data (row L-8).
+
+    coordinator ── append(records) ──► batch in partition hash(group) ──► confirmed ──► done(None)
+    start       ── load()          ──► every record, oldest first     ──► finish_loading
+    rewrite     ── snapshot ──► batches at the head ──► confirmed ──► trim all that is older
+
+There is no compaction yet, so a partition that has grown is rewritten: its live records are
+appended in one loop turn, in which nothing else can be appended, and once they are confirmed what
+lies before them is cut off. A crash in between leaves both copies, which replay to the same state.
+
+Source: Kafka `GroupMetadataManager` (one partition per group, answer after the append is
+replicated); the rewrite is ours.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+
+from penstock.base.errors import PlatformError
+from penstock.broker.broker import Broker
+from penstock.broker.error_map import error_code_of
+from penstock.broker.partitions import HostedPartition
+from penstock.groups.housekeeping import records_bytes
+from penstock.groups.partitioning import partition_of
+from penstock.protocol.error_codes import ErrorCode
+from penstock.record.batch import read_header
+from penstock.record.build import Record, build_batch
+from penstock.record.read import iter_records
+from penstock.storage.errors import StorageError
+from penstock.storage.set_log import Chunk, NeedsDisk
+
+OFFSETS_TOPIC = "__consumer_offsets"
+WRITE_TIMEOUT_MS = 30_000
+LOAD_BYTES = 1 << 20
+
+KeyValue = tuple[bytes, bytes | None]
+Done = Callable[[ErrorCode | None], None]
+
+log = logging.getLogger(__name__)
+
+
+class JournalWrite:
+    """A batch of group records that waits to be confirmed."""
+
+    __slots__ = ("_done", "_is_open", "deadline_ms")
+
+    def __init__(self, done: Done, deadline_ms: int) -> None:
+        self._done = done
+        self._is_open = True
+        self.deadline_ms = deadline_ms
+
+    def complete(self) -> None:
+        self._close(None)
+
+    def expire(self) -> None:
+        self._close(ErrorCode.REQUEST_TIMED_OUT)
+
+    def fail(self) -> None:
+        self._close(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _close(self, error: ErrorCode | None) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._done(error)
+
+
+class InternalTopicJournal:
+    """The coordinator's journal port over the partitions of the internal topic."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    @property
+    def partitions(self) -> Sequence[HostedPartition | None]:
+        """The internal topic's partitions on this node; empty until the topic exists."""
+        topic = self._broker.partitions.by_name.get(OFFSETS_TOPIC.encode())
+        return () if topic is None else topic.partitions
+
+    def append(self, group_id: str, records: Sequence[KeyValue], done: Done) -> None:
+        """Append in one batch; `done(None)` once it is confirmed, or `done(error)`."""
+        partitions = self.partitions
+        hosted = partitions[partition_of(group_id, len(partitions))] if partitions else None
+        if hosted is None:
+            done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        try:
+            self._append(hosted, records, done)
+        except StorageError as error:
+            done(error_code_of(error))
+
+    def _append(self, hosted: HostedPartition, records: Sequence[KeyValue], done: Done) -> int:
+        now_ms = self._broker.clock.wall_ms()
+        batch = memoryview(bytearray(build_batch([Record(k, v, (), now_ms) for k, v in records])))
+        member = hosted.member
+        base_offset = member.log.append(hosted.log, batch, read_header(batch))
+        deadline_ms = self._broker.clock.monotonic_ms() + WRITE_TIMEOUT_MS
+        member.waiting_for_all.park(member.log.end_position, JournalWrite(done, deadline_ms))
+        if hosted.waiters:
+            member.watch(member.log.end_position, hosted)
+        return base_offset
+
+    def rewrite(
+        self,
+        hosted: HostedPartition,
+        live: Iterable[Sequence[KeyValue]],
+        done: Callable[[int], None],
+    ) -> None:
+        """Append all live records at the partition's head, then cut off what is older.
+
+        `live` gives one group's records at a time, taken at the moment they are appended.
+        `done(live bytes)` runs when the cut is made; a rewrite that fails leaves both copies and
+        is tried again.
+        """
+        live_bytes = 0
+        first_offset = hosted.log.log_end_offset
+
+        def trim(error: ErrorCode | None) -> None:
+            if error is None:
+                hosted.member.log.delete_records(hosted.log, first_offset)
+                log.info("internal partition=%d rewritten from=%d", hosted.partition, first_offset)
+                done(live_bytes)
+
+        rewrite = _Rewrite(trim)
+        try:
+            for records in live:
+                if records:
+                    rewrite.open_count += 1
+                    live_bytes += records_bytes(records)
+                    self._append(hosted, records, rewrite.confirmed)
+        except StorageError as error:
+            rewrite.error = error_code_of(error)
+        rewrite.confirmed(None)
+
+    def load(
+        self,
+        hosted: HostedPartition,
+        on_record: Callable[[bytes | None, bytes | None], None],
+        on_done: Callable[[PlatformError | None], None],
+    ) -> None:
+        """Read a partition from its start to its end, a chunk per loop turn."""
+        _Loader(self._broker, hosted, on_record, on_done).step()
+
+
+class _Loader:
+    """Reads one internal partition without holding the loop up."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        hosted: HostedPartition,
+        on_record: Callable[[bytes | None, bytes | None], None],
+        on_done: Callable[[PlatformError | None], None],
+    ) -> None:
+        self._broker = broker
+        self._hosted = hosted
+        self._on_record = on_record
+        self._on_done = on_done
+        self._offset = hosted.log.log_start_offset
+        self._end = hosted.log.log_end_offset
+
+    def step(self) -> None:
+        hosted = self._hosted
+        if self._offset >= self._end:
+            self._on_done(None)
+            return
+        try:
+            found = hosted.member.log.read(
+                hosted.log, self._offset, LOAD_BYTES, hosted.member.log.end_position
+            )
+        except StorageError as error:
+            self._on_done(error)
+            return
+        if isinstance(found, NeedsDisk):
+            found.load(self._take)
+        else:
+            self._take(found, None)
+
+    def _take(self, chunk: Chunk | None, error: PlatformError | None) -> None:
+        if chunk is None:
+            self._on_done(error)
+            return
+        try:
+            for buffer in chunk.buffers:
+                self._apply(buffer)
+        except PlatformError as bad:
+            self._on_done(bad)
+            return
+        self._broker.scheduler.call_soon(self.step)
+
+    def _apply(self, buffer: memoryview) -> None:
+        at = 0
+        while at < len(buffer):
+            header = read_header(buffer, at)
+            for record in iter_records(buffer[at : at + header.size_bytes]):
+                self._on_record(record.key, record.value)
+            at += header.size_bytes
+            self._offset = header.base_offset + header.last_offset_delta + 1
+
+
+class _Rewrite:
+    """Counts the batches of a rewrite that are not confirmed yet; the writer itself is one."""
+
+    __slots__ = ("_done", "error", "open_count")
+
+    def __init__(self, done: Done) -> None:
+        self._done = done
+        self.open_count = 1
+        self.error: ErrorCode | None = None
+
+    def confirmed(self, error: ErrorCode | None) -> None:
+        self.error = self.error or error
+        self.open_count -= 1
+        if self.open_count == 0:
+            self._done(self.error)

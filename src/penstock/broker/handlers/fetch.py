@@ -1,0 +1,155 @@
+"""Fetch (key 1), versions 4 to 17: whole batches from partitions, with long poll and sessions.
+
+    parse ─► session: which partitions, and is the epoch right? ─► FetchOperation ─► answer
+
+An incremental session's answer names only partitions with news (KIP-227); any other answer names
+all that were asked for, in their order. Aborted transactions are never listed: there are none. The
+last stable offset is the high watermark for the same reason. Any replica id is treated as a
+consumer's: replicas of Penstock do not speak this protocol (CVE-2018-1288).
+
+Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-516.
+"""
+
+from penstock.broker.broker import Broker
+from penstock.broker.fetch_operation import FetchOperation, PartitionRead
+from penstock.broker.fetch_session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchSession,
+    SessionPartition,
+)
+from penstock.broker.partitions import hosted_partition
+from penstock.broker.request import Reply
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.fetch import (
+    FetchAnswer,
+    FetchRequest,
+    encode_fetch_response,
+    parse_fetch_request,
+)
+from penstock.protocol.header import RequestHeader
+
+KEY = ApiKey.FETCH
+VERSIONS = range(4, 18)
+TOPIC_ID_VERSION = 13
+WAIT_MS_MAX = 300_000
+
+
+class FetchReply:
+    """Turns what the operation read into an answer of the request's version and session."""
+
+    __slots__ = ("_broker", "_is_incremental", "_reply", "_session", "_version")
+
+    def __init__(
+        self,
+        broker: Broker,
+        reply: Reply,
+        version: int,
+        session: FetchSession | None,
+        is_incremental: bool,
+    ) -> None:
+        self._broker = broker
+        self._reply = reply
+        self._version = version
+        self._session = session
+        self._is_incremental = is_incremental
+
+    def send(self, reads: list[PartitionRead]) -> None:
+        """Send the records; called once, by the operation."""
+        session = self._session
+        answers = []
+        for read in reads:
+            has_news = read.wanted.has_news(
+                size=read.size,
+                error=read.error,
+                high_watermark=read.high_watermark,
+                log_start_offset=read.log_start_offset,
+            )
+            if has_news or not self._is_incremental:
+                answers.append(self._answer(read))
+            if session is not None and read.size:
+                session.served(read.wanted.key)
+            self._broker.stats.bytes_fetched += read.size
+        session_id = NO_SESSION if session is None else session.session_id
+        self._reply.raw(*encode_fetch_response(self._version, answers, session_id=session_id))
+
+    def fail(self, error: ErrorCode) -> None:
+        """Answer the whole request with an error of its session."""
+        self._reply.raw(*encode_fetch_response(self._version, [], error_code=error))
+
+    def _answer(self, read: PartitionRead) -> FetchAnswer:
+        topic, partition = read.wanted.key
+        error = read.error
+        if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._version >= TOPIC_ID_VERSION:
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+        return FetchAnswer(
+            topic=topic,
+            partition=partition,
+            error_code=error,
+            high_watermark=read.high_watermark,
+            last_stable_offset=read.high_watermark,
+            log_start_offset=read.log_start_offset,
+            buffers=read.buffers,
+            diverging=read.diverging,
+        )
+
+
+def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+    """Answer now, or when there is something to send; raises WireError."""
+    version = header.api_version
+    request = parse_fetch_request(frame, header.body_at, version)
+    wanted = [
+        SessionPartition(
+            (part.topic, part.partition),
+            part.fetch_offset,
+            part.max_bytes,
+            part.leader_epoch,
+            part.last_fetched_epoch,
+        )
+        for part in request.partitions
+    ]
+    session = _session_of(broker, request, wanted, version)
+    if isinstance(session, ErrorCode):
+        FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
+        return
+    is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
+    if session is not None:
+        wanted = list(session.partitions.values())
+    topics = broker.partitions.by_id if version >= TOPIC_ID_VERSION else broker.partitions.by_name
+    reads = [
+        PartitionRead(part, hosted_partition(topics.get(part.key[0]), part.key[1]))
+        for part in wanted
+    ]
+    operation = FetchOperation(
+        broker,
+        reads,
+        min_bytes=request.min_bytes,
+        max_bytes=min(request.max_bytes, broker.config.fetch_max_bytes),
+        on_done=FetchReply(broker, reply, version, session, is_incremental).send,
+    )
+    operation.start(min(request.max_wait_ms, WAIT_MS_MAX))
+
+
+def _session_of(
+    broker: Broker, request: FetchRequest, wanted: list[SessionPartition], version: int
+) -> FetchSession | ErrorCode | None:
+    """Make, continue or end a session as the request says; None where there is none."""
+    cache = broker.fetch_sessions
+    epoch = request.session_epoch
+    now_ms = broker.clock.monotonic_ms()
+    uses_topic_ids = version >= TOPIC_ID_VERSION
+    if epoch == FINAL_EPOCH:
+        cache.close(request.session_id)
+        return None
+    if epoch == INITIAL_EPOCH:
+        cache.close(request.session_id)
+        session = cache.create(uses_topic_ids, now_ms) if wanted else None
+        if session is not None:
+            session.apply(wanted, ())
+        return session
+    found = cache.resume(request.session_id, epoch, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+    if isinstance(found, FetchSession):
+        found.apply(wanted, request.forgotten)
+    return found

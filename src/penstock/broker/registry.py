@@ -1,0 +1,53 @@
+"""The table of APIs, derived from the modules in `broker/handlers`: nothing is advertised by hand.
+
+A handler module says KEY, VERSIONS and has one of
+    handle(broker, request, reply)            answers now or later through `reply`
+    async handle(broker, request) -> fields   for what waits for the controller
+    handle_frame(broker, header, frame, reply)   parses its own bytes (Produce, Fetch)
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock.broker import handlers
+
+
+class Api(NamedTuple):
+    """One API as its handler module declares it; versions are inclusive."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    advertised_min_version: int
+    handle: Callable[..., Any]
+    is_async: bool
+    is_raw: bool
+
+
+def load_apis() -> dict[int, Api]:
+    """Import every handler module and return the APIs by key, lowest key first."""
+    names = [module.name for module in pkgutil.iter_modules(handlers.__path__)]
+    apis = [_api_of(importlib.import_module(f"{handlers.__name__}.{name}")) for name in names]
+    found = {api.key: api for api in sorted(apis)}
+    assert len(found) == len(apis), "two handler modules for one API"
+    return found
+
+
+def _api_of(module: Any) -> Api:
+    is_raw = hasattr(module, "handle_frame")
+    handle = module.handle_frame if is_raw else module.handle
+    versions: range = module.VERSIONS
+    return Api(
+        key=int(module.KEY),
+        name=module.KEY.name.lower(),
+        min_version=versions.start,
+        max_version=versions.stop - 1,
+        advertised_min_version=getattr(module, "ADVERTISED_MIN_VERSION", versions.start),
+        handle=handle,
+        is_async=inspect.iscoroutinefunction(handle),
+        is_raw=is_raw,
+    )

@@ -1,0 +1,55 @@
+"""What a node says of itself on `/health` and `/ready`.
+
+    /health   200 while the process does its work; 503 once a log is fenced: restart it
+    /ready    200 when clients are answered; 503 with the phase and its progress before that
+
+Readiness and health are apart because a node that recovers a large log is healthy: an orchestrator
+that restarts it for not being ready would have it begin again, for ever (strimzi#5263).
+"""
+
+import json
+
+from penstock.runtime.http_server import Page
+
+_JSON = "application/json"
+
+
+class Readiness:
+    """The phase a node is in; changed by the composition root and by fenced logs."""
+
+    def __init__(self) -> None:
+        self.phase = "starting"
+        self.progress: dict[str, int] = {}
+        self.is_ready = False
+        self.fenced: dict[str, str] = {}
+
+    def enter(self, phase: str, **progress: int) -> None:
+        """Say what the node does now; `progress` are counts, such as bytes done and in total."""
+        self.phase = phase
+        self.progress = progress
+
+    def ready(self) -> None:
+        """Say that clients are answered."""
+        self.enter("ready")
+        self.is_ready = True
+
+    def fence(self, replica_set_id: int, reason: str) -> None:
+        """Say that a log takes no writes any more."""
+        self.fenced[str(replica_set_id)] = reason
+
+    def health_page(self) -> Page:
+        """The answer of /health."""
+        return self._page(200 if not self.fenced else 503)
+
+    def ready_page(self) -> Page:
+        """The answer of /ready."""
+        return self._page(200 if self.is_ready else 503)
+
+    def _page(self, status: int) -> Page:
+        state = {
+            "phase": self.phase,
+            "progress": self.progress,
+            "ready": self.is_ready,
+            "fenced_replica_sets": self.fenced,
+        }
+        return Page(status, _JSON, json.dumps(state).encode() + b"\n")

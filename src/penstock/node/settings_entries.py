@@ -1,0 +1,23 @@
+"""The node's settings as DescribeConfigs and operators see them: dotted name, value, meaning."""
+
+from dataclasses import fields
+
+from penstock.node.settings import NodeSettings
+
+
+def settings_entries(settings: NodeSettings) -> list[tuple[str, str, str]]:
+    """Return (name, value, documentation) of every setting, in the order of the sections."""
+    return [
+        (f"{section.name}.{item.name}", _text(getattr(values, item.name)), "")
+        for section in fields(settings)
+        for values in (getattr(settings, section.name),)
+        for item in fields(values)
+    ]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value)
