@@ -1,0 +1,277 @@
+"""The real disk: files of one data directory, and the threads that wait for them.
+
+    write        pwritev into the page cache, short writes continued
+    read_cached  preadv2(RWF_NOWAIT): the page cache has all of it, or None
+    read         pread, waits
+    sync         fdatasync
+    replace      temporary file, fsync, rename, fsync of the directory
+
+Where a file system refuses RWF_NOWAIT (tmpfs and some network file systems) that is remembered for
+the directory. Then what this process wrote or read lately in a file is taken to be in memory: the
+last 32 MiB behind the furthest write. Older bytes go through the Offload as if they were not.
+
+Buffers for large cached reads come from a small ring and are used again when nobody holds a view
+on them any more: a fresh 1 MiB buffer is zeroed first, which costs half as much as the read itself.
+
+`ThreadOffload` is one disk's own small pool: plain threads and a queue, results are handed to the
+loop one wake-up at a time.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from penstock.base.ports import Buffer, DiskFile
+
+T = TypeVar("T")
+
+NOWAIT_REFUSED = (95, 22)
+"""EOPNOTSUPP and EINVAL: the file system, or the kernel, does not know RWF_NOWAIT."""
+RECENT_BYTES = 32 << 20
+BUFFERS_MAX = 1024
+"""IOV_MAX: most buffers that one pwritev takes."""
+
+POOLED_BYTES = 1 << 20
+POOLED_FROM_BYTES = 128 << 10
+POOL_BUFFERS = 16
+POOL_TRIES = 4
+
+
+class ReadBuffers:
+    """A ring of large buffers. Used on one thread only."""
+
+    def __init__(self) -> None:
+        self._ring: list[bytearray] = []
+        self._next = 0
+
+    def take(self, length: int) -> memoryview:
+        """Return `length` writable bytes that nobody else holds."""
+        if not POOLED_FROM_BYTES <= length <= POOLED_BYTES:
+            return memoryview(bytearray(length))
+        if len(self._ring) < POOL_BUFFERS:
+            self._ring.append(bytearray(POOLED_BYTES))
+            return memoryview(self._ring[-1])[:length]
+        for _ in range(POOL_TRIES):
+            self._next = (self._next + 1) % POOL_BUFFERS
+            buffer = self._ring[self._next]
+            with contextlib.suppress(BufferError):
+                buffer.pop()  # refused while a view exists, and then nothing has changed
+                buffer.append(0)
+                return memoryview(buffer)[:length]
+        return memoryview(bytearray(length))
+
+
+class FileHandle:
+    """An open file of a FileDisk; see base.ports.DiskFile."""
+
+    __slots__ = ("_descriptor", "_disk", "_recent_end")
+
+    def __init__(self, disk: "FileDisk", descriptor: int) -> None:
+        self._disk = disk
+        self._descriptor = descriptor
+        self._recent_end = 0
+
+    def write(self, position: int, buffers: Sequence[Buffer]) -> int:
+        total = sum(map(len, buffers))
+        written = 0
+        if len(buffers) <= BUFFERS_MAX:
+            written = os.pwritev(self._descriptor, buffers, position)
+        while written < total:
+            rest = _skip(buffers, written)
+            written += os.pwritev(self._descriptor, rest[:BUFFERS_MAX], position + written)
+        if position + total > self._recent_end:
+            self._recent_end = position + total
+        return total
+
+    def read_cached(self, position: int, length: int) -> memoryview | None:
+        disk = self._disk
+        if not disk.has_nowait:
+            return self._read_recent(position, length)
+        view = disk.buffers.take(length)
+        try:
+            got = os.preadv(self._descriptor, [view], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in NOWAIT_REFUSED:
+                raise
+            disk.has_nowait = False
+            return self._read_recent(position, length)
+        if got == length:
+            return view
+        end = self.size()
+        return view[:got] if position + got >= end else None
+
+    def _read_recent(self, position: int, length: int) -> memoryview | None:
+        if position < self._recent_end - RECENT_BYTES or self._recent_end == 0:
+            return None
+        return self.read(position, length)
+
+    def read(self, position: int, length: int) -> memoryview:
+        data = os.pread(self._descriptor, length, position)
+        if len(data) == length:
+            return memoryview(data)
+        pieces = [data]
+        got = len(data)
+        while pieces[-1] and got < length:
+            pieces.append(os.pread(self._descriptor, length - got, position + got))
+            got += len(pieces[-1])
+        return memoryview(b"".join(pieces))
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def allocate(self, size: int) -> None:
+        try:
+            os.posix_fallocate(self._descriptor, 0, size)
+        except OSError as error:
+            if error.errno not in NOWAIT_REFUSED:
+                raise
+            os.ftruncate(self._descriptor, max(size, self.size()))
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._descriptor, size)
+        self._recent_end = min(self._recent_end, size)
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _skip(buffers: Sequence[Buffer], count: int) -> list[Buffer]:
+    """Return what is left of `buffers` behind the first `count` bytes."""
+    rest: list[Buffer] = []
+    for buffer in buffers:
+        if count >= len(buffer):
+            count -= len(buffer)
+        else:
+            rest.append(memoryview(buffer)[count:])
+            count = 0
+    return rest
+
+
+class FileDisk:
+    """One data directory; see base.ports.Disk."""
+
+    def __init__(self, root: Path) -> None:
+        """Use `root`, which must exist."""
+        self._root = root
+        self.buffers = ReadBuffers()
+        self.has_nowait = hasattr(os, "RWF_NOWAIT")
+        self._temporary = itertools.count()
+
+    def open(self, path: str, *, create: bool = False) -> DiskFile:
+        flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        return FileHandle(self, os.open(self._root / path, flags, 0o640))
+
+    def list(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._root / path))  # noqa: PTH208  names are wanted
+        except FileNotFoundError:
+            return []
+
+    def make_directory(self, path: str) -> None:
+        made = self._root
+        for part in path.split("/"):
+            parent, made = made, made / part
+            if not made.is_dir():
+                made.mkdir(mode=0o750)
+                _sync_directory(parent)
+
+    def replace(self, path: str, data: Buffer) -> None:
+        target = self._root / path
+        unfinished = target.with_name(f"{target.name}.{next(self._temporary)}.tmp")
+        descriptor = os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o640)
+        try:
+            try:
+                _write_all(descriptor, memoryview(data))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            unfinished.replace(target)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
+        _sync_directory(target.parent)
+
+    def rename(self, source: str, target: str) -> None:
+        (self._root / source).replace(self._root / target)
+        _sync_directory((self._root / target).parent)
+        if (self._root / source).parent != (self._root / target).parent:
+            _sync_directory((self._root / source).parent)
+
+    def remove(self, path: str) -> None:
+        (self._root / path).unlink(missing_ok=True)
+
+    def sync_directory(self, path: str) -> None:
+        _sync_directory(self._root / path)
+
+    def free_bytes(self) -> int:
+        found = os.statvfs(self._root)
+        return found.f_bavail * found.f_frsize
+
+
+def _write_all(descriptor: int, data: memoryview) -> None:
+    at = 0
+    while at < len(data):
+        at += os.write(descriptor, data[at:])
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class ThreadOffload:
+    """Worker threads of one disk; see base.ports.Offload. Close it before the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, name: str, threads: int = 4) -> None:
+        self._loop = loop
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True)
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(
+        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+    ) -> None:
+        def job() -> None:
+            result: T | None = None
+            failure: BaseException | None = None
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001  handed to the loop, nothing is lost
+                failure = error
+            # Fails when the loop is closed already: then nobody is left to be told.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(done, result, failure)
+
+        self._work.put(job)
+
+    def _run(self) -> None:
+        while (job := self._work.get()) is not None:
+            job()
+            del job
+
+    def close(self) -> None:
+        """Let the work that was handed in be done, and end the threads. Waits."""
+        for _ in self._threads:
+            self._work.put(None)
+        for thread in self._threads:
+            thread.join()

@@ -1,0 +1,127 @@
+"""What can go wrong with a commit log.
+
+    StorageError
+      OutOfSpace            no room for another segment: refused now, works again when there is room
+      LogFenced             a write or fsync failed: this log takes no writes until it is recovered
+      OffsetOutOfRange      below the log start or beyond the log end
+      BatchTooLargeForLog   can never fit into a segment
+      ReadFailed            the disk did not give the bytes back
+      CorruptFrame          bytes at a position are not the frame that must be there
+      CorruptFile           an index, side or snapshot file is damaged; all of them can be rebuilt
+      CorruptLog            acknowledged data can not be read back; a person has to decide
+      OutOfOrderSequence    an idempotent producer left a gap, or repeats what is long past
+      ProducerFenced        a newer instance of the producer has written already
+      UnknownProducer       no state of the producer, where state is required
+
+Source: the error names of Kafka's storage layer (KafkaStorageException, OffsetOutOfRangeException)
+where the meaning is the same.
+"""
+
+from penstock.base.errors import PlatformError
+
+
+class StorageError(PlatformError):
+    """The storage room reports something."""
+
+
+class OutOfSpace(StorageError):
+    """There is no room for the next segment."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(f"no space left for {directory}: free some, or shorten retention")
+        self.directory = directory
+
+
+class LogFenced(StorageError):
+    """A write or sync of this log failed; restart the node to recover it from what is durable."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"log is fenced after an I/O error: {reason}; check the disk and restart")
+        self.reason = reason
+
+
+class OffsetOutOfRange(StorageError):
+    """The offset is outside [log_start_offset, log_end_offset]."""
+
+    def __init__(self, offset: int, log_start_offset: int, log_end_offset: int) -> None:
+        super().__init__(f"offset {offset} is outside [{log_start_offset}, {log_end_offset}]")
+        self.offset = offset
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+
+
+class BatchTooLargeForLog(StorageError):
+    """The batch does not fit into one segment."""
+
+    def __init__(self, size_bytes: int, limit_bytes: int) -> None:
+        super().__init__(f"batch of {size_bytes} bytes, at most {limit_bytes} fit a segment")
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
+class ReadFailed(StorageError):
+    """The operating system reports an error on reading."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"reading the log failed: {reason}; check the disk")
+        self.reason = reason
+
+
+class CorruptFrame(StorageError):
+    """The bytes at `position` are not a whole, valid frame."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"no valid frame at position {position}: {reason}")
+        self.position = position
+        self.reason = reason
+
+
+class CorruptFile(StorageError):
+    """A derived file (index, side file, snapshot) is damaged."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} is damaged: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class CorruptLog(StorageError):
+    """Data that was durable can not be read back. Never repaired by cutting it off silently."""
+
+    def __init__(self, directory: str, position: int, reason: str) -> None:
+        super().__init__(
+            f"commit log {directory} is damaged at position {position}: {reason}. Data behind it "
+            "was already durable, so it is not cut off: restore the files from a replica or a "
+            f"backup, or run `penstock log verify {directory}` to see what is readable"
+        )
+        self.directory = directory
+        self.position = position
+        self.reason = reason
+
+
+class OutOfOrderSequence(StorageError):
+    """The batch does not begin with the sequence that must follow."""
+
+    def __init__(self, producer_id: int, base_sequence: int, expected: int) -> None:
+        super().__init__(f"producer {producer_id}: sequence {base_sequence}, expected {expected}")
+        self.producer_id = producer_id
+        self.base_sequence = base_sequence
+        self.expected = expected
+
+
+class ProducerFenced(StorageError):
+    """The producer epoch is older than one that has written to the partition."""
+
+    def __init__(self, producer_id: int, producer_epoch: int, newest: int) -> None:
+        super().__init__(f"producer {producer_id}: epoch {producer_epoch}, newest is {newest}")
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.newest = newest
+
+
+class UnknownProducer(StorageError):
+    """There is no state of the producer, and the caller asked for one."""
+
+    def __init__(self, producer_id: int) -> None:
+        super().__init__(f"producer {producer_id} is not known here")
+        self.producer_id = producer_id

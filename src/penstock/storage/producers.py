@@ -1,0 +1,125 @@
+"""What idempotent producers have written: a window of five batches for each of them.
+
+    (partition, producer id) -> (epoch, last heard of, five newest batches)
+    batch                    =  (base sequence, last sequence, base offset)
+
+A retry that repeats one of the five is answered with the offset that the first copy got; anything
+else must begin where the newest batch ended, wrapping from 2^31 - 1 to 0. A new epoch begins at 0.
+A producer without any state may begin anywhere: its state may have gone with old data.
+
+All producers of a log share one table in order of use, so that its bound holds for the whole log
+and the longest silent one makes room. A state is a tuple that is replaced, never changed: a
+snapshot takes them all by one shallow copy.
+
+Source: KIP-98, KIP-679; Kafka `ProducerStateEntry` (window of 5) and `ProducerAppendInfo`
+(`checkProducerEpoch`, `checkSequence`). Departure: age counts from the append and not from the
+batch's own timestamp, so that loading old data does not forget its producer at once.
+It knows no transactions.
+"""
+
+from collections import OrderedDict
+from typing import NamedTuple, TypeAlias
+
+from penstock.record.batch import BatchHeader
+from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
+
+WINDOW_BATCHES = 5
+"""A producer has at most five requests in flight on a connection; Kafka keeps as many."""
+SEQUENCE_MAX = 0x7FFFFFFF
+
+BatchSpan: TypeAlias = tuple[int, int, int]
+"""(base sequence, last sequence, base offset)"""
+ProducerState: TypeAlias = tuple[int, int, tuple[BatchSpan, ...]]
+"""(producer epoch, last heard of in ms, batches oldest first)"""
+ProducerKey: TypeAlias = tuple[int, int]
+"""(partition serial, producer id)"""
+
+
+class Duplicate(NamedTuple):
+    """The batch is in the log already, at `base_offset`."""
+
+    base_offset: int
+
+
+class ProducerStates:
+    """All producer states of one log, longest silent first; bounded by count and by age."""
+
+    __slots__ = ("capacity", "entries", "now_ms")
+
+    def __init__(self, capacity: int, now_ms: int) -> None:
+        self.capacity = capacity
+        self.now_ms = now_ms
+        """Wall time, brought up to date by the log once in a loop turn."""
+        self.entries: OrderedDict[ProducerKey, ProducerState] = OrderedDict()
+
+    def expire(self, older_than_ms: int) -> int:
+        """Forget producers last heard of before `older_than_ms`; returns how many."""
+        count = 0
+        entries = self.entries
+        while entries:
+            key, state = next(iter(entries.items()))
+            if state[1] >= older_than_ms:
+                break
+            del entries[key]
+            count += 1
+        return count
+
+    def forget_partition(self, serial: int) -> None:
+        """Forget every producer of a partition that was dropped."""
+        for key in [key for key in self.entries if key[0] == serial]:
+            del self.entries[key]
+
+
+class ProducerTable:
+    """The producers of one partition; a view on the log's shared table."""
+
+    __slots__ = ("_serial", "_states")
+
+    def __init__(self, states: ProducerStates, serial: int) -> None:
+        self._states = states
+        self._serial = serial
+
+    def check(self, header: BatchHeader) -> Duplicate | None:
+        """Say whether the batch may be appended (None) or is in the log already.
+
+        Raises:
+            OutOfOrderSequence: a gap, or a repetition older than the window.
+            ProducerFenced: the epoch is older than the newest one seen.
+        """
+        producer_id = header.producer_id
+        state = self._states.entries.get((self._serial, producer_id))
+        if state is None:
+            return None
+        epoch, _, window = state
+        sequence = header.base_sequence
+        if header.producer_epoch != epoch:
+            if header.producer_epoch < epoch:
+                raise ProducerFenced(producer_id, header.producer_epoch, epoch)
+            if sequence != 0:
+                raise OutOfOrderSequence(producer_id, sequence, 0)
+            return None
+        newest = window[-1][1]
+        if sequence == newest + 1 or (sequence == 0 and newest == SEQUENCE_MAX):
+            return None
+        last_sequence = (sequence + header.last_offset_delta) & SEQUENCE_MAX
+        for base, last, base_offset in window:
+            if base == sequence and last == last_sequence:
+                return Duplicate(base_offset)
+        raise OutOfOrderSequence(producer_id, sequence, (newest + 1) & SEQUENCE_MAX)
+
+    def record(self, header: BatchHeader, base_offset: int) -> None:
+        """Take over a batch that was appended at `base_offset`."""
+        states = self._states
+        entries = states.entries
+        sequence = header.base_sequence
+        span = (sequence, (sequence + header.last_offset_delta) & SEQUENCE_MAX, base_offset)
+        key = (self._serial, header.producer_id)
+        state = entries.get(key)
+        if state is None:
+            entries[key] = (header.producer_epoch, states.now_ms, (span,))
+            if len(entries) > states.capacity:
+                entries.popitem(last=False)
+            return
+        window = (*state[2][-4:], span) if state[0] == header.producer_epoch else (span,)
+        entries[key] = (header.producer_epoch, states.now_ms, window)
+        entries.move_to_end(key)

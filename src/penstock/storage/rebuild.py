@@ -1,0 +1,69 @@
+"""Rebuilding a sealed index from its segment: the log is the truth, the index is derived.
+
+Source: Kafka `LogSegment.recover` (throws every index away and reads the log).
+"""
+
+from array import array
+
+from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ports import Disk, DiskFile
+from penstock.record.batch import read_header
+from penstock.storage.errors import CorruptFrame
+from penstock.storage.frames import KIND_BATCH
+from penstock.storage.partition_log import Columns
+from penstock.storage.scan import SegmentScan
+from penstock.storage.sealed_index import Sealed, encode_index
+from penstock.storage.segments import index_path
+
+
+def scan_columns(
+    file: DiskFile, base: int, position: int, end: int
+) -> tuple[dict[TopicPartition, Sealed], SegmentScan]:
+    """Read the frames of [position, end) into columns; the scan says where and why it stopped."""
+    columns: dict[tuple[bytes, int], Columns] = {}
+    ends: dict[tuple[bytes, int], int] = {}
+    scan = SegmentScan(file, base, position, end)
+    for header, payload in scan:
+        if header.kind != KIND_BATCH:
+            continue
+        key = (header.topic_id, header.partition)
+        found = columns.get(key)
+        if found is None:
+            found = columns[key] = Columns(array("q"), array("q"), array("i"), array("q"))
+        batch = read_header(payload)
+        add_entry(found, batch.base_offset, header.position, len(payload), batch.max_timestamp)
+        ends[key] = batch.base_offset + batch.last_offset_delta + 1
+    parts = {
+        TopicPartition(TopicId(topic_id), partition): Sealed(found, ends[topic_id, partition])
+        for (topic_id, partition), found in columns.items()
+    }
+    return parts, scan
+
+
+def add_entry(columns: Columns, base: int, position: int, size: int, timestamp: int) -> None:
+    """Append one batch to columns that are arrays."""
+    bases, positions, sizes, timestamps = columns
+    assert isinstance(bases, array)
+    assert isinstance(positions, array)
+    assert isinstance(sizes, array)
+    assert isinstance(timestamps, array)
+    bases.append(base)
+    positions.append(position)
+    sizes.append(size)
+    timestamps.append(timestamp)
+
+
+def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> None:
+    """Write the index of the closed segment at `path` anew. Waits for the disk.
+
+    Raises:
+        CorruptFrame: the segment itself is damaged.
+    """
+    file = disk.open(path)
+    try:
+        parts, scan = scan_columns(file, base, base, base + file.size())
+    finally:
+        file.close()
+    if scan.error is not None:
+        raise CorruptFrame(scan.error.position, scan.error.reason)
+    disk.replace(index_path(directory, base), encode_index(base, scan.position, parts))

@@ -1,0 +1,155 @@
+"""Retention: raise log start offsets by age and size, and delete segments that are all dead.
+
+    load the directory of one closed segment off the loop
+      ─► on the loop, some hundred partitions at a time: out of retention? raise its log start
+      ─► next segment ... then: is any segment dead? checkpoint, and delete when it is durable
+
+A partition's data goes in segment steps and from its old end only: an entry is looked at when
+everything before it is gone already. A segment is dead when each of its partitions is dropped or
+has its log start behind it. The order matters: only when a snapshot has the new log starts may the
+bytes go, otherwise a crash would bring back a log start that points at nothing.
+
+Reads and writes go on all the while; a file is removed when no read can still use it.
+
+Source: Kafka `UnifiedLog.deleteOldSegments` (retention.ms, retention.bytes). Departure: the active
+segment is never looked at, and a segment goes when its last partition is out of retention, which
+is why long retention belongs into partition segments (architecture decision 4).
+"""
+
+from collections.abc import Callable
+
+from penstock.base.ids import TopicPartition
+from penstock.base.ports import Disk
+from penstock.storage.checkpoint import Checkpointer
+from penstock.storage.config import Retention
+from penstock.storage.lookup import ClosedSegment, SealedLookup
+from penstock.storage.partition_log import PartitionLog
+from penstock.storage.reader import LogReader
+from penstock.storage.sealed_index import IndexEntry
+from penstock.storage.segments import Segment, SegmentStore
+from penstock.storage.writer import LogWriter
+
+ENTRIES_PER_SLICE = 500
+"""About one millisecond of the loop."""
+
+SettingsOf = Callable[[TopicPartition], Retention]
+
+
+class RetentionPass:
+    """One pass at a time over the closed segments of a log."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: str,
+        store: SegmentStore,
+        reader: LogReader,
+        writer: LogWriter,
+        checkpointer: Checkpointer,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._store = store
+        self._reader = reader
+        self._writer = writer
+        self._checkpointer = checkpointer
+        self._partitions: dict[TopicPartition, PartitionLog] = {}
+        self._queue: list[Segment] = []
+        self._dead: list[Segment] = []
+        self._now_ms = 0
+        self._settings_of: SettingsOf = _keep_all
+        self.is_running = False
+        self.deleted_segments = 0
+
+    def begin(
+        self,
+        partitions: dict[TopicPartition, PartitionLog],
+        now_ms: int,
+        settings_of: SettingsOf,
+    ) -> None:
+        """Start a pass; does nothing while one is running."""
+        if self.is_running:
+            return
+        self.is_running = True
+        self._partitions = partitions
+        self._now_ms = now_ms
+        self._settings_of = settings_of
+        self._queue = [s for s in self._store.segments[:-1] if s.pending is None]
+        self._queue.reverse()
+        self._dead = []
+        self._next_segment()
+
+    def _next_segment(self) -> None:
+        if not self._queue or self._store.is_closed:
+            self._finish()
+            return
+        segment = self._queue.pop()
+        closed = ClosedSegment(segment.base, segment.path)
+        lookup = SealedLookup(self._disk, self._directory, (closed,))
+
+        def loaded(entries: list[IndexEntry] | None, _: BaseException | None) -> None:
+            if entries is None:
+                self._next_segment()
+                return
+            self._slice(segment, entries, 0, True)
+
+        self._reader.off_loop(lambda: lookup.directory_of(closed), loaded)
+
+    def _slice(
+        self, segment: Segment, entries: list[IndexEntry], start: int, all_dead: bool
+    ) -> None:
+        """Judge some entries, then give the loop to others before the next ones."""
+        end = min(start + ENTRIES_PER_SLICE, len(entries))
+        for entry in entries[start:end]:
+            all_dead = self._judge(segment, entry) and all_dead
+        if end < len(entries):
+            self._writer.scheduler.call_soon(lambda: self._slice(segment, entries, end, all_dead))
+            return
+        if all_dead:
+            self._dead.append(segment)
+        self._next_segment()
+
+    def _judge(self, segment: Segment, entry: IndexEntry) -> bool:
+        """Raise the log start if the entry is out of retention; return whether it is dead."""
+        partition = self._partitions.get(entry.topic_partition)
+        if partition is None:
+            return True
+        start = partition.log_start_offset
+        if entry.first_offset <= start < entry.end_offset and self._is_over(partition, entry):
+            partition.log_start_offset = entry.end_offset
+        is_dead = partition.log_start_offset >= entry.end_offset
+        if is_dead and partition.sized_from <= segment.base:
+            partition.size_bytes -= entry.batch_bytes
+            partition.sized_from = segment.end
+            self._writer.dirty.append(partition)
+        return is_dead
+
+    def _is_over(self, partition: PartitionLog, entry: IndexEntry) -> bool:
+        keep_bytes, keep_ms = self._settings_of(partition.topic_partition)
+        if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms - keep_ms:
+            return True
+        return 0 <= keep_bytes <= partition.size_bytes - entry.batch_bytes
+
+    def _finish(self) -> None:
+        if not self._dead or self._store.is_closed:
+            self.is_running = False
+            return
+        for segment in self._dead:
+            segment.is_doomed = True
+        self._checkpointer.request(self._delete_dead)
+        self._writer.on_turn()
+
+    def _delete_dead(self, worked: bool) -> None:
+        self.is_running = False
+        if not worked or self._store.is_closed:
+            return
+        for segment in self._dead:
+            self._reader.cache.drop_segment(segment.base)
+            self._store.remove(segment)
+            self.deleted_segments += 1
+        self._dead = []
+
+
+def _keep_all(_: TopicPartition) -> Retention:
+    return Retention(-1, -1)

@@ -1,0 +1,111 @@
+"""Reading a segment frame by frame, checking everything: recovery, rebuild, verify, dump.
+
+A scan begins at the start of a frame and ends behind the last good one: at an end marker, where no
+further frame fits, or at the first bytes that are not the frame that must be there. It may wait
+for the disk and is never used on the loop of a running log.
+
+Source: Kafka `LogSegment.recover`, which likewise trusts nothing but the log.
+"""
+
+from collections.abc import Iterator
+
+from penstock.base.ports import DiskFile
+from penstock.storage.errors import CorruptFrame
+from penstock.storage.frames import (
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC,
+    KIND_END,
+    MAGIC_PREFIX,
+    FrameHeader,
+    check_body,
+    check_header,
+)
+
+WINDOW_BYTES = 1 << 20
+
+
+class SegmentScan:
+    """Iterates over (header, payload) of the good frames in [position, end) of a segment."""
+
+    def __init__(self, file: DiskFile, base: int, position: int, end: int) -> None:
+        """Begin at `position`; `base` is the position of the file's first byte."""
+        self._file = file
+        self._base = base
+        self._window = memoryview(b"")
+        self._window_at = position
+        self.position = position
+        """End of the last good frame."""
+        self.end = end
+        self.error: CorruptFrame | None = None
+        """Why the scan stopped; None where the segment properly ends."""
+
+    def __iter__(self) -> Iterator[tuple[FrameHeader, memoryview]]:
+        """Yield frames until the segment ends or a frame is bad."""
+        while self.end - self.position >= FRAME_HEADER_BYTES:
+            try:
+                header, payload = self._frame()
+            except CorruptFrame as error:
+                self.error = error
+                return
+            if header.kind == KIND_END:
+                return
+            self.position += header.frame_bytes
+            yield header, payload
+
+    def _frame(self) -> tuple[FrameHeader, memoryview]:
+        position = self.position
+        at = self._load(FRAME_HEADER_BYTES)
+        header = check_header(self._window, at, position, self.end - position)
+        at = self._load(header.frame_bytes)
+        check_body(self._window, at, header)
+        return header, self._window[at + FRAME_HEADER_BYTES : at + header.frame_bytes]
+
+    def _load(self, length: int) -> int:
+        """Make the window hold `length` bytes at the present position; return where they begin."""
+        at = self.position - self._window_at
+        if at + length > len(self._window):
+            wanted = min(max(length, WINDOW_BYTES), self.end - self.position)
+            self._window = self._file.read(self.position - self._base, wanted)
+            self._window_at = self.position
+            at = 0
+        return at
+
+
+def find_good_frames(file: DiskFile, base: int, position: int, end: int) -> Iterator[FrameHeader]:
+    """Yield headers of whole, valid frames anywhere in [position, end), in order.
+
+    For the place behind a bad frame, where the next frame's position is not known. Frames are
+    looked for by their magic; frames left over in a recycled file do not count, they name another
+    position.
+    """
+    while end - position >= FRAME_HEADER_BYTES:
+        window = file.read(position - base, min(WINDOW_BYTES, end - position))
+        data = bytes(window)
+        found = _next_frame(file, base, position, end, data)
+        if found is None:
+            if len(data) < WINDOW_BYTES:
+                return
+            position += len(data) - FRAME_HEADER_BYTES
+            continue
+        yield found
+        position = found.position + found.frame_bytes
+
+
+def _next_frame(
+    file: DiskFile, base: int, position: int, end: int, data: bytes
+) -> FrameHeader | None:
+    """Return the first valid frame whose header lies in `data`, which is read at `position`."""
+    at = data.find(MAGIC_PREFIX, 4)
+    while at >= 0:
+        start = position + at - 4
+        named = int.from_bytes(data[at + 12 : at + 20], "big")
+        if named == start and at - 4 + FRAME_HEADER_BYTES <= len(data):
+            scan = SegmentScan(file, base, start, end)
+            frame = next(iter(scan), None)
+            if frame is not None:
+                return frame[0]
+        at = data.find(MAGIC_PREFIX, at + 1)
+    return None
+
+
+assert MAGIC_PREFIX[:2] == FRAME_MAGIC.to_bytes(2, "big")

@@ -1,0 +1,494 @@
+"""The writing end of a commit log: append, gathered writes, group commit, roll, fence.
+
+    append ─► staging ─(once in a loop turn)─► one write ─► page cache ─(sync off the loop)─► disk
+              end_position                     written_position              flushed_position
+
+    flushed_position <= written_position <= end_position, and none of them ever falls
+
+Everything between written_position and end_position lies in `staging`, at its distance from
+written_position. A batch is thus copied once and the caller's memory is free when `append`
+returns; a large batch skips the copy and is written at once, behind what is staged.
+
+Group commit: one sync at a time. It covers what was written when it began; what was written
+meanwhile is covered by the next one, which starts as soon as the first ends. A sync takes every
+file that was written since the last one, oldest first, so a roll never lets flushed_position pass
+data of an older file.
+
+No space: the next file is allocated ahead of need (segments.py), so writing itself does not run
+out. Where there is no next file, the append that needs it is refused and nothing has changed. A
+write that hits ENOSPC all the same keeps its bytes staged and is tried again: writing the same
+bytes to the same place twice does no harm, and nothing of it was acknowledged.
+
+Any other failed write, and every failed sync, fences the log for good: after a failed fsync the
+kernel may report success for pages that it has dropped.
+
+Source: group commit as in RocketMQ's `GroupCommitService`; "fsyncgate" for the fence.
+It does not read, and knows neither snapshots nor retention.
+"""
+
+import errno
+from collections.abc import Callable
+
+from crc32c import crc32c
+
+from penstock.base.invariant import invariant
+from penstock.base.ports import Cancellable, DiskFile, Offload, Scheduler
+from penstock.record.batch import BatchHeader
+from penstock.storage.config import FlushPolicy, LogConfig
+from penstock.storage.errors import BatchTooLargeForLog, LogFenced, OutOfSpace
+from penstock.storage.frames import (
+    BATCH_AFTER_CRC,
+    BATCH_COVERED_BYTES,
+    BATCH_WORD,
+    CRC,
+    EPOCH_PAYLOAD,
+    FRAME_HEADER_BYTES,
+    KIND_END,
+    KIND_EPOCH,
+    UNFLUSHED_MAX,
+    WHOLE_SET,
+    build_frame,
+)
+from penstock.storage.partition_log import EMPTY, PartitionLog
+from penstock.storage.segments import Segment, SegmentStore
+
+COVERED_END = FRAME_HEADER_BYTES + BATCH_COVERED_BYTES
+SEGMENT_OVERHEAD = FRAME_HEADER_BYTES + EPOCH_PAYLOAD.size
+"""Every segment begins with an epoch frame, so that each can be read without the older ones."""
+
+_pack_batch = BATCH_AFTER_CRC.pack_into
+_pack_crc = CRC.pack_into
+
+
+class LogWriter:
+    """Appends to the active segment. One per log; used on the loop only."""
+
+    def __init__(
+        self,
+        store: SegmentStore,
+        *,
+        directory: str,
+        config: LogConfig,
+        offload: Offload,
+        scheduler: Scheduler,
+    ) -> None:
+        self._store = store
+        self._directory = directory
+        self._config = config
+        self._offload = offload
+        self.scheduler = scheduler
+        self._staging = bytearray(config.staging_bytes)
+        self._view = memoryview(self._staging)
+        self._large_bytes = config.large_batch_bytes
+        self._is_sync_policy = config.flush_policy is FlushPolicy.SYNC
+        self.end_position = self.written_position = self.flushed_position = 0
+        self.leader_epoch = -1
+        self.epoch_start = 0
+        self._room_end = 0
+        self._is_scheduled = False
+        self._unsynced: list[DiskFile] = []
+        self._is_syncing = False
+        self._sync_wanted = 0
+        self._sync_timer: Cancellable | None = None
+        self._space_timer: Cancellable | None = None
+        self._announced = 0
+        self.is_full = False
+        self.fenced: LogFenced | None = None
+        self.dirty: list[PartitionLog] = []
+        """Partitions changed since the last snapshot; may name one twice."""
+        self.touched: list[PartitionLog] = []
+        """Partitions with batches in the active segment."""
+        self.on_written: Callable[[], None] = _nothing
+        self.on_flushed: Callable[[], None] = _nothing
+        self.on_durable: Callable[[], None] = _nothing
+        self.on_fenced: Callable[[Exception], None] = _ignore
+        self.on_rolled: Callable[[Segment], None] = _ignore
+        self.on_turn: Callable[[], None] = _nothing
+        store.on_prepared = self._segment_prepared
+
+    def start(self, position: int, *, leader_epoch: int, epoch_start: int) -> None:
+        """Begin to write at `position`, up to which the log is durable."""
+        self.end_position = self.written_position = self.flushed_position = position
+        self._announced = position
+        self.leader_epoch = leader_epoch
+        self.epoch_start = epoch_start
+        self._set_room()
+        self._store.prepare_next()
+
+    @property
+    def durable_position(self) -> int:
+        """Position (exclusive) up to which the log is durable in the sense of the policy."""
+        return self.flushed_position if self._is_sync_policy else self.written_position
+
+    def append(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> int:
+        """Append one batch that was checked; return the base offset it got.
+
+        The batch gets its base offset and leader epoch; `batch` may be used again at once.
+
+        Raises:
+            OutOfSpace: nothing has changed; try again later.
+            LogFenced: the log takes no more writes.
+            BatchTooLargeForLog: it never fits.
+        """
+        size = len(batch)
+        frame_bytes = size + 48
+        end = self.end_position + frame_bytes
+        if end > self._room_end or size >= self._large_bytes:
+            if self._make_room(size):
+                return self._append_large(partition, batch, header)
+            end = self.end_position + frame_bytes
+        position = end - frame_bytes
+        base_offset = partition.log_end_offset
+        leader_epoch = self.leader_epoch
+        unflushed = position - self.flushed_position
+        if unflushed > 0xFFFFFFFF:  # noqa: PLR1730  a call of min() costs more than all of this
+            unflushed = 0xFFFFFFFF
+        at = position - self.written_position
+        view = self._view
+        view[at + 48 : at + frame_bytes] = batch
+        _pack_batch(
+            view,
+            at + 4,
+            BATCH_WORD,
+            frame_bytes,
+            leader_epoch,
+            position,
+            unflushed,
+            partition.frame_key,
+            base_offset,
+            size - 12,
+            leader_epoch,
+        )
+        _pack_crc(view, at, crc32c(view[at + 4 : at + 69]))
+        self._index(partition, header, position, size)
+        return base_offset
+
+    def _index(
+        self, partition: PartitionLog, header: BatchHeader, position: int, size: int
+    ) -> None:
+        """Take over a batch whose frame is at `position`: index, offsets, producer."""
+        if not partition.is_dirty:
+            self._mark(partition)
+        base_offset = partition.log_end_offset
+        timestamp = header.max_timestamp
+        partition.bases.append(base_offset)
+        partition.positions.append(position)
+        partition.sizes.append(size)
+        partition.timestamps.append(timestamp)
+        self.end_position = partition.last_end_position = position + size + 48
+        partition.log_end_offset = base_offset + header.last_offset_delta + 1
+        partition.size_bytes += size
+        if timestamp > partition.max_timestamp:  # noqa: PLR1730  the same
+            partition.max_timestamp = timestamp
+        if header.producer_id >= 0:
+            partition.producers.record(header, base_offset)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.scheduler.call_soon(self._turn)
+
+    def _mark(self, partition: PartitionLog) -> None:
+        partition.is_dirty = True
+        self.dirty.append(partition)
+        if partition.bases is EMPTY:
+            partition.open_columns()
+            self.touched.append(partition)
+
+    def _append_large(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> int:
+        """Write what is staged and the batch in one go; the state changes only if that works."""
+        size = len(batch)
+        position = self.end_position
+        base_offset = partition.log_end_offset
+        head = bytearray(COVERED_END)
+        head[48:] = batch[:BATCH_COVERED_BYTES]
+        _pack_batch(
+            head,
+            4,
+            BATCH_WORD,
+            size + FRAME_HEADER_BYTES,
+            self.leader_epoch,
+            position,
+            min(position - self.flushed_position, UNFLUSHED_MAX),
+            partition.frame_key,
+            base_offset,
+            size - 12,
+            self.leader_epoch,
+        )
+        _pack_crc(head, 0, crc32c(memoryview(head)[4:]))
+        if not self._write(size + FRAME_HEADER_BYTES, [head, batch[BATCH_COVERED_BYTES:]]):
+            raise self._refusal()
+        self._index(partition, header, position, size)
+        invariant(self.end_position == self.written_position, "positions part after a large batch")
+        return base_offset
+
+    def append_frame(self, kind: int, key: bytes, payload: bytes) -> int:
+        """Append a frame of another kind; return its position. Raises as `append` does."""
+        size = FRAME_HEADER_BYTES + len(payload)
+        if self.end_position + size > self._room_end:
+            self._make_room(len(payload))
+        position = self.end_position
+        self._stage_frame(kind, key, payload)
+        return position
+
+    def begin_epoch(self, leader_epoch: int) -> int:
+        """Append the frame that starts an epoch; return the position at which the epoch starts."""
+        invariant(
+            leader_epoch >= self.leader_epoch,
+            "leader epoch went back",
+            new=leader_epoch,
+            old=self.leader_epoch,
+        )
+        if self.end_position + SEGMENT_OVERHEAD > self._room_end:
+            self._make_room(EPOCH_PAYLOAD.size)
+        start = self.end_position
+        self.leader_epoch = leader_epoch
+        self.epoch_start = start
+        self._stage_frame(KIND_EPOCH, WHOLE_SET, EPOCH_PAYLOAD.pack(leader_epoch, start))
+        return start
+
+    def _stage_frame(self, kind: int, key: bytes, payload: bytes) -> None:
+        frame = build_frame(
+            kind,
+            key,
+            payload,
+            leader_epoch=self.leader_epoch,
+            position=self.end_position,
+            unflushed=self.end_position - self.flushed_position,
+        )
+        at = self.end_position - self.written_position
+        self._view[at : at + len(frame)] = frame
+        self.end_position += len(frame)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self.scheduler.call_soon(self._turn)
+
+    def _make_room(self, payload_bytes: int) -> bool:
+        """Make sure a frame fits; return whether it is to be written without staging."""
+        if self.fenced is not None:
+            raise self.fenced
+        frame_bytes = payload_bytes + FRAME_HEADER_BYTES
+        limit = self._config.segment_bytes - SEGMENT_OVERHEAD - FRAME_HEADER_BYTES
+        if payload_bytes > limit:
+            raise BatchTooLargeForLog(payload_bytes, limit)
+        if self.end_position + frame_bytes > self._store.active.end:
+            self._roll()
+        is_large = payload_bytes >= self._large_bytes
+        if is_large and self._store.active.file is not None:
+            return True
+        if self.end_position + frame_bytes > self._room_end:
+            self.write_staged()
+            if self.end_position + frame_bytes > self._room_end:
+                raise self._refusal()
+        return False
+
+    def _roll(self) -> None:
+        """Close the active segment and go on in the next. Raises with nothing changed."""
+        self.write_staged()
+        store = self._store
+        old = store.active
+        if self.fenced is not None or self.end_position != self.written_position:
+            raise self._refusal()
+        if store.next_file is None and store.prepare_error is not None:
+            raise self._refusal()
+        data_end = self.end_position
+        if old.end - data_end >= FRAME_HEADER_BYTES:
+            marker = build_frame(
+                KIND_END,
+                WHOLE_SET,
+                b"",
+                leader_epoch=self.leader_epoch,
+                position=data_end,
+                unflushed=data_end - self.flushed_position,
+            )
+            if not self._write(len(marker), [marker]):
+                raise self._refusal()
+        old.data_end = data_end
+        self.end_position = self.written_position = old.end
+        store.advance()
+        self._set_room()
+        self.on_rolled(old)
+        start = EPOCH_PAYLOAD.pack(self.leader_epoch, self.epoch_start)
+        self._stage_frame(KIND_EPOCH, WHOLE_SET, start)
+
+    def _refusal(self) -> Exception:
+        if self.fenced is not None:
+            return self.fenced
+        self.is_full = True
+        return OutOfSpace(self._directory)
+
+    def _set_room(self) -> None:
+        staging_end = self.written_position + len(self._staging)
+        room_end = min(self._store.active.end, staging_end)
+        self._room_end = -1 if self.fenced is not None else room_end
+
+    def write_staged(self) -> None:
+        """Write what is staged, if it can be written now."""
+        if self.end_position != self.written_position:
+            self._write(0, [])
+
+    def _write(self, length: int, buffers: list[bytes | bytearray | memoryview]) -> bool:
+        """Write what is staged and then `buffers` of `length` bytes; return whether it worked.
+
+        `end_position` is moved over `buffers` too.
+        """
+        active = self._store.active
+        file = active.file
+        if file is None or self.fenced is not None:
+            return False
+        staged = self.end_position - self.written_position
+        if staged:
+            buffers = [self._view[:staged], *buffers]
+        try:
+            file.write(self.written_position - active.base, buffers)
+        except OSError as error:
+            self._write_failed(error)
+            return False
+        if not self._unsynced or self._unsynced[-1] is not file:
+            self._unsynced.append(file)
+        self.written_position = self.end_position = self.end_position + length
+        self._set_room()
+        if length:
+            self._schedule()
+        return True
+
+    def _write_failed(self, error: OSError) -> None:
+        if error.errno != errno.ENOSPC:
+            self.fence(f"write failed: {error}")
+            return
+        self.is_full = True
+        self._retry_later()
+
+    def _turn(self) -> None:
+        """Once in a loop turn with appends: write, start the sync, tell the owner."""
+        self._is_scheduled = False
+        self.write_staged()
+        if self.written_position != self._announced:
+            self._announced = self.written_position
+            self._want_sync()
+            self.on_written()
+            if not self._is_sync_policy:
+                self.on_durable()
+        self.on_turn()
+
+    def _want_sync(self) -> None:
+        if self._is_sync_policy:
+            self.request_sync()
+            return
+        if self.written_position - self.flushed_position >= self._config.flush_interval_bytes:
+            self.request_sync()
+        elif self._sync_timer is None:
+            delay = self._config.flush_interval_ms
+            self._sync_timer = self.scheduler.call_later(delay, self._sync_due)
+
+    def _sync_due(self) -> None:
+        self._sync_timer = None
+        self.request_sync()
+
+    def request_sync(self) -> None:
+        """Have everything written so far synced, by the sync under way and the next one."""
+        self._sync_wanted = self.written_position
+        if self._is_syncing or not self._unsynced or self.fenced is not None:
+            return
+        self._is_syncing = True
+        target = self.written_position
+        files, self._unsynced = self._unsynced, []
+        ticket = self._store.guard.enter()
+
+        def work() -> None:
+            for file in files:
+                file.sync()
+
+        def done(_: None, error: BaseException | None) -> None:
+            self._store.guard.leave(ticket)
+            self._synced(target, error)
+
+        self._offload.submit(work, done)
+
+    def _synced(self, target: int, error: BaseException | None) -> None:
+        self._is_syncing = False
+        if self.fenced is not None:
+            return
+        if error is not None:
+            if not isinstance(error, OSError):
+                raise error
+            self.fence(f"sync failed: {error}")
+            return
+        self.note_flushed(target)
+        if self.flushed_position < self._sync_wanted:
+            self.request_sync()
+        elif self.flushed_position < self.written_position:
+            self._want_sync()
+
+    def note_flushed(self, target: int) -> None:
+        """Move flushed_position to `target` and tell the owner."""
+        invariant(
+            self.flushed_position <= target <= self.written_position,
+            "flushed position out of order",
+            target=target,
+            flushed=self.flushed_position,
+            written=self.written_position,
+        )
+        self.flushed_position = target
+        self.on_flushed()
+        if self._is_sync_policy:
+            self.on_durable()
+        self.on_turn()
+
+    def _segment_prepared(self) -> None:
+        """Go on after the next file was allocated, or look again later when it could not be."""
+        if self._store.prepare_error is not None:
+            self._retry_later()
+            return
+        self.is_full = False
+        self._set_room()
+        if self.end_position != self.written_position:
+            self._schedule()
+
+    def _retry_later(self) -> None:
+        if self._space_timer is None:
+            delay = self._config.space_check_ms
+            self._space_timer = self.scheduler.call_later(delay, self._retry)
+
+    def _retry(self) -> None:
+        self._space_timer = None
+        if self.fenced is not None or self._store.is_closed:
+            return
+        self._turn()
+        if self._store.prepare_error is not None:
+            self._store.prepare_next()
+        elif self.end_position == self.written_position:
+            self.is_full = False
+
+    def fence(self, reason: str) -> None:
+        """Take no more writes, ever; what is durable can still be read."""
+        if self.fenced is not None:
+            return
+        self.fenced = LogFenced(reason)
+        self._room_end = -1
+        self.on_fenced(self.fenced)
+
+    def finish(self) -> None:
+        """Write and sync everything, waiting for it; for a clean close. Raises LogFenced."""
+        self.write_staged()
+        if self.fenced is not None:
+            raise self.fenced
+        files, self._unsynced = self._unsynced, []
+        try:
+            for file in files:
+                file.sync()
+        except OSError as error:
+            self.fence(f"sync failed: {error}")
+            raise LogFenced(str(error)) from error
+        for timer in (self._sync_timer, self._space_timer):
+            if timer is not None:
+                timer.cancel()
+
+
+def _nothing() -> None:
+    """Stand in for a callback that nobody has set."""
+
+
+def _ignore(_: object) -> None:
+    """Stand in for a callback that nobody has set."""
