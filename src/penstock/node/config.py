@@ -57,9 +57,6 @@ class NodeConfig:
     metrics_port: Annotated[int, Ge(0), Le(PORT_MAX)] = 9404
     """Port of metrics and health; 0 switches it off."""
 
-    default_partitions: Annotated[int, Ge(1), Le(10_000)] = 1
-    """Partitions of a topic that is created without saying how many."""
-
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least level of the lines written to stderr."""
 

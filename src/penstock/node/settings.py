@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from penstock.base.errors import ConfigError
 from penstock.broker.config import BrokerConfig
+from penstock.controller.config import ControllerConfig
 from penstock.controller.topic_config import TopicSettings
 from penstock.groups.config import GroupConfig
 from penstock.net.limits import NetLimits
@@ -40,6 +41,7 @@ class NodeSettings:
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     log: LogConfig = field(default_factory=LogConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
+    controller: ControllerConfig = field(default_factory=ControllerConfig)
     topic: TopicSettings = field(default_factory=TopicSettings)
     net: NetLimits = field(default_factory=NetLimits)
 
