@@ -1,0 +1,55 @@
+"""DescribeGroups 0-6: members, metadata and assignments of groups.
+
+An unknown group is state Dead without an error; version 6 says GROUP_ID_NOT_FOUND as well.
+
+Source: Kafka, KafkaApis.handleDescribeGroupsRequest; KIP-1043 for version 6.
+"""
+
+from penstock.broker.broker import Broker
+from penstock.broker.request import Reply, Request
+from penstock.groups.messages import GroupDescription
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.DESCRIBE_GROUPS
+VERSIONS = range(7)
+
+OPERATIONS_NOT_ASKED_FOR = -(2**31)
+ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
+"""Read, Delete, Describe: bits by AclOperation code. There are no ACLs, so everybody may."""
+
+
+def handle(broker: Broker, request: Request, reply: Reply) -> None:
+    """Answer at once."""
+    body = request.body
+    is_asked = getattr(body, "include_authorized_operations", False)
+    operations = ALL_GROUP_OPERATIONS if is_asked else OPERATIONS_NOT_ASKED_FOR
+    found = [broker.groups.describe(group_id) for group_id in body.groups]
+    reply({"groups": [_fields(group, request.api_version, operations) for group in found]})
+
+
+def _fields(group: GroupDescription, version: int, operations: int) -> dict[str, object]:
+    error, message = group.error, None
+    if error is ErrorCode.GROUP_ID_NOT_FOUND:
+        message = f"Group {group.group_id} not found."
+        error = error if version >= 6 else ErrorCode.NONE
+    return {
+        "error_code": error,
+        "error_message": message,
+        "group_id": group.group_id,
+        "group_state": group.state,
+        "protocol_type": group.protocol_type,
+        "protocol_data": group.protocol_name,
+        "authorized_operations": operations,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "client_host": member.client_host,
+                "member_metadata": member.metadata,
+                "member_assignment": member.assignment,
+            }
+            for member in group.members
+        ],
+    }

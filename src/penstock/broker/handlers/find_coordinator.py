@@ -1,0 +1,53 @@
+"""FindCoordinator 0-6: which broker keeps a group.
+
+The internal topic's partition of a group names it: the master of that partition's replica set is
+the coordinator. Version 4 and later ask for many keys at once. Transactions and share groups are
+not there, and asking for their coordinators is refused at once rather than retried for ever.
+
+Source: Kafka, KafkaApis.getCoordinator; KIP-699 (batches).
+"""
+
+from penstock.broker.broker import Broker
+from penstock.broker.request import Reply, Request
+from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.FIND_COORDINATOR
+VERSIONS = range(7)
+
+GROUP_KEY_TYPE = 0
+KEYS_MAX = 10_000
+_NOT_FOUND = {"node_id": -1, "host": "", "port": -1}
+
+
+def handle(broker: Broker, request: Request, reply: Reply) -> None:
+    """Answer with one coordinator per key; before version 4 there is one key."""
+    body = request.body
+    key_type = getattr(body, "key_type", GROUP_KEY_TYPE)
+    if request.api_version < 4:
+        reply(_coordinator(broker, key_type, body.key))
+        return
+    keys = body.coordinator_keys[:KEYS_MAX]
+    reply({"coordinators": [{"key": key, **_coordinator(broker, key_type, key)} for key in keys]})
+
+
+def _coordinator(broker: Broker, key_type: int, key: str) -> dict[str, object]:
+    if key_type != GROUP_KEY_TYPE:
+        text = "only groups have coordinators here: transactions and share groups are not available"
+        return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": text, **_NOT_FOUND}
+    image = broker.metadata
+    topic = image.topics_by_name.get(INTERNAL_TOPIC)
+    placed = topic.partitions[partition_of(key, len(topic.partitions))] if topic else None
+    replica_set = image.replica_sets.get(placed.replica_set_id) if placed else None
+    master = image.brokers.get(replica_set.master) if replica_set else None
+    if master is None:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return {"error_code": error, "error_message": "no coordinator yet", **_NOT_FOUND}
+    return {
+        "error_code": ErrorCode.NONE,
+        "error_message": None,
+        "node_id": master.broker_id,
+        "host": master.host,
+        "port": master.port,
+    }

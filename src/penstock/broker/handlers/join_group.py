@@ -1,0 +1,62 @@
+"""JoinGroup 0-9: become, or stay, a member of a group. Answered when the rebalance completes.
+
+Version 0 has no rebalance timeout (the session timeout counts), 4 requires a member id (KIP-394),
+5 brings static members, 7 names the protocol type, 9 lets a returning leader skip the assignment.
+Versions 0 and 1 stay: older librdkafka looks for them before it uses groups at all.
+"""
+
+from functools import partial
+
+from penstock.broker.broker import Broker
+from penstock.broker.request import Reply, Request
+from penstock.groups.messages import JoinGroup, JoinReply, OfferedProtocol
+from penstock.protocol.api_keys import ApiKey
+
+KEY = ApiKey.JOIN_GROUP
+VERSIONS = range(10)
+
+
+def handle(broker: Broker, request: Request, reply: Reply) -> None:
+    """Pass the join on; the coordinator answers through `reply`."""
+    body, version = request.body, request.api_version
+    rebalance_timeout = body.session_timeout if version < 1 else body.rebalance_timeout
+    join = JoinGroup(
+        group_id=body.group_id,
+        member_id=body.member_id,
+        instance_id=getattr(body, "group_instance_id", None),
+        client_id=request.client_id or "",
+        client_host=request.client_host,
+        session_timeout_ms=round(body.session_timeout.total_seconds() * 1_000),
+        rebalance_timeout_ms=max(0, round(rebalance_timeout.total_seconds() * 1_000)),
+        protocol_type=body.protocol_type,
+        protocols=tuple(
+            OfferedProtocol(protocol.name, bytes(protocol.metadata)) for protocol in body.protocols
+        ),
+        member_id_required=version >= 4,
+        can_skip_assignment=version >= 9,
+        reason=getattr(body, "reason", None) or "",
+    )
+    broker.groups.join(join, partial(_answer, reply, version))
+
+
+def _answer(reply: Reply, version: int, answer: JoinReply) -> None:
+    no_protocol = "" if version < 7 else None
+    reply(
+        {
+            "error_code": answer.error,
+            "generation_id": answer.generation,
+            "protocol_type": answer.protocol_type,
+            "protocol_name": no_protocol if answer.protocol_name is None else answer.protocol_name,
+            "leader": answer.leader_id,
+            "skip_assignment": answer.skip_assignment,
+            "member_id": answer.member_id,
+            "members": [
+                {
+                    "member_id": member.member_id,
+                    "group_instance_id": member.instance_id,
+                    "metadata": member.metadata,
+                }
+                for member in answer.members
+            ],
+        }
+    )

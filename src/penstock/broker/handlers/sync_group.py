@@ -1,0 +1,38 @@
+"""SyncGroup 0-5: the leader brings the assignment, everybody gets its part.
+
+Version 3 brings static members, 5 checks the protocol type and name (KIP-559).
+"""
+
+from penstock.broker.broker import Broker
+from penstock.broker.request import Reply, Request
+from penstock.groups.messages import SyncGroup, SyncReply
+from penstock.protocol.api_keys import ApiKey
+
+KEY = ApiKey.SYNC_GROUP
+VERSIONS = range(6)
+
+
+def handle(broker: Broker, request: Request, reply: Reply) -> None:
+    """Pass the sync on; the coordinator answers when the assignment is durable."""
+    body = request.body
+    sync = SyncGroup(
+        group_id=body.group_id,
+        generation=body.generation_id,
+        member_id=body.member_id,
+        instance_id=getattr(body, "group_instance_id", None),
+        protocol_type=getattr(body, "protocol_type", None),
+        protocol_name=getattr(body, "protocol_name", None),
+        assignments={each.member_id: bytes(each.assignment) for each in body.assignments},
+    )
+
+    def answer(result: SyncReply) -> None:
+        reply(
+            {
+                "error_code": result.error,
+                "protocol_type": result.protocol_type,
+                "protocol_name": result.protocol_name,
+                "assignment": result.assignment,
+            }
+        )
+
+    broker.groups.sync(sync, answer)
