@@ -52,15 +52,15 @@ class LandOptions:
 
     dead_letter: Path | None = None
     """Table for the records that do not fit the schema (topic, partition, offset, timestamp,
-    reason, key, value), in the same format. None means `<to>_dead_letter`; it is made with the
-    first such record."""
+    reason, key, value), in the same format. None means `<to>_dead_letter`. Not used
+    with `raw`, where every record fits."""
 
     master: str = "local[*]"
     """Spark master URL, e.g. `local[2]`, `spark://host:7077`, `yarn`."""
 
     trigger_seconds: float = 1.0
     """With `stream`: least time from the start of one batch to the start of the next. Every batch
-    writes at least one file per partition that has new records: longer means fewer, larger files."""
+    writes at least one file per partition that has new records: longer gives larger files."""
 
     max_records_per_batch: int = 2_000_000
     """Most records that one batch (one table commit) takes, shared over the partitions by lag."""
@@ -102,7 +102,9 @@ class LandOptions:
         if self.max_records_per_batch < 1:
             raise OptionError("--max-records-per-batch: 1 or more")
         if self.until_caught_up and not self.stream:
-            raise OptionError("--until-caught-up goes with --stream; without it land ends by itself")
+            raise OptionError(
+                "--until-caught-up goes with --stream; without it land ends by itself"
+            )
 
     @property
     def dead_letter_path(self) -> Path:

@@ -1,0 +1,111 @@
+"""The one door from this room to the brokers: everything else here talks in its terms.
+
+It says what Spark needs in four questions (which topics, which partitions, which offsets, read
+this range) and keeps the client's types out of the rest. Errors of the client pass through; they
+are one sentence each.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from penstock.client import admin
+from penstock.client.cluster import Cluster
+from penstock.client.errors import OffsetOutOfRange
+from penstock.client.fetch import FetchOptions, PartitionFetcher
+from penstock.client.settings import ClientSettings
+from penstock.spark.ranges import OffsetRange, Offsets, PartitionName
+
+NO_RECORD = -1
+"""Offset of a timestamp that no record reaches."""
+FETCH = FetchOptions(partition_bytes_max=8 << 20)
+
+
+class Run(NamedTuple):
+    """Fetched bytes of whole batches. The records from `offset` on (inclusive) count."""
+
+    offset: int
+    data: memoryview
+
+
+class BrokerAccess:
+    """A connection to the brokers, used by one thread. Close it, or use it as a context."""
+
+    def __init__(self, bootstrap: str, timeout_seconds: float) -> None:
+        """Nothing is connected until the first question."""
+        deadline_ms = int(timeout_seconds * 1000)
+        self._cluster = Cluster(
+            ClientSettings(
+                bootstrap=bootstrap,
+                client_id="penstock-spark",
+                deadline_ms=deadline_ms,
+                request_timeout_ms=min(30_000, max(1_000, deadline_ms)),
+            )
+        )
+        self._admin = admin.Admin(self._cluster)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._cluster.close()
+
+    @property
+    def cluster(self) -> Cluster:
+        """For the sink, which produces through the same client."""
+        return self._cluster
+
+    def topics(self) -> list[str]:
+        """Return the names of all topics but internal ones, sorted."""
+        return [topic.name for topic in self._admin.list_topics()]
+
+    def partitions(self, topic: str) -> list[int]:
+        """Return the partitions a topic has now. Raises TopicNotFound."""
+        return [view.partition for view in self._admin.describe_topic(topic).partitions]
+
+    def earliest(self, names: Iterable[PartitionName]) -> Offsets:
+        """Return the first offset that each log still has (inclusive)."""
+        return self.at_timestamp(dict.fromkeys(names, admin.EARLIEST))
+
+    def latest(self, names: Iterable[PartitionName]) -> Offsets:
+        """Return the high watermarks (exclusive)."""
+        return self.at_timestamp(dict.fromkeys(names, admin.LATEST))
+
+    def at_timestamp(self, wanted: Mapping[PartitionName, int]) -> Offsets:
+        """Return the first offset whose record has that time (ms) or a later one, or NO_RECORD."""
+        asked: dict[tuple[str, int], list[int]] = {}
+        for name, time_ms in wanted.items():
+            asked.setdefault((name.topic, time_ms), []).append(name.partition)
+        found: Offsets = {}
+        for (topic, time_ms), partitions in asked.items():
+            answers = self._admin.list_offsets(topic, time_ms, partitions)
+            found |= {PartitionName(topic, p): one.offset for p, one in answers.items()}
+        return found
+
+    def read(self, wanted: OffsetRange) -> Iterator[Run]:
+        """Yield the bytes that hold the records of a range, in order; the next are on their way.
+
+        A run may reach beyond the range. Raises OffsetOutOfRange where the log has no such offset,
+        RequestTimedOut when there was no progress for the whole time-out.
+        """
+        fetcher = PartitionFetcher(
+            self._cluster,
+            wanted.topic,
+            wanted.partition,
+            start=wanted.start,
+            end=wanted.end,
+            options=FETCH,
+        )
+        for run in fetcher:
+            yield Run(run.offset, run.data)
+
+
+__all__ = ["FETCH", "NO_RECORD", "BrokerAccess", "OffsetOutOfRange", "Run"]

@@ -1,0 +1,216 @@
+"""The landing job: plan, run one Spark job, commit; again and again.
+
+    table's ends + topic's ends -> plan -> tasks write files -> commit(files, new ends) -> ...
+
+Nothing but the table says what has landed (see tables/port.py), so a kill at any point costs the
+work of one batch and nothing else. Dead letters are a table of their own with ends of their own.
+They are committed first: then the main table's ends never run ahead of them, and a batch that is
+planned again after a kill in between leaves out what the dead-letter table already has.
+"""
+
+import re
+import signal
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from penstock.base.errors import ConfigError, PlatformError
+from penstock.spark.broker_access import BrokerAccess
+from penstock.spark.errors import OptionError, SparkRoomError, SparkUnavailable, TableConflict
+from penstock.spark.land.files import FileTarget
+from penstock.spark.land.lock import table_lock
+from penstock.spark.land.options import LandOptions
+from penstock.spark.land.plan import Batch, Planner
+from penstock.spark.land.progress import Progress, Summary, show_summary
+from penstock.spark.land.schema import choose_shape
+from penstock.spark.land.shape import DEAD_SCHEMA
+from penstock.spark.land.tables import DataFile, Table, TableSpec, open_table
+from penstock.spark.land.task import TaskOrder, Written, land_piece
+from penstock.spark.session import check_java, spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CONFLICTS_MAX = 5
+"""Commits in a row that may lose against another writer (a compaction, say) before we give up."""
+SLICES_PER_CORE_MAX = 4
+
+
+def run(options: LandOptions) -> int:
+    """Run a job from start to end. Returns the exit code; errors are one line on stderr."""
+    try:
+        check_java()
+        with table_lock(options.to) as own:
+            return _run_locked(options, own / "spark.log")
+    except (OptionError, ConfigError, SparkUnavailable) as error:
+        return _fail(error, 2)
+    except PlatformError as error:
+        return _fail(error, 1)
+
+
+def _fail(error: Exception, code: int) -> int:
+    sys.stderr.write(f"penstock land: {error}\n")
+    return code
+
+
+def _run_locked(options: LandOptions, log: Path) -> int:
+    with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
+        access.partitions(options.topic)  # a wrong topic or address is told before Spark starts
+        name = f"penstock land {options.topic}"
+        with spark_session(name, options.master, options.spark_conf, log) as spark:
+            summary = Summary(topic=options.topic, table=str(options.to), format=options.format)
+            with Progress(summary, show=options.progress) as progress, _StopSignal() as stop:
+                Landing(options, spark, access, log=log).run(summary, progress, stop)
+            show_summary(summary, options.output)
+    return 0
+
+
+class Landing:
+    """The loop of one job."""
+
+    def __init__(
+        self, options: LandOptions, spark: "SparkSession", access: BrokerAccess, *, log: Path
+    ) -> None:
+        self._options, self._spark, self._log = options, spark, log
+        self._parallelism = spark.sparkContext.defaultParallelism
+        self._shape = choose_shape(options, access)
+        self._table, self._dead = self._open()
+        self._planner = Planner(options, access, self._parallelism)
+
+    def _open(self) -> tuple[Table, Table | None]:
+        options, shape = self._options, self._shape
+        main = TableSpec(
+            path=options.to,
+            topic=options.topic,
+            schema=shape.schema,
+            partition_by=options.partition_by,
+            timestamp_column=shape.timestamp_column,
+            offset_column=shape.offset_column,
+        )
+        table = open_table(options.format, main)
+        if shape.kind == "raw":
+            return table, None
+        return table, open_table(options.format, _dead_spec(options))
+
+    def run(self, summary: Summary, progress: Progress, stop: "_StopSignal") -> None:
+        """Land until there is no more to do, or until told to stop."""
+        conflicts = 0
+        while not stop.is_set():
+            started = time.monotonic()
+            batch = self._planner.plan(self._table, self._dead)
+            summary.lag = batch.lag + sum(p.wanted.length for p in batch.pieces)
+            progress.update("landing" if batch.pieces else "waiting for records")
+            if batch.pieces:
+                try:
+                    self._land(batch, summary)
+                except TableConflict:
+                    conflicts += 1
+                    if conflicts > CONFLICTS_MAX:
+                        raise
+                    self._table, self._dead = self._open()
+                    continue
+                conflicts = 0
+                progress.update("committed")
+            elif not self._options.stream or self._options.until_caught_up:
+                return
+            if not batch.lag:
+                stop.wait(self._options.trigger_seconds - (time.monotonic() - started))
+
+    def _land(self, batch: Batch, summary: Summary) -> None:
+        written = self._run_tasks(batch)
+        dead_files = [file for task in written for file in task.dead_files]
+        if dead_files:
+            assert self._dead is not None, "dead letters of a raw landing"
+            self._dead.commit(dead_files, batch.ends)
+        files: list[DataFile] = [file for task in written for file in task.files]
+        self._table.commit(files, batch.ends)
+        summary.rows += sum(task.rows for task in written)
+        summary.dead_letters += sum(task.dead_rows for task in written)
+        summary.batches += 1
+        summary.lag = batch.lag
+        summary.ends |= {str(partition): end for partition, end in batch.ends.items()}
+
+    def _run_tasks(self, batch: Batch) -> list[Written]:
+        attempt = uuid.uuid4().hex[:12]
+        order = self._order(attempt)
+        slices = min(len(batch.pieces), self._parallelism * SLICES_PER_CORE_MAX)
+        work = self._spark.sparkContext.parallelize(batch.pieces, slices).map(land_piece(order))
+        try:
+            return work.collect()
+        except Exception as error:
+            raise SparkRoomError(f"{_cause(error)} (Spark's own words: {self._log})") from error
+
+    def _order(self, attempt: str) -> TaskOrder:
+        options, shape = self._options, self._shape
+        dead = self._dead if self._dead is not None else self._table
+        return TaskOrder(
+            bootstrap=options.bootstrap,
+            broker_timeout_seconds=options.broker_timeout_seconds,
+            fail_on_data_loss=options.fail_on_data_loss,
+            shape=shape,
+            main=FileTarget(
+                self._table.layout(attempt),
+                options.partition_by,
+                shape.timestamp_column,
+                shape.offset_column,
+            ),
+            dead=FileTarget(dead.layout(attempt), "none", "_timestamp", "_offset"),
+        )
+
+
+def _dead_spec(options: LandOptions) -> TableSpec:
+    return TableSpec(
+        path=options.dead_letter_path,
+        topic=options.topic,
+        schema=DEAD_SCHEMA,
+        partition_by="none",
+        timestamp_column="_timestamp",
+        offset_column="_offset",
+    )
+
+
+def _cause(error: Exception) -> str:
+    """Return the line that says what happened in a task, out of a page of JVM stack."""
+    lines = str(error).splitlines()
+    ours = [line.strip() for line in lines if line.strip().startswith("penstock.") and ": " in line]
+    if ours:
+        return ours[-1].split(": ", 1)[1]
+    named = [
+        line.strip() for line in lines if re.match(r"^\w*(Error|Exception)\b.*: ", line.strip())
+    ]
+    return (named or lines or [type(error).__name__])[-1]
+
+
+class _StopSignal:
+    """SIGINT and SIGTERM ask for an end after the batch at hand; a second one is not waited for."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> "_StopSignal":
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        if self._event.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+        self._event.set()
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the signal, or until the time is over."""
+        if seconds > 0:
+            self._event.wait(seconds)

@@ -1,0 +1,92 @@
+"""Plans one batch: from the ends in the table to the end of the topic, shared over tasks.
+
+The table's ends are the truth. A partition it does not know begins where the user said, and that
+choice is kept for the life of the job, so that `latest` means "from the start of this job" and
+not "from whenever a batch happens to look".
+"""
+
+from typing import NamedTuple
+
+from penstock.spark.broker_access import BrokerAccess
+from penstock.spark.errors import DataLost
+from penstock.spark.land.options import LandOptions
+from penstock.spark.land.tables import Table
+from penstock.spark.land.task import Piece
+from penstock.spark.planning import lost
+from penstock.spark.ranges import (
+    OffsetRange,
+    Offsets,
+    PartitionName,
+    admit,
+    ranges_between,
+    split_ranges,
+)
+
+PIECE_RECORDS_MIN = 50_000
+"""A range is not cut into smaller pieces than this for more parallel work; files would be tiny."""
+
+
+class Batch(NamedTuple):
+    """What one batch does."""
+
+    pieces: list[Piece]
+    ends: dict[int, int]
+    """Partition -> offset after the batch, for the partitions that move."""
+    lag: int
+    """Records left in the topic after this batch."""
+
+
+class Planner:
+    """Plans batches of one topic."""
+
+    def __init__(self, options: LandOptions, access: BrokerAccess, parallelism: int) -> None:
+        self._options, self._access, self._parallelism = options, access, parallelism
+        self._chosen: Offsets = {}
+        self._target: Offsets | None = None if options.stream else self._high()
+
+    def _names(self) -> list[PartitionName]:
+        topic = self._options.topic
+        return [PartitionName(topic, number) for number in self._access.partitions(topic)]
+
+    def _high(self) -> Offsets:
+        return self._access.latest(self._names())
+
+    def plan(self, table: Table, dead: Table | None) -> Batch:
+        """Return the next batch; one without pieces when there is nothing to land."""
+        names = self._names()
+        high = self._access.latest(names)
+        target = high if self._target is None else self._target
+        start = self._starts(names, table.ends([name.partition for name in names]), high)
+        end = admit(start, target, self._options.max_records_per_batch)
+        ranges = ranges_between(start, end)
+        dead_ends = dead.ends([piece.partition for piece in ranges]) if dead is not None else {}
+        lag = sum(piece.length for piece in ranges_between(end, target))
+        return Batch(
+            pieces=[Piece(part, dead_ends.get(part.partition, 0)) for part in self._cut(ranges)],
+            ends={piece.partition: piece.end for piece in ranges},
+            lag=lag,
+        )
+
+    def _cut(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
+        total = sum(piece.length for piece in ranges)
+        return split_ranges(ranges, pieces_min=min(self._parallelism, total // PIECE_RECORDS_MIN))
+
+    def _starts(self, names: list[PartitionName], ends: dict[int, int], high: Offsets) -> Offsets:
+        low = self._access.earliest(names)
+        is_first = not self._chosen
+        starts: Offsets = {}
+        for name in names:
+            landed = ends.get(name.partition)
+            if name not in self._chosen:
+                at_end = is_first and self._options.starting == "latest"
+                self._chosen[name] = high[name] if at_end else low[name]
+            starts[name] = self._chosen[name] if landed is None else landed
+            self._check(name, starts[name], low[name], high[name])
+            starts[name] = max(starts[name], low[name])
+        return starts
+
+    def _check(self, name: PartitionName, start: int, low: int, high: int) -> None:
+        if start > high:
+            raise DataLost(name.topic, name.partition, wanted=start, found=high)
+        if start < low:
+            lost(name, wanted=start, found=low, fail=self._options.fail_on_data_loss)

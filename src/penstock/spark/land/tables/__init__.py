@@ -1,0 +1,36 @@
+"""The three table formats behind one port; `open_table` picks by name.
+
+Imports of the formats' libraries stay inside, as each takes a quarter of a second and one is used.
+"""
+
+from pathlib import Path
+
+from penstock.spark.land.tables.port import DataFile, FileLayout, Table, TableSpec
+
+__all__ = ["DataFile", "FileLayout", "Table", "TableSpec", "open_table", "stored_facts"]
+
+
+def open_table(kind: str, spec: TableSpec) -> Table:
+    """Open the table of `spec`, or make it. Raises TableMismatch if something else is there."""
+    if kind == "delta":
+        from penstock.spark.land.tables.delta import DeltaLakeTable  # noqa: PLC0415
+
+        return DeltaLakeTable(spec)
+    if kind == "iceberg":
+        from penstock.spark.land.tables.iceberg import IcebergTable  # noqa: PLC0415
+
+        return IcebergTable(spec)
+    from penstock.spark.land.tables.plain import PlainTable  # noqa: PLC0415
+
+    return PlainTable(spec)
+
+
+def stored_facts(kind: str, path: Path) -> dict[str, str] | None:
+    """Return the facts of the table at `path`, None when there is none."""
+    if kind == "delta":
+        from penstock.spark.land.tables.delta import facts_at  # noqa: PLC0415
+    elif kind == "iceberg":
+        from penstock.spark.land.tables.iceberg import facts_at  # noqa: PLC0415
+    else:
+        from penstock.spark.land.tables.plain import facts_at  # noqa: PLC0415
+    return facts_at(path)

@@ -1,0 +1,151 @@
+"""Plain Parquet files that any reader may take: a commit log of our own beside them.
+
+    DIR/record_date=2026-01-31/record_hour=7/00003-<start>-<end>-0.parquet    the data
+    DIR/_penstock/table.json                     what the table is for (topic, columns, ...)
+    DIR/_penstock/commits/00000000000000000007.json   ends and files of commit 7
+    DIR/_penstock/staging/<attempt>/...parquet.staged written, not committed
+
+A reader without a transaction log sees every `*.parquet` file below DIR, so a file must not get
+that name before it is committed, and must get it even if the job is killed in between:
+1. tasks write and sync staged files (another suffix, in a directory readers skip);
+2. the commit file is linked into place: this is the commit. It fails if its number is taken,
+   which is how a second job finds out;
+3. the staged files are renamed to names that follow from their offsets alone.
+Opening the table repeats step 3 for the newest commit; earlier ones were finished before it began.
+A reader may see part of a commit while step 3 runs, never a row twice.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.spark.errors import TableConflict, TableMismatch
+from penstock.spark.land.tables.port import DataFile, FileLayout, TableSpec
+from penstock.spark.warnings import warn
+
+OWN_DIRECTORY = "_penstock"
+FORMAT_VERSION = 1
+COMMITS_KEPT = 100
+"""Older commit files are removed; each holds the ends of all partitions, so one is enough."""
+_STAGED = ".staged"
+
+
+class PlainTable:
+    """One directory of Parquet files."""
+
+    def __init__(self, spec: TableSpec) -> None:
+        self._spec = spec
+        self._own = spec.path / OWN_DIRECTORY
+        self._commits = self._own / "commits"
+        self._staging = self._own / "staging"
+        if not (self._own / "table.json").exists():
+            self._create()
+        spec.check(self.facts())
+        self._number, self._state = self._newest()
+        self._finish(self._state["files"])
+        shutil.rmtree(self._staging, ignore_errors=True)
+        self._staging.mkdir()
+
+    def _create(self) -> None:
+        path = self._spec.path
+        if path.exists() and any(entry.name != OWN_DIRECTORY for entry in path.iterdir()):
+            raise TableMismatch(f"{path} is not empty and no table of ours; choose another --to")
+        self._commits.mkdir(parents=True, exist_ok=True)
+        self._staging.mkdir(exist_ok=True)
+        facts = {"format-version": str(FORMAT_VERSION)} | self._spec.facts()
+        _write_new(self._own / "table.json", facts)
+
+    def facts(self) -> dict[str, str]:
+        facts: dict[str, str] = _read(self._own / "table.json")
+        return facts
+
+    def _newest(self) -> tuple[int, dict[str, Any]]:
+        names = sorted(self._commits.glob("*.json"))
+        if not names:
+            return 0, {"ends": {}, "files": {}}
+        return int(names[-1].stem), _read(names[-1])
+
+    def ends(self, partitions: Sequence[int] = ()) -> dict[int, int]:
+        return {int(partition): end for partition, end in self._state["ends"].items()}
+
+    def layout(self, attempt: str) -> FileLayout:
+        directory = str(self._staging / attempt)
+        return FileLayout(directory=directory, attempt=attempt, suffix=f".parquet{_STAGED}")
+
+    def commit(self, files: Sequence[DataFile], ends: Mapping[int, int]) -> None:
+        moves = {self._staged(file): _final(file) for file in files}
+        known = self._state["ends"] | {str(partition): end for partition, end in ends.items()}
+        state = {"version": FORMAT_VERSION, "ends": known, "files": moves}
+        number = self._number + 1
+        try:
+            _write_new(self._commits / f"{number:020d}.json", state)
+        except FileExistsError as error:
+            raise TableConflict(f"somebody else wrote to {self._spec.path}") from error
+        self._number, self._state = number, state
+        self._finish(moves)
+        (self._commits / f"{number - COMMITS_KEPT:020d}.json").unlink(missing_ok=True)
+
+    def _staged(self, file: DataFile) -> str:
+        """Return the path below the staging directory; the attempt is in the file's name."""
+        attempt = Path(file.path).name.rsplit("-", 1)[1].split(".")[0]
+        return f"{attempt}/{file.path}"
+
+    def _finish(self, moves: Mapping[str, str]) -> None:
+        """Give committed files their names. Repeating it does nothing."""
+        directories: dict[Path, None] = {}
+        for source, target in moves.items():
+            staged, final = self._staging / source, self._spec.path / target
+            if not staged.exists():
+                if not final.exists():
+                    warn(f"{final} was committed and is not there; did somebody remove it?")
+                continue
+            final.parent.mkdir(parents=True, exist_ok=True)
+            staged.rename(final)
+            directories[final.parent] = None
+        for directory in directories:
+            _sync(directory)
+
+
+def facts_at(path: Path) -> dict[str, str] | None:
+    """Return the facts of the table at `path`, None when there is none."""
+    own = path / OWN_DIRECTORY / "table.json"
+    return _read(own) if own.exists() else None
+
+
+def _final(file: DataFile) -> str:
+    """`<partition>-<start>-<end>-<n>-<attempt>.parquet.staged` without what is not for ever."""
+    path = Path(file.path)
+    return str(path.with_name(path.name.rsplit("-", 1)[0] + ".parquet"))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+    except ValueError as error:
+        raise TableMismatch(f"{path} is damaged: {error}") from error
+    return content
+
+
+def _write_new(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a file that must not exist yet, whole and durable or not at all."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    with new.open("w") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(new, path)
+    finally:
+        new.unlink()
+    _sync(path.parent)
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,83 @@
+"""What one Spark task does in a landing: one offset range into files, nothing visible yet.
+
+It runs in a worker process and knows only its order and the piece. Fetch, decode, shape and
+Parquet happen in this one process, so that no row passes through the JVM (each such passage costs
+about as much as encoding the row).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from penstock.spark.broker_access import BrokerAccess
+from penstock.spark.land.files import FileTarget, RangeWriter
+from penstock.spark.land.shape import Shape, Shaper, drop_before
+from penstock.spark.land.tables.port import DataFile
+from penstock.spark.ranges import OffsetRange
+from penstock.spark.reading import read_range
+
+
+class Piece(NamedTuple):
+    """One task's range, and from which offset the dead-letter table still needs it."""
+
+    wanted: OffsetRange
+    dead_from: int
+
+
+class Written(NamedTuple):
+    """What a task has written for its piece."""
+
+    files: list[DataFile]
+    dead_files: list[DataFile]
+    rows: int
+    dead_rows: int
+    source_bytes: int
+    """Arrow bytes of the columns read; a measure of work, not of the wire."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOrder:
+    """The same for all tasks of a batch."""
+
+    bootstrap: str
+    broker_timeout_seconds: float
+    fail_on_data_loss: bool
+    shape: Shape
+    main: FileTarget
+    dead: FileTarget
+
+
+def land_piece(order: TaskOrder) -> Callable[[Piece], Written]:
+    """Return the function that Spark maps over the pieces of a batch."""
+
+    def land(piece: Piece) -> Written:
+        with BrokerAccess(order.bootstrap, order.broker_timeout_seconds) as access:
+            return _land(order, piece, access)
+
+    return land
+
+
+def _land(order: TaskOrder, piece: Piece, access: BrokerAccess) -> Written:
+    shaper = Shaper(order.shape)
+    main = RangeWriter(order.main, piece.wanted)
+    dead = RangeWriter(order.dead, piece.wanted)
+    size = 0
+    for batch in read_range(
+        access,
+        piece.wanted,
+        order.shape.source_columns,
+        fail_on_data_loss=order.fail_on_data_loss,
+    ):
+        size += batch.nbytes
+        rows, letters = shaper.shape(batch)
+        main.write(rows)
+        if letters is not None:
+            dead.write(drop_before(letters, order.dead.offset_column, piece.dead_from))
+    files, dead_files = main.finish(), dead.finish()
+    return Written(
+        files,
+        dead_files,
+        sum(file.rows for file in files),
+        sum(file.rows for file in dead_files),
+        size,
+    )

@@ -1,0 +1,244 @@
+"""Options of `format("penstock")`, checked and typed.
+
+Names and meanings are those of Spark's Kafka source and sink, so that a job moves over by changing
+the format. What we do not have is refused with a sentence and never silently ignored: an option
+that looks accepted and does nothing costs somebody a day.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from penstock.spark.errors import OptionError
+from penstock.spark.ranges import (
+    Offsets,
+    PartitionName,
+    offsets_from_json,
+    partitions_from_json,
+)
+
+EARLIEST = -2
+LATEST = -1
+"""Special offsets in the JSON of startingOffsets and endingOffsets, as in Kafka's ListOffsets."""
+
+_BOOTSTRAP_NAMES = ("kafka.bootstrap.servers", "bootstrap.servers", "bootstrap")
+_COMMON = (*_BOOTSTRAP_NAMES, "path", "brokertimeout")
+_SOURCE = (
+    *("subscribe", "subscribepattern", "assign"),
+    *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
+    *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
+    *("startingoffsetsbytimestampstrategy", "failondataloss", "includeheaders"),
+    *("minpartitions", "maxrecordsperpartition"),
+    *("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"),
+)
+_SINK = ("topic", "checkpointlocation", "queryname", "compression", "batchbytes")
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+"""Codec names and their numbers in a batch."""
+_DURATION = re.compile(r"^\s*(\d+)\s*(ms|s|sec|second|m|min|minute|h|hour)?s?\s*$", re.IGNORECASE)
+_DURATION_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundSpec:
+    """Where reading begins or ends. The first of these that is set counts."""
+
+    timestamp_ms: int | None = None
+    """For all partitions: the first record with this timestamp or a later one."""
+    by_timestamp: Offsets | None = None
+    """The same, partition by partition."""
+    offsets: Offsets | None = None
+    """Offsets partition by partition; EARLIEST and LATEST are allowed."""
+    special: int = EARLIEST
+    """EARLIEST or LATEST for all partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """What a reader of topics needs to know."""
+
+    bootstrap: str
+    subscribe: tuple[str, ...] = ()
+    subscribe_pattern: str | None = None
+    assign: tuple[PartitionName, ...] = ()
+    starting: BoundSpec
+    ending: BoundSpec
+    timestamp_without_match: str = "error"
+    """`error` or `latest`: what to do where no record has startingTimestamp or later."""
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    pieces_min: int = 0
+    records_per_piece_max: int | None = None
+    records_per_trigger_max: int | None = None
+    records_per_trigger_min: int | None = None
+    trigger_delay_ms_max: int = 15 * 60_000
+    """Longest wait for `minOffsetsPerTrigger`; Spark's default of 15 minutes."""
+    broker_timeout_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """What a writer of topics needs to know."""
+
+    bootstrap: str
+    topic: str | None = None
+    """Topic for all rows; wins over the column `topic`."""
+    compression: str = "none"
+    batch_bytes: int = 512 << 10
+    broker_timeout_seconds: float = 60.0
+
+
+def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
+    """Check and type the options of a reader. Raises OptionError."""
+    options = _lowered(given, allowed=(*_COMMON, *_SOURCE), side="source")
+    if streaming:
+        _refuse(options, "ending", "has no meaning in a stream")
+    else:
+        _refuse(options, "maxoffsetspertrigger", "is for streams")
+        _refuse(options, "minoffsetspertrigger", "is for streams")
+    subscribe, pattern, assign = _subscription(options)
+    strategy = options.get("startingoffsetsbytimestampstrategy", "error").lower()
+    if strategy not in ("error", "latest"):
+        raise OptionError("startingOffsetsByTimestampStrategy: error or latest")
+    return SourceOptions(
+        bootstrap=_bootstrap(options),
+        subscribe=subscribe,
+        subscribe_pattern=pattern,
+        assign=assign,
+        starting=_bound(options, "starting", LATEST if streaming else EARLIEST, streaming),
+        ending=_bound(options, "ending", LATEST, streaming),
+        timestamp_without_match=strategy,
+        fail_on_data_loss=_truth(options, "failondataloss", default=True),
+        include_headers=_truth(options, "includeheaders", default=False),
+        pieces_min=_count(options, "minpartitions") or 0,
+        records_per_piece_max=_count(options, "maxrecordsperpartition"),
+        records_per_trigger_max=_count(options, "maxoffsetspertrigger"),
+        records_per_trigger_min=_count(options, "minoffsetspertrigger"),
+        trigger_delay_ms_max=_duration_ms(options.get("maxtriggerdelay", "15m")),
+        broker_timeout_seconds=_duration_ms(options.get("brokertimeout", "60s")) / 1000,
+    )
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Check and type the options of a writer. Raises OptionError."""
+    options = _lowered(given, allowed=(*_COMMON, *_SINK), side="sink")
+    compression = options.get("compression", "none").lower()
+    if compression not in CODECS:
+        raise OptionError(f"compression {compression}: choose one of {', '.join(CODECS)}")
+    return SinkOptions(
+        bootstrap=_bootstrap(options),
+        topic=options.get("topic") or options.get("path") or None,
+        compression=compression,
+        batch_bytes=_count(options, "batchbytes") or (512 << 10),
+        broker_timeout_seconds=_duration_ms(options.get("brokertimeout", "60s")) / 1000,
+    )
+
+
+def _lowered(given: Mapping[str, str], *, allowed: tuple[str, ...], side: str) -> dict[str, str]:
+    options = {name.lower(): value for name, value in given.items()}
+    for name in options:
+        if name in allowed:
+            continue
+        if name.startswith("kafka."):
+            raise OptionError(
+                f"option {name}: of Kafka's own client settings only kafka.bootstrap.servers is"
+                " supported here; leave it out or use Spark's Kafka connector"
+            )
+        near = get_close_matches(name, allowed, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise OptionError(f"option {name} is not known to the penstock {side}{hint}")
+    return options
+
+
+def _refuse(options: Mapping[str, str], prefix: str, why: str) -> None:
+    for name in options:
+        if name.startswith(prefix):
+            raise OptionError(f"option {name} {why}; leave it out")
+
+
+def _bootstrap(options: Mapping[str, str]) -> str:
+    given = {options[name].strip() for name in _BOOTSTRAP_NAMES if options.get(name)}
+    if not given:
+        raise OptionError('tell the brokers: .option("bootstrap", "HOST:PORT[,HOST:PORT]")')
+    if len(given) > 1:
+        raise OptionError(f"one bootstrap option, please, not {' and '.join(sorted(given))}")
+    return given.pop()
+
+
+def _subscription(
+    options: Mapping[str, str],
+) -> tuple[tuple[str, ...], str | None, tuple[PartitionName, ...]]:
+    ways = [name for name in ("subscribe", "subscribepattern", "assign") if options.get(name)]
+    if not ways and options.get("path"):
+        return (options["path"],), None, ()
+    if len(ways) != 1:
+        raise OptionError("give exactly one of subscribe, subscribePattern and assign")
+    value = options[ways[0]]
+    if ways[0] == "subscribe":
+        topics = tuple(sorted({topic.strip() for topic in value.split(",")} - {""}))
+        if not topics:
+            raise OptionError("subscribe: name at least one topic")
+        return topics, None, ()
+    if ways[0] == "assign":
+        assigned = tuple(partitions_from_json(value, option="assign"))
+        if not assigned:
+            raise OptionError("assign: name at least one partition")
+        return (), None, assigned
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise OptionError(f"subscribePattern {value}: {error}") from error
+    return (), value, ()
+
+
+def _bound(options: Mapping[str, str], side: str, default: int, streaming: bool) -> BoundSpec:
+    """Read the three ways to give one bound, in Spark's order of precedence."""
+    text = options.get(f"{side}timestamp")
+    if text is not None:
+        if not text.strip().isdigit():
+            raise OptionError(f"{side}Timestamp: milliseconds since 1970, not {text!r}")
+        return BoundSpec(timestamp_ms=int(text))
+    text = options.get(f"{side}offsetsbytimestamp")
+    if text is not None:
+        return BoundSpec(by_timestamp=offsets_from_json(text, option=f"{side}OffsetsByTimestamp"))
+    text = options.get(f"{side}offsets")
+    forbidden = EARLIEST if side == "ending" else LATEST
+    if text is None:
+        return BoundSpec(special=default)
+    if text.strip().lower() in ("earliest", "latest"):
+        special = EARLIEST if text.strip().lower() == "earliest" else LATEST
+        if special == forbidden and not streaming:
+            raise OptionError(f"{side}Offsets can not be {text.strip().lower()} in a batch query")
+        return BoundSpec(special=special)
+    offsets = offsets_from_json(text, option=f"{side}Offsets")
+    if not streaming and forbidden in offsets.values():
+        raise OptionError(f"{side}Offsets can not be {forbidden} in a batch query")
+    if any(offset < EARLIEST for offset in offsets.values()):
+        raise OptionError(f"{side}Offsets: an offset, -2 (earliest) or -1 (latest)")
+    return BoundSpec(offsets=offsets)
+
+
+def _truth(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = options.get(name)
+    if text is None:
+        return default
+    if text.lower() not in ("true", "false"):
+        raise OptionError(f"option {name}: true or false, not {text!r}")
+    return text.lower() == "true"
+
+
+def _count(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.strip().isdigit() or int(text) < 1:
+        raise OptionError(f"option {name}: a whole number above 0, not {text!r}")
+    return int(text)
+
+
+def _duration_ms(text: str) -> int:
+    match = _DURATION.match(text)
+    if not match:
+        raise OptionError(f"{text!r} is no duration; write it like 500ms, 30s or 15m")
+    unit = (match.group(2) or "ms").lower()
+    return int(match.group(1)) * _DURATION_MS["ms" if unit == "ms" else unit[0]]

@@ -1,0 +1,127 @@
+"""From options to offset ranges: which partitions, from where, to where.
+
+Everything here asks brokers and decides; nothing is read. The rules are those of Spark's Kafka
+source where it has one (precedence of the options, all partitions must be named when offsets are
+given one by one, a timestamp after the last record means an error or the end).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from penstock.spark.broker_access import BrokerAccess
+from penstock.spark.errors import DataLost, OptionError
+from penstock.spark.options import EARLIEST, LATEST, BoundSpec, SourceOptions
+from penstock.spark.ranges import OffsetRange, Offsets, PartitionName, ranges_between, split_ranges
+from penstock.spark.warnings import warn
+
+
+def subscribed(access: BrokerAccess, options: SourceOptions) -> list[PartitionName]:
+    """Return the partitions to read, sorted. Raises OptionError for a topic that is not there."""
+    if options.assign:
+        for name in options.assign:
+            if name.partition not in access.partitions(name.topic):
+                raise OptionError(f"assign: topic {name.topic} has no partition {name.partition}")
+        return list(options.assign)
+    topics: Iterable[str] = options.subscribe
+    if options.subscribe_pattern is not None:
+        pattern = re.compile(options.subscribe_pattern)
+        topics = sorted(topic for topic in access.topics() if pattern.fullmatch(topic))
+    return [
+        PartitionName(topic, partition)
+        for topic in topics
+        for partition in access.partitions(topic)
+    ]
+
+
+def batch_ranges(access: BrokerAccess, options: SourceOptions) -> list[OffsetRange]:
+    """Return the whole ranges of a batch query, one per partition, without empty ones."""
+    names = subscribed(access, options)
+    low, high = access.earliest(names), access.latest(names)
+    start = starting_offsets(access, names, options, earliest=low)
+    end = _resolve(access, names, options.ending, side="ending")
+    wanted = ranges_between(start, end)
+    return [
+        piece for piece in (_kept(piece, low, high, options) for piece in wanted) if piece.length
+    ]
+
+
+def _kept(piece: OffsetRange, low: Offsets, high: Offsets, options: SourceOptions) -> OffsetRange:
+    """Return the part of the range that the log has; what is missing is an error or a warning."""
+    name = piece.name
+    if piece.start < low[name]:
+        lost(name, wanted=piece.start, found=low[name], fail=options.fail_on_data_loss)
+    if piece.end > high[name]:
+        lost(name, wanted=piece.end, found=high[name], fail=options.fail_on_data_loss)
+    start = max(piece.start, low[name])
+    return piece._replace(start=start, end=max(start, min(piece.end, high[name])))
+
+
+def lost(name: PartitionName, *, wanted: int, found: int, fail: bool) -> None:
+    """Raise DataLost, or only warn if the user said that losses are fine."""
+    error = DataLost(name.topic, name.partition, wanted=wanted, found=found)
+    if fail:
+        raise error
+    warn(f"{error}; going on, as failOnDataLoss is false")
+
+
+def pieces(ranges: Iterable[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
+    """Return the ranges that tasks get."""
+    return split_ranges(
+        ranges, pieces_min=options.pieces_min, records_max=options.records_per_piece_max
+    )
+
+
+def starting_offsets(
+    access: BrokerAccess,
+    names: list[PartitionName],
+    options: SourceOptions,
+    *,
+    earliest: Mapping[PartitionName, int] | None = None,
+) -> Offsets:
+    """Return where reading begins in each partition, the special offsets resolved."""
+    found = _resolve(access, names, options.starting, side="starting", earliest=earliest)
+    missing = [name for name, offset in found.items() if offset < 0]
+    if missing and options.timestamp_without_match == "error":
+        raise OptionError(
+            f"no record of {missing[0]} has the starting timestamp or a later one; with"
+            " startingOffsetsByTimestampStrategy=latest reading begins at the end there"
+        )
+    return found | (access.latest(missing) if missing else {})
+
+
+def _resolve(
+    access: BrokerAccess,
+    names: list[PartitionName],
+    spec: BoundSpec,
+    *,
+    side: str,
+    earliest: Mapping[PartitionName, int] | None = None,
+) -> Offsets:
+    """Return one offset per partition; -1 where no record is at or after a starting timestamp."""
+    if spec.timestamp_ms is not None:
+        found = access.at_timestamp(dict.fromkeys(names, spec.timestamp_ms))
+    elif spec.by_timestamp is not None:
+        _check_complete(spec.by_timestamp, names, f"{side}OffsetsByTimestamp")
+        found = access.at_timestamp({name: spec.by_timestamp[name] for name in names})
+    else:
+        if spec.offsets is not None:
+            _check_complete(spec.offsets, names, f"{side}Offsets")
+        wanted = spec.offsets or dict.fromkeys(names, spec.special)
+        first = [name for name in names if wanted[name] == EARLIEST]
+        last = [name for name in names if wanted[name] == LATEST]
+        known = earliest or access.earliest(first)
+        special = {name: known[name] for name in first} | access.latest(last)
+        return {name: special.get(name, wanted[name]) for name in names}
+    if side == "ending":
+        after_all = [name for name in names if found[name] < 0]
+        found |= access.latest(after_all) if after_all else {}
+    return found
+
+
+def _check_complete(given: Offsets, names: list[PartitionName], option: str) -> None:
+    missing = sorted(set(names) - set(given))
+    if missing:
+        raise OptionError(f"{option} must name all partitions; {missing[0]} is missing")
+    strange = sorted(set(given) - set(names))
+    if strange:
+        raise OptionError(f"{option} names {strange[0]}, which is not read")

@@ -1,0 +1,72 @@
+"""The columns of a topic, for Spark and for Arrow.
+
+They are those of Spark's Kafka source, in its order; a job that named them keeps working. Arrow
+fields must equal what Spark derives from its own schema (all nullable, microseconds in UTC), since
+Spark compares them before it takes the first batch.
+"""
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from penstock.spark.errors import OptionError
+
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_BASE = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
+_FULL = StructType([*_BASE.fields, StructField("headers", ArrayType(_HEADER))])
+
+ARROW_HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+ARROW_COLUMNS: dict[str, pa.DataType] = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": ARROW_HEADERS,
+}
+
+
+def source_schema(*, include_headers: bool) -> StructType:
+    """Return the schema of the source."""
+    return _FULL if include_headers else _BASE
+
+
+def checked_columns(schema: StructType) -> tuple[str, ...]:
+    """Return the column names of a schema the user gave: a selection of ours, in any order.
+
+    Spark does not push column selection to Python sources; `.schema("offset long")` is the way to
+    leave columns out before they are built. Raises OptionError for other columns or types.
+    """
+    types = {field.name: field.dataType for field in _FULL.fields}
+    for field in schema.fields:
+        if field.name not in types:
+            raise OptionError(f"a topic has no column {field.name}; it has {', '.join(types)}")
+        wanted, given = types[field.name].simpleString(), field.dataType.simpleString()
+        if wanted != given:
+            raise OptionError(f"column {field.name} is {wanted}, not {given}")
+    return tuple(field.name for field in schema.fields)
+
+
+def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
+    """Return the Arrow schema of these columns."""
+    return pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in columns])

@@ -1,0 +1,228 @@
+"""`format("penstock")`: the class that Spark knows, and its batch and stream readers.
+
+Spark pickles what it plans into worker processes; readers therefore hold options and plain ranges
+and open their connections where they run. The stream reader lives in one process per query on
+the driver and keeps its connection.
+
+Source: PySpark 4.2 Python data source API; names and rules of Spark's Kafka source.
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from penstock.spark.broker_access import BrokerAccess
+from penstock.spark.options import SourceOptions, sink_options, source_options
+from penstock.spark.planning import batch_ranges, lost, pieces, starting_offsets, subscribed
+from penstock.spark.pushdown import Pushed, push
+from penstock.spark.ranges import (
+    OffsetJson,
+    OffsetRange,
+    Offsets,
+    admit,
+    offsets_from_json,
+    offsets_to_json,
+    ranges_between,
+)
+from penstock.spark.reading import read_range
+from penstock.spark.schema import checked_columns, source_schema
+
+
+class PenstockDataSource(DataSource):
+    """Topics as tables and streams. Options: docs/operations/spark.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "penstock"
+
+    def schema(self) -> StructType:
+        headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
+        return source_schema(include_headers=headers)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = source_options(self.options, streaming=False)
+        return BatchReader(options, checked_columns(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options = source_options(self.options, streaming=True)
+        return StreamReader(options, checked_columns(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from penstock.spark.sink import BatchWriter  # noqa: PLC0415  readers do not need it
+
+        return BatchWriter(sink_options(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from penstock.spark.sink import StreamWriter  # noqa: PLC0415
+
+        return StreamWriter(sink_options(self.options), schema)
+
+
+class RangePartition(InputPartition):
+    """The work of one task."""
+
+    def __init__(self, wanted: OffsetRange) -> None:
+        self.wanted = wanted
+
+
+class _RangeReader:
+    """What both readers do in a task."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        self.options, self.columns = options, columns
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, RangePartition):
+            return  # Spark makes an empty partition of its own when there are no ranges
+        options = self.options
+        with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
+            yield from read_range(
+                access,
+                partition.wanted,
+                self.columns,
+                fail_on_data_loss=options.fail_on_data_loss,
+            )
+
+
+class _PushFilters:
+    """`pushFilters` in a form that passes Spark's check with either setting.
+
+    Spark refuses a reader that overrides `pushFilters` while its setting filterPushdown.enabled is
+    false (the default), and looks at `__func__` to find out; it calls the method only if the
+    setting is true. Showing the inherited function there makes both work.
+    """
+
+    __func__ = DataSourceReader.pushFilters
+
+    def __init__(self, reader: "BatchReader") -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> Iterator[Filter]:
+        self._reader.pushed, unsupported = push(filters)
+        return iter(unsupported)
+
+
+class BatchReader(_RangeReader, DataSourceReader):
+    """Reads what is there now, once."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        super().__init__(options, columns)
+        self.pushed = Pushed()
+
+    @property
+    def pushFilters(self) -> _PushFilters:  # see there
+        return _PushFilters(self)
+
+    def partitions(self) -> list[InputPartition]:
+        options = self.options
+        with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
+            ranges = self.pushed.narrow(batch_ranges(access, options), access)
+        return [RangePartition(piece) for piece in pieces(ranges, options)]
+
+
+class StreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads as records come, in batches whose ranges stand in the query's checkpoint."""
+
+    def __init__(self, options: SourceOptions, columns: tuple[str, ...]) -> None:
+        super().__init__(options, columns)
+        self._access: BrokerAccess | None = None
+        self._target: Offsets | None = None
+        self._newest: Offsets = {}
+        self._last_batch = time.monotonic()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy in a task needs the options only; a connection can not travel."""
+        return {"options": self.options, "columns": self.columns}
+
+    def initialOffset(self) -> OffsetJson:
+        """Called at every start of a query, also when the checkpoint then decides."""
+        access = self._brokers()
+        names = subscribed(access, self.options)
+        return offsets_to_json(starting_offsets(access, names, self.options))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        limit = self.options.records_per_trigger_max
+        return ReadMaxRows(limit) if limit is not None else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._latest()
+
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:
+        """Return the end of the next batch; `start` again when there is nothing to do yet."""
+        begin = offsets_from_json(start, option="checkpoint")
+        newest = self._latest()
+        self._newest = newest
+        target = newest if self._target is None else self._target
+        begin = self._with_new_partitions(begin, target)
+        self._check_not_behind(begin, newest)
+        if self._waits_for_more(begin, target):
+            return start
+        records_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = admit(begin, target, records_max)
+        if ranges_between(begin, end):
+            self._last_batch = time.monotonic()
+        return offsets_to_json(begin | end)
+
+    def reportLatestOffset(self) -> OffsetJson:
+        """What the query's progress shows as latestOffset; minus endOffset it is the lag."""
+        return offsets_to_json(self._newest or self._latest())
+
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> list[InputPartition]:
+        ends = offsets_from_json(end, option="checkpoint")
+        begin = self._with_new_partitions(offsets_from_json(start, option="checkpoint"), ends)
+        return [RangePartition(p) for p in pieces(ranges_between(begin, ends), self.options)]
+
+    def commit(self, end: OffsetJson) -> None:
+        """Nothing to do: the checkpoint alone says how far a query has come."""
+
+    def stop(self) -> None:
+        if self._access is not None:
+            self._access.close()
+            self._access = None
+
+    def _brokers(self) -> BrokerAccess:
+        if self._access is None:
+            options = self.options
+            self._access = BrokerAccess(options.bootstrap, options.broker_timeout_seconds)
+        return self._access
+
+    def _latest(self) -> Offsets:
+        access = self._brokers()
+        return access.latest(subscribed(access, self.options))
+
+    def _with_new_partitions(self, begin: Offsets, target: Offsets) -> Offsets:
+        """Partitions that came after the query began are read from their first record."""
+        new = [name for name in target if name not in begin]
+        return begin | self._brokers().earliest(new) if new else begin
+
+    def _check_not_behind(self, begin: Offsets, newest: Offsets) -> None:
+        for name, offset in begin.items():
+            if newest.get(name, -1) < offset:
+                fail = self.options.fail_on_data_loss
+                lost(name, wanted=offset, found=newest.get(name, 0), fail=fail)
+
+    def _waits_for_more(self, begin: Offsets, target: Offsets) -> bool:
+        least = self.options.records_per_trigger_min
+        if least is None or self._target is not None:
+            return False
+        waited_ms = (time.monotonic() - self._last_batch) * 1000
+        lag = sum(piece.length for piece in ranges_between(begin, target))
+        return lag < least and waited_ms < self.options.trigger_delay_ms_max
