@@ -19,7 +19,7 @@ import typer
 
 from penstock import __version__
 from penstock.base.errors import ConfigError, PlatformError
-from penstock.cli import land, node, up
+from penstock.cli import config, consume, group, land, node, produce, topic, up
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 app = typer.Typer(
@@ -31,6 +31,11 @@ app = typer.Typer(
 )
 app.command(name="node")(node.run_node)
 app.command(name="up")(up.run_up)
+app.add_typer(topic.app, name="topic")
+app.command(name="produce")(produce.run_produce)
+app.command(name="consume")(consume.run_consume)
+app.add_typer(group.app, name="group")
+app.add_typer(config.app, name="config")
 app.command(name="land")(land.run_land)
 
 

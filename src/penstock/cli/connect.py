@@ -1,0 +1,54 @@
+"""How commands reach a cluster: one client each, closed at the end, errors with a hint."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.base.errors import PlatformError
+
+if TYPE_CHECKING:
+    from penstock.client.cluster import Cluster
+
+CLIENT_ID = "penstock-cli"
+FIRST_CONTACT_SECONDS_MAX = 10.0
+"""How long a command looks for the first broker: a wrong address should show soon."""
+
+TimeoutOption = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", min=0.1, help="Give up after trying for so long."),
+]
+ADMIN_SECONDS = 15.0
+STREAM_SECONDS = 120.0
+"""Longer than a restart of a node takes: produce and consume go on after one."""
+
+
+class CommandFailed(PlatformError):
+    """A command could not do what it was asked; the text says what to do."""
+
+
+@contextmanager
+def connected(bootstrap: str, timeout: float) -> Iterator["Cluster"]:
+    """Yield a client that has reached a broker; what it can not do is explained with a hint."""
+    from penstock.client.cluster import Cluster
+    from penstock.client.errors import TopicNotFound
+    from penstock.client.settings import ClientSettings
+
+    settings = ClientSettings(
+        bootstrap=bootstrap, client_id=CLIENT_ID, deadline_ms=round(timeout * 1000)
+    )
+    first = min(timeout, FIRST_CONTACT_SECONDS_MAX)
+    with Cluster(replace(settings, deadline_ms=round(first * 1000))) as probe:
+        probe.describe([])
+    with Cluster(settings) as cluster:
+        try:
+            yield cluster
+        except TopicNotFound as error:
+            hint = (
+                f"penstock topic create {error.topic}"
+                if error.partition is None
+                else f"see penstock topic describe {error.topic}"
+            )
+            raise CommandFailed(f"{error}: {hint}") from error

@@ -1,0 +1,115 @@
+"""`penstock consume`: records of a topic to stdout.
+
+value   each value and a line end
+json    one JSON document per line: partition, offset, time, key, value, headers
+raw     the values and nothing between them
+"""
+
+import base64
+import json
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.base.errors import ConfigError
+from penstock.cli.connect import STREAM_SECONDS, TimeoutOption, connected
+from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption
+from penstock.cli.places import Place, PlaceKind, resolve
+
+if TYPE_CHECKING:
+    from penstock.cli.reading import Read
+
+
+class RecordFormat(StrEnum):
+    """The choices of --format."""
+
+    VALUE = "value"
+    JSON = "json"
+    RAW = "raw"
+
+
+def run_consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to read.")],
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="PLACE", help="beginning, end, an offset, or a time (ISO or @ms)."
+        ),
+    ] = "beginning",
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only these.")
+    ] = None,
+    most: Annotated[
+        int | None, typer.Option("--max", "-n", min=1, metavar="N", help="Stop after so many.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+    ] = False,
+    record_format: Annotated[
+        RecordFormat, typer.Option("--format", help="How a record is printed.")
+    ] = RecordFormat.VALUE,
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    timeout: TimeoutOption = STREAM_SECONDS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Print the records of a topic, up to what is its end now, or on and on."""
+    from penstock.cli.reading import read_topic
+
+    place = Place.parse(start)
+    if place.kind is PlaceKind.END and not follow:
+        raise ConfigError("--from end reads nothing without --follow")
+    if output is Output.JSON:
+        record_format = RecordFormat.JSON
+    show = PRINTERS[record_format]
+    left = most if most is not None else sys.maxsize
+    with connected(bootstrap, timeout) as cluster:
+        starts = resolve(cluster, topic, place, partition)
+        end = None if follow else resolve(cluster, topic, Place(PlaceKind.END), partition)
+        for found in read_topic(cluster, topic, starts=starts, ends=end):
+            sys.stdout.buffer.writelines(map(show, found[:left]))
+            sys.stdout.buffer.flush()
+            left -= len(found)
+            if left <= 0:
+                return
+
+
+def _value(read: "Read") -> bytes:
+    return (read.record.value or b"") + b"\n"
+
+
+def _raw(read: "Read") -> bytes:
+    return read.record.value or b""
+
+
+def _json(read: "Read") -> bytes:
+    record = read.record
+    document: dict[str, object] = {
+        "partition": read.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        **_text("key", record.key),
+        **_text("value", record.value),
+    }
+    if record.headers:
+        document["headers"] = [{"name": name, **_text("value", v)} for name, v in record.headers]
+    return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(name: str, data: bytes | None) -> dict[str, str | None]:
+    """Return bytes as text under their name, or as base64 where they are no UTF-8."""
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(data).decode()}
+
+
+PRINTERS: "dict[RecordFormat, Callable[[Read], bytes]]" = {
+    RecordFormat.VALUE: _value,
+    RecordFormat.RAW: _raw,
+    RecordFormat.JSON: _json,
+}

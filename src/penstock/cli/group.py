@@ -1,0 +1,193 @@
+"""`penstock group`: consumer groups, their members, positions and lag."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from penstock.base.errors import ConfigError
+from penstock.cli.connect import ADMIN_SECONDS, CommandFailed, TimeoutOption, connected
+from penstock.cli.output import (
+    BOOTSTRAP_DEFAULT,
+    BootstrapOption,
+    Output,
+    OutputOption,
+    note,
+    print_json,
+    print_rows,
+)
+from penstock.cli.places import Place, resolve
+
+if TYPE_CHECKING:
+    from penstock.client.cluster import Cluster
+    from penstock.client.groups import Partition
+    from penstock.client.views import GroupView
+
+app = typer.Typer(help="List, describe, reset and delete consumer groups.")
+
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.")]
+OFFSET_COLUMNS = ("topic", "partition", "committed", "end", "lag", "member", "client", "host")
+DEAD = "Dead"
+
+
+@app.command(name="list")
+def list_groups(
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    timeout: TimeoutOption = ADMIN_SECONDS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List all groups."""
+    from penstock.client.groups import Groups
+
+    with connected(bootstrap, timeout) as cluster:
+        rows = [
+            {"group": one.group_id, "state": one.state, "protocol_type": one.protocol_type}
+            for one in Groups(cluster).list()
+        ]
+    print_rows(rows, ("group", "state", "protocol_type"), output)
+
+
+@app.command()
+def describe(
+    group: GroupArgument,
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    timeout: TimeoutOption = ADMIN_SECONDS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show the state of a group, who reads what, and how far behind."""
+    with connected(bootstrap, timeout) as cluster:
+        view = _existing(cluster, group)
+        rows = _offset_rows(cluster, view)
+    summary = {
+        "group": group,
+        "state": view.state,
+        "protocol": view.protocol,
+        "members": len(view.members),
+        "lag": sum(lag for row in rows if isinstance(lag := row["lag"], int)),
+    }
+    if output is Output.JSON:
+        print_json({**summary, "partitions": rows})
+        return
+    print_rows([summary], tuple(summary), output)
+    print()
+    print_rows(rows, OFFSET_COLUMNS, output)
+
+
+@app.command()
+def reset(
+    group: GroupArgument,
+    to: Annotated[
+        str,
+        typer.Option(metavar="PLACE", help="beginning, end, an offset, or a time (ISO or @ms)."),
+    ],
+    topic: Annotated[
+        list[str] | None, typer.Option(metavar="TOPIC", help="These topics; else all it has read.")
+    ] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="These partitions; else all.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be.")] = False,
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    timeout: TimeoutOption = ADMIN_SECONDS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Move the positions of a group that has no members at the moment."""
+    from penstock.client.groups import Groups
+
+    place = Place.parse(to)
+    with connected(bootstrap, timeout) as cluster:
+        groups = Groups(cluster)
+        committed = groups.offsets(group)
+        topics = topic or sorted({name for name, _ in committed})
+        if not topics:
+            raise ConfigError(f"group {group} has read nothing yet: name topics with --topic")
+        wanted = {
+            (name, number): offset
+            for name in topics
+            for number, offset in resolve(cluster, name, place, partition).items()
+        }
+        if not dry_run:
+            view = groups.describe(group)
+            if view.members:
+                raise CommandFailed(
+                    f"group {group} has {len(view.members)} members: stop them, then reset"
+                )
+            groups.commit(group, wanted)
+    rows = [
+        {
+            "topic": name,
+            "partition": number,
+            "before": committed[name, number].offset if (name, number) in committed else None,
+            "after": offset,
+        }
+        for (name, number), offset in sorted(wanted.items())
+    ]
+    print_rows(rows, ("topic", "partition", "before", "after"), output)
+
+
+@app.command()
+def delete(
+    group: GroupArgument,
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    timeout: TimeoutOption = ADMIN_SECONDS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Delete a group that has no members, with its positions."""
+    from penstock.client.groups import Groups
+
+    with connected(bootstrap, timeout) as cluster:
+        view = _existing(cluster, group)
+        if view.members:
+            raise CommandFailed(
+                f"group {group} has {len(view.members)} members: stop them, then delete"
+            )
+        Groups(cluster).delete(group)
+    if output is Output.JSON:
+        print_json({"deleted": group})
+    else:
+        note(f"deleted {group}")
+
+
+def _existing(cluster: "Cluster", group: str) -> "GroupView":
+    from penstock.client.groups import Groups
+
+    groups = Groups(cluster)
+    view = groups.describe(group)
+    if view.state == DEAD and not groups.offsets(group):
+        raise CommandFailed(f"group {group} does not exist: see penstock group list")
+    return view
+
+
+def _offset_rows(cluster: "Cluster", view: "GroupView") -> list[dict[str, object]]:
+    """One row for each partition that is read, or was."""
+    from penstock.client.admin import LATEST, Admin
+    from penstock.client.errors import TopicNotFound
+    from penstock.client.groups import Groups
+
+    committed = Groups(cluster).offsets(view.group_id)
+    readers = {partition: member for member in view.members for partition in member.partitions}
+    partitions = sorted({*committed, *readers})
+    ends: dict[Partition, int] = {}
+    for topic in sorted({topic for topic, _ in partitions}):
+        try:
+            found = Admin(cluster).list_offsets(topic, LATEST)
+        except TopicNotFound:  # deleted; its positions expire
+            continue
+        ends.update({(topic, number): one.offset for number, one in found.items()})
+    rows: list[dict[str, object]] = []
+    for place in partitions:
+        at = committed[place].offset if place in committed else None
+        end = ends.get(place)
+        member = readers.get(place)
+        rows.append(
+            {
+                "topic": place[0],
+                "partition": place[1],
+                "committed": at,
+                "end": end,
+                "lag": None if at is None or end is None else max(0, end - at),
+                "member": member.member_id if member else None,
+                "client": member.client_id if member else None,
+                "host": member.client_host if member else None,
+            }
+        )
+    return rows
