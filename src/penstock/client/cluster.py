@@ -243,12 +243,16 @@ class Retries:
         return time.monotonic() > self._deadline
 
     def pause_or_raise(self, error: ClientError) -> None:
-        """Wait a little after an error that may pass; raise it when it will not, or time is over.
+        """As `pause` after an error that may pass, and raise any other.
 
         Pauses double, with a random part so that many clients do not come back at once.
         """
         if not may_pass(error):
             raise error
+        self.pause(error)
+
+    def pause(self, error: ClientError) -> None:
+        """Wait a little because of `error`; raise RequestTimedOut when time is over."""
         pause = self._pause_ms * random.uniform(0.5, 1.0) / 1000  # noqa: S311  no secret
         if time.monotonic() + pause > self._deadline:
             if isinstance(error, NoBrokerReachable):

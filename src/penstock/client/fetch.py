@@ -140,6 +140,8 @@ def _parse_fetch(version: int, frame: memoryview, at: int) -> list[FetchedPartit
     found: list[FetchedPartition] = []
     for _ in range(topic_count):
         (name_bytes,) = _INT16.unpack_from(frame, at)
+        if name_bytes < 0:
+            raise MalformedAnswer("broker", "a topic of a Fetch answer has no name")
         at += _INT16.size
         name = str(frame[at : at + name_bytes], "utf-8")
         at += name_bytes

@@ -66,11 +66,18 @@ class Groups:
 
         self._ask(group_id, "delete", ask)
 
-    def offsets(self, group_id: str) -> dict[Partition, CommittedOffset]:
-        """Return all positions that a group committed."""
+    def offsets(
+        self, group_id: str, partitions: Sequence[Partition] | None = None
+    ) -> dict[Partition, CommittedOffset]:
+        """Return the positions that a group committed: all, or of these partitions."""
+        topics = None if partitions is None else _by_topic({one: one[1] for one in partitions})
+        if topics is not None:
+            topics = [
+                {"name": one["name"], "partition_indexes": one["partitions"]} for one in topics
+            ]
 
         def ask(connection: Connection) -> dict[Partition, CommittedOffset]:
-            answer = connection.call(ApiKey.OFFSET_FETCH, {"group_id": group_id, "topics": None})
+            answer = connection.call(ApiKey.OFFSET_FETCH, {"group_id": group_id, "topics": topics})
             check_code(getattr(answer, "error_code", 0), f"offsets of group {group_id}")
             found: dict[Partition, CommittedOffset] = {}
             for topic in answer.topics:
@@ -87,12 +94,16 @@ class Groups:
 
         Raises BrokerError: UNKNOWN_MEMBER_ID while members are there.
         """
-        by_topic: dict[str, list[dict[str, Any]]] = {}
-        for (topic, partition), offset in offsets.items():
-            by_topic.setdefault(topic, []).append(
-                {"partition_index": partition, "committed_offset": offset, "committed_metadata": ""}
-            )
-        topics = [{"name": topic, "partitions": found} for topic, found in by_topic.items()]
+        topics = _by_topic(
+            {
+                one: {
+                    "partition_index": one[1],
+                    "committed_offset": offset,
+                    "committed_metadata": "",
+                }
+                for one, offset in offsets.items()
+            }
+        )
         fields = {"group_id": group_id, "member_id": "", "topics": topics, "retention_time_ms": -1}
 
         def ask(connection: Connection) -> None:
@@ -105,10 +116,7 @@ class Groups:
 
     def delete_offsets(self, group_id: str, partitions: Sequence[Partition]) -> None:
         """Forget positions. Raises BrokerError: GROUP_SUBSCRIBED_TO_TOPIC while it is read."""
-        by_topic: dict[str, list[dict[str, int]]] = {}
-        for topic, partition in partitions:
-            by_topic.setdefault(topic, []).append({"partition_index": partition})
-        topics = [{"name": topic, "partitions": found} for topic, found in by_topic.items()]
+        topics = _by_topic({one: {"partition_index": one[1]} for one in partitions})
 
         def ask(connection: Connection) -> None:
             fields = {"group_id": group_id, "topics": topics}
@@ -125,6 +133,14 @@ class Groups:
             return ask(self._cluster.coordinator_connection(group_id))
 
         return self._cluster.retry(f"{verb} of group {group_id}", attempt)
+
+
+def _by_topic(entries: Mapping[Partition, Any]) -> list[dict[str, Any]]:
+    """Group what is said of each partition as requests want it."""
+    found: dict[str, list[Any]] = {}
+    for (topic, _), entry in entries.items():
+        found.setdefault(topic, []).append(entry)
+    return [{"name": topic, "partitions": entries} for topic, entries in found.items()]
 
 
 def _listed(one: Any) -> ListedGroup:
@@ -156,7 +172,7 @@ def _member(one: Any) -> GroupMember:
 def parse_assignment(data: bytes) -> tuple[Partition, ...]:
     """Return the partitions of a consumer's assignment; none where it is of another protocol.
 
-        version i16 | topics: count i32, { name string16, partitions: count i32, i32... } | user data
+        version i16 | topic count i32, { name string16, count i32, partition i32... } | user data
 
     The bytes are the members' own: a broker does not look at them, so anything may stand there.
     """
@@ -166,6 +182,8 @@ def parse_assignment(data: bytes) -> tuple[Partition, ...]:
         at = _INT16.size + _INT32.size
         for _ in range(topic_count):
             (name_bytes,) = _INT16.unpack_from(data, at)
+            if name_bytes < 0:
+                return ()
             at += _INT16.size + name_bytes
             topic = data[at - name_bytes : at].decode()
             (count,) = _INT32.unpack_from(data, at)

@@ -64,8 +64,10 @@ CHECKED_AT = 21
 _MAGIC_AT = 16
 _LEADER_EPOCH_AT = 12
 _MAX_TIMESTAMP_AT = 35
+_PRODUCER_AT = 43
 
 _HEADER = Struct(">qiibIhiqqqhii")
+_PRODUCER = Struct(">qhi")
 _INT64 = Struct(">q")
 _INT32 = Struct(">i")
 _UINT32 = Struct(">I")
@@ -200,6 +202,14 @@ def stamp_log_append_time(buffer: memoryview, at: int, timestamp_ms: int) -> Non
     _INT16.pack_into(buffer, at + CHECKED_AT, attributes | LOG_APPEND_TIME)
     _INT64.pack_into(buffer, at + _MAX_TIMESTAMP_AT, timestamp_ms)
     seal(buffer, at, at + LOG_OVERHEAD + length)
+
+
+def stamp_producer(
+    buffer: memoryview, *, producer_id: int, producer_epoch: int, base_sequence: int
+) -> None:
+    """Write who sends the batch that fills `buffer`, and its first sequence; renew the CRC."""
+    _PRODUCER.pack_into(buffer, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    seal(buffer, 0, len(buffer))
 
 
 def seal(buffer: memoryview, at: int, end: int) -> None:
