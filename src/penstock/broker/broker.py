@@ -16,6 +16,7 @@ from penstock.base.ports import Clock, Scheduler
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch_session import FetchSessionCache
 from penstock.broker.partitions import PartitionRegistry
+from penstock.broker.producer_ids import ProducerIdPool
 from penstock.broker.registry import Api
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.broker.stats import BrokerStats
@@ -67,6 +68,7 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             config.fetch_sessions_max, config.fetch_session_idle_ms_min, new_session_id
         )
+        self.producer_ids = ProducerIdPool()
         self.controller: ControllerPort
         self.groups: GroupCoordinator
         self.settings_entries: SettingsEntries = list

@@ -1,0 +1,39 @@
+"""CreatePartitions (key 37), versions 0 to 3.
+
+Source: Kafka `ControllerApis.createPartitions`, KIP-195.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.broker.admin_answers import error_fields, submit
+from penstock.broker.broker import Broker
+from penstock.broker.request import Request
+from penstock.controller.commands import CreatePartitions, MorePartitions, TopicOutcome
+from penstock.controller.errors import MetadataError
+from penstock.protocol.api_keys import ApiKey
+
+KEY = ApiKey.CREATE_PARTITIONS
+VERSIONS = range(4)
+
+
+async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+    """Add partitions, and answer topic by topic."""
+    wanted = request.body.topics
+    command = CreatePartitions(
+        topics=tuple(_more_partitions(topic) for topic in wanted),
+        validate_only=request.body.validate_only,
+    )
+    outcomes = await submit(broker, command)
+    if isinstance(outcomes, MetadataError):
+        outcomes = tuple(TopicOutcome(name=topic.name, error=outcomes) for topic in wanted)
+    return {"results": [{"name": one.name, **error_fields(one.error)} for one in outcomes]}
+
+
+def _more_partitions(topic: Any) -> MorePartitions:
+    assignments = topic.assignments
+    return MorePartitions(
+        name=topic.name,
+        partition_count=topic.count,
+        assignments=None if assignments is None else tuple(one.broker_ids for one in assignments),
+    )

@@ -1,0 +1,106 @@
+"""DeleteRecords (key 21), versions 0 to 2: raise the log start offset of partitions.
+
+    offset -1 means the high watermark; above the high watermark is out of range
+    answered when the new start is as durable as an acknowledged write
+
+Source: Kafka `ReplicaManager.deleteRecords`, KIP-107. Internal topics are refused.
+"""
+
+from typing import Any
+
+from penstock.base.errors import PlatformError
+from penstock.broker.append import partition_of
+from penstock.broker.broker import Broker
+from penstock.broker.error_map import error_code_of
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.request import Reply, Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.storage.errors import OffsetOutOfRange
+
+KEY = ApiKey.DELETE_RECORDS
+VERSIONS = range(3)
+HIGH_WATERMARK = -1
+WAIT_MS_MAX = 300_000
+"""A client may ask for any time-out; nothing is parked for longer than five minutes."""
+
+
+class PendingDelete:
+    """A request whose log starts are raised and not yet durable on every replica set."""
+
+    __slots__ = ("_open_count", "_reply", "_topics", "deadline_ms")
+
+    def __init__(self, reply: Reply, topics: list[dict[str, Any]], deadline_ms: int) -> None:
+        self._reply = reply
+        self._topics = topics
+        self._open_count = 0
+        self.deadline_ms = deadline_ms
+
+    def park(self, members: list[ReplicaSetMember]) -> None:
+        """Wait for every set that has a new log start; with none, answer at once."""
+        self._open_count = len(members)
+        for member in members:
+            member.waiting_for_all.park(member.log.end_position, self)
+        if not members:
+            self._reply({"topics": self._topics})
+
+    def complete(self) -> None:
+        self._open_count -= 1
+        if self._open_count == 0:
+            self._reply({"topics": self._topics})
+
+    def expire(self) -> None:
+        self._give_up(ErrorCode.REQUEST_TIMED_OUT)
+
+    def fail(self) -> None:
+        self._give_up(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _give_up(self, error: ErrorCode) -> None:
+        if self._open_count <= 0:
+            return
+        self._open_count = -1
+        for topic in self._topics:
+            for partition in topic["partitions"]:
+                if partition["error_code"] == ErrorCode.NONE:
+                    partition.update(error_code=error, low_watermark=-1)
+        self._reply({"topics": self._topics})
+
+
+def handle(broker: Broker, request: Request, reply: Reply) -> None:
+    """Raise every start that can be raised, then wait."""
+    members: dict[int, ReplicaSetMember] = {}
+    topics: list[dict[str, Any]] = []
+    for topic in request.body.topics:
+        found = broker.partitions.by_name.get(topic.name.encode())
+        answers: list[dict[str, object]] = []
+        for wanted in topic.partitions:
+            error, low_watermark = ErrorCode.NONE, -1
+            try:
+                hosted = partition_of(found, wanted.partition_index)
+                low_watermark = _delete(hosted, wanted.offset)
+                members[hosted.member.replica_set_id] = hosted.member
+            except PlatformError as refused:
+                error = error_code_of(refused)
+            answers.append(
+                {
+                    "partition_index": wanted.partition_index,
+                    "low_watermark": low_watermark,
+                    "error_code": error,
+                }
+            )
+        topics.append({"name": topic.name, "partitions": answers})
+    timeout_ms = int(request.body.timeout.total_seconds() * 1000)
+    wait_ms = min(max(timeout_ms, 0), WAIT_MS_MAX)
+    deadline_ms = broker.clock.monotonic_ms() + wait_ms
+    PendingDelete(reply, topics, deadline_ms).park(list(members.values()))
+
+
+def _delete(hosted: HostedPartition, offset: int) -> int:
+    log = hosted.log
+    high_watermark = hosted.member.high_watermark(log)
+    if offset == HIGH_WATERMARK:
+        offset = high_watermark
+    if not 0 <= offset <= high_watermark:
+        raise OffsetOutOfRange(offset, log.log_start_offset, high_watermark)
+    return hosted.member.log.delete_records(log, offset)

@@ -1,0 +1,40 @@
+"""DescribeCluster (key 60), versions 0 to 2.
+
+Source: Kafka `KafkaApis.handleDescribeCluster`, KIP-700; KIP-919 (endpoint type, v1): this is the
+endpoint of brokers, and controllers have none of their own yet.
+"""
+
+from penstock.broker.broker import Broker
+from penstock.broker.request import Reply, Request
+from penstock.broker.topic_view import broker_fields
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.DESCRIBE_CLUSTER
+VERSIONS = range(3)
+BROKERS = 1
+
+
+def handle(broker: Broker, request: Request, reply: Reply) -> None:
+    """Answer from the image."""
+    image = broker.metadata
+    if getattr(request.body, "endpoint_type", BROKERS) != BROKERS:
+        reply(
+            {
+                "error_code": ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+                "error_message": "This is a broker; ask it for endpoint type 1.",
+                "endpoint_type": BROKERS,
+                "cluster_id": image.cluster_id,
+                "brokers": (),
+            }
+        )
+        return
+    reply(
+        {
+            "error_message": None,
+            "endpoint_type": BROKERS,
+            "cluster_id": image.cluster_id,
+            "controller_id": image.controller_id,
+            "brokers": [broker_fields(one) for _, one in sorted(image.brokers.items())],
+        }
+    )

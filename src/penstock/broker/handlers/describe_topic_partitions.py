@@ -1,0 +1,63 @@
+"""DescribeTopicPartitions (key 75), version 0: topics by name, page by page.
+
+    topics sorted by name ─ those before the cursor left out ─ partitions until the limit ─ cursor
+
+Source: Kafka `DescribeTopicPartitionsRequestHandler`, KIP-966. Eligible leader replicas are empty:
+there is no such list here. The Java admin client asks this before it falls back to Metadata.
+"""
+
+from typing import Any
+
+from penstock.broker.broker import Broker
+from penstock.broker.request import Reply, Request
+from penstock.broker.topic_view import Fields, TopicViews, missing_topic
+from penstock.controller.errors import InvalidTopicName, UnknownTopic
+from penstock.controller.topic_names import check_topic_name
+from penstock.protocol.api_keys import ApiKey
+
+KEY = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+VERSIONS = range(1)
+
+PARTITIONS_MAX = 2_000
+"""Partitions in one answer, whatever the client asks for (Kafka: 2000)."""
+
+
+def handle(broker: Broker, request: Request, reply: Reply) -> None:
+    """Answer one page."""
+    body = request.body
+    names = {one.name for one in body.topics} or broker.metadata.topics_by_name.keys()
+    first_name, first_partition = _start(body.cursor)
+    left = min(max(body.response_partition_limit, 1), PARTITIONS_MAX)
+    views = TopicViews(broker.metadata)
+    topics: list[Fields] = []
+    next_cursor: Fields | None = None
+    for name in sorted(names):
+        if name < first_name:
+            continue
+        topic = broker.metadata.topics_by_name.get(name)
+        if topic is None:
+            topics.append(_missing(name))
+            continue
+        start = first_partition if name == first_name else 0
+        if left == 0:
+            next_cursor = {"topic_name": name, "partition_index": start}
+            break
+        page = topic.partitions[start : start + left]
+        topics.append(views.topic(topic, page))
+        left -= len(page)
+        if start + len(page) < len(topic.partitions):
+            next_cursor = {"topic_name": name, "partition_index": start + len(page)}
+            break
+    reply({"topics": topics, "next_cursor": next_cursor})
+
+
+def _start(cursor: Any) -> tuple[str, int]:
+    return ("", 0) if cursor is None else (cursor.topic_name, max(cursor.partition_index, 0))
+
+
+def _missing(name: str) -> Fields:
+    try:
+        check_topic_name(name)
+    except InvalidTopicName as error:
+        return missing_topic(error, name=name)
+    return missing_topic(UnknownTopic(name), name=name)

@@ -1,0 +1,33 @@
+"""InitProducerId (key 22), versions 0 to 5: an id for an idempotent producer.
+
+Every call gives a new id with epoch 0, also to a producer that says which one it had: without a
+transactional id nobody else can have it, so there is nobody to fence (KIP-360 is for those with
+one). Transactional producers are refused; they normally find no coordinator before they ask here.
+
+Source: Kafka `TransactionCoordinator.handleInitProducerId` (the branch without transactional id);
+KIP-98, KIP-730 (blocks of ids).
+"""
+
+from collections.abc import Mapping
+
+from penstock.broker.admin_answers import error_fields
+from penstock.broker.broker import Broker
+from penstock.broker.errors import TransactionsNotSupported
+from penstock.broker.request import Request
+from penstock.controller.errors import MetadataError
+from penstock.protocol.api_keys import ApiKey
+
+KEY = ApiKey.INIT_PRODUCER_ID
+VERSIONS = range(6)
+NONE = {"producer_id": -1, "producer_epoch": -1}
+
+
+async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+    """Hand out the next id of this broker's block."""
+    if request.body.transactional_id is not None:
+        return {**error_fields(TransactionsNotSupported()), **NONE}
+    try:
+        producer_id = await broker.producer_ids.take(broker.controller, broker.broker_id)
+    except MetadataError as error:
+        return {**error_fields(error), **NONE}
+    return {"producer_id": producer_id, "producer_epoch": 0}

@@ -1,0 +1,35 @@
+"""The producer ids this broker may hand out: one block at a time, from the controller.
+
+What is left of a block when the node stops is never used: the next start takes a new one.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from penstock.controller.commands import AllocateProducerIds, ProducerIdBlock
+
+if TYPE_CHECKING:
+    from penstock.controller.port import ControllerPort
+
+
+class ProducerIdPool:
+    """Ids of the present block; taking one waits for the controller when the block is used up."""
+
+    __slots__ = ("_end", "_next", "_turn")
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._end = 0
+        self._turn = asyncio.Lock()
+
+    async def take(self, controller: "ControllerPort", broker_id: int) -> int:
+        """Return an id that nobody else has. Raises MetadataError."""
+        async with self._turn:
+            if self._next == self._end:
+                block: ProducerIdBlock = await controller.submit(
+                    AllocateProducerIds(broker_id=broker_id)
+                )
+                self._next, self._end = block.first_producer_id, block.next_producer_id
+            producer_id = self._next
+            self._next += 1
+            return producer_id
