@@ -85,7 +85,7 @@ class FileHandle:
         while written < total:
             rest = _skip(buffers, written)
             written += os.pwritev(self._descriptor, rest[:BUFFERS_MAX], position + written)
-        if position + total > self._recent_end:
+        if position + total > self._recent_end:  # noqa: PLR1730  on the write path
             self._recent_end = position + total
         return total
 

@@ -213,7 +213,8 @@ class Checkpointer:
         disk, directory = self._disk, self._directory
         self._kept = [*(kept for kept in self._kept if kept[0] != name), (name, side)]
         self._kept = self._kept[-SNAPSHOTS_KEPT:]
-        for old in disk.list(f"{directory}/snapshot")[:-SNAPSHOTS_KEPT]:
+        names = [n for n in disk.list(f"{directory}/snapshot") if n.endswith(".snap")]
+        for old in names[:-SNAPSHOTS_KEPT]:
             disk.remove(f"{directory}/snapshot/{old}")
         sides = {kept[1] for kept in self._kept}
         for old in disk.list(f"{directory}/index"):

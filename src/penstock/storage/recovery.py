@@ -100,6 +100,9 @@ class Recovery:
         """
         for name in ("log", "index", "snapshot"):
             self._disk.make_directory(f"{self._directory}/{name}")
+            for left in self._disk.list(f"{self._directory}/{name}"):
+                if left.endswith(".tmp"):
+                    self._disk.remove(f"{self._directory}/{name}/{left}")
         self._find_segments()
         self._load_snapshot()
         self._check_segments()
