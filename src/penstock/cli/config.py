@@ -49,9 +49,10 @@ def describe(
     """Show all settings of a topic or a broker, and where each value comes from."""
     from penstock.client.admin import Admin
 
+    _check_name(resource, name)
     with connected(bootstrap, timeout) as cluster:
         entries = Admin(cluster).describe_configs(
-            _checked(resource, name), resource=_kind(resource), with_documentation=documentation
+            name, resource=_kind(resource), with_documentation=documentation
         )
     rows = [
         {
@@ -80,10 +81,9 @@ def set_config(
     from penstock.client.admin import Admin
 
     values = pairs(settings, flag="")
+    _check_name(resource, name)
     with connected(bootstrap, timeout) as cluster:
-        Admin(cluster).alter_configs(
-            _checked(resource, name), set_to=values, resource=_kind(resource)
-        )
+        Admin(cluster).alter_configs(name, set_to=values, resource=_kind(resource))
     _done({"set": values}, f"set {', '.join(values)} of {resource} {name}", output)
 
 
@@ -99,10 +99,9 @@ def unset(
     """Bring settings back to their defaults, all or none."""
     from penstock.client.admin import Admin
 
+    _check_name(resource, name)
     with connected(bootstrap, timeout) as cluster:
-        Admin(cluster).alter_configs(
-            _checked(resource, name), delete=keys, resource=_kind(resource)
-        )
+        Admin(cluster).alter_configs(name, delete=keys, resource=_kind(resource))
     _done({"unset": keys}, f"unset {', '.join(keys)} of {resource} {name}", output)
 
 
@@ -119,9 +118,8 @@ def _kind(resource: Resource) -> int:
     return TOPIC_RESOURCE if resource is Resource.TOPIC else BROKER_RESOURCE
 
 
-def _checked(resource: Resource, name: str) -> str:
+def _check_name(resource: Resource, name: str) -> None:
     if resource is Resource.BROKER and not (name.isascii() and name.isdigit()):
         raise ConfigError(
             f"{name} is no broker id: give a number, as penstock topic describe shows"
         )
-    return name

@@ -1,0 +1,42 @@
+"""Arguments that can not work are refused before a broker is asked."""
+
+import pytest
+
+from penstock.cli.main import guarded
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ("topic", "Missing command (see penstock topic --help)"),
+        ("topic create", "Missing argument 'TOPIC' (see penstock topic create --help)"),
+        ("topic create t -c x", "--config x: write KEY=VALUE"),
+        ("topic alter t", "nothing to alter: give --partitions or --config"),
+        ("consume t --from end", "--from end reads nothing without --follow"),
+        (
+            "consume t --from never",
+            "never is no place: write beginning, end, an offset, @milliseconds, or a time such as "
+            "2026-01-31T12:00",
+        ),
+        ("produce t --key-field id", "--key-field needs --format json or csv"),
+        ("config set topic t x", "x: write KEY=VALUE"),
+        (
+            "config describe broker one",
+            "one is no broker id: give a number, as penstock topic describe shows",
+        ),
+        ("land t --to x --trigger -1", "--trigger: seconds, 0 or more"),
+        ("land t --to x --conf a", "--conf a: write --conf KEY=VALUE"),
+        ("topic list -b host:port", "bootstrap address 'host:port' is not host:port"),
+    ],
+)
+def test_wrong_arguments_are_one_line_and_exit_code_2(capsys, arguments, line):
+    assert guarded(arguments.split()) == 2
+    assert capsys.readouterr().err == f"penstock: {line}\n"
+
+
+def test_a_broker_that_is_not_there_is_one_line_and_exit_code_1(capsys):
+    assert guarded(["topic", "list", "-b", "127.0.0.1:1", "--timeout", "0.2"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("penstock: no broker reachable at 127.0.0.1:1 (")
+    assert captured.err.count("\n") == 1
