@@ -1,7 +1,7 @@
 """ApiVersions (key 18), versions 0 to 4: what the handler modules declare, and nothing else.
 
-An unknown version is answered in version 0 with error 35, so that the client can ask again; see
-`unsupported_version_body`. No features are listed: transactions of version 2, share groups and
+An unknown version never gets here: dispatch answers it in version 0 with error 35, so that the
+client can ask again. No features are listed: transactions of version 2, share groups and
 KIP-848 groups are not there, and a client would act on the claim.
 
 Source: Kafka `ApiVersionManager`, KIP-35, KIP-511 (client software names, the way down), KIP-584
@@ -31,12 +31,6 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     if version >= CLIENT_SOFTWARE_VERSION and not _is_named_well(request):
         error = ErrorCode.INVALID_REQUEST
     reply.raw(_body(version, error, tuple(broker.api_versions())))
-
-
-def unsupported_version_body(broker: Broker) -> bytes:
-    """The answer, of version 0, to an ApiVersions request of a version that is not known here."""
-    own = tuple(api for api in broker.api_versions() if api[0] == KEY)
-    return _body(0, ErrorCode.UNSUPPORTED_VERSION, own)
 
 
 def _is_named_well(request: Request) -> bool:

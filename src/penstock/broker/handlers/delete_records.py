@@ -39,10 +39,11 @@ class PendingDelete:
 
     def park(self, members: list[ReplicaSetMember]) -> None:
         """Wait for every set that has a new log start; with none, answer at once."""
-        self._open_count = len(members)
-        for member in members:
+        waited_for = [one for one in members if one.log.end_position > one.confirm_position]
+        self._open_count = len(waited_for)
+        for member in waited_for:
             member.waiting_for_all.park(member.log.end_position, self)
-        if not members:
+        if not waited_for:
             self._reply({"topics": self._topics})
 
     def complete(self) -> None:

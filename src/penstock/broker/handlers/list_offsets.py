@@ -84,27 +84,27 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
         for wanted in topic.partitions:
             answer: dict[str, object] = {"partition_index": wanted.partition_index}
             answers.append(answer)
+            if request.api_version < _since_version(wanted.timestamp):
+                answer["error_code"] = ErrorCode.UNSUPPORTED_VERSION
+                continue
+            hosted = broker.partitions.find(topic.name, wanted.partition_index)
             try:
-                _look_up(broker, request.api_version, topic.name, wanted, answer, pending)
+                _look_up(hosted, wanted, answer, pending)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
         pending.add_topic(topic.name, answers)
     pending.end()
 
 
+def _since_version(timestamp: int) -> int:
+    """The version that knows this special timestamp; none knows the numbers below -6."""
+    return 1 if timestamp >= 0 else _SINCE_VERSION.get(timestamp, VERSIONS.stop)
+
+
 def _look_up(
-    broker: Broker,
-    version: int,
-    topic_name: str,
-    wanted: Any,
-    answer: dict[str, object],
-    pending: PendingAnswer,
+    hosted: HostedPartition | None, wanted: Any, answer: dict[str, object], pending: PendingAnswer
 ) -> None:
     timestamp = wanted.timestamp
-    if timestamp < 0 and version < _SINCE_VERSION.get(timestamp, VERSIONS.stop):
-        answer["error_code"] = ErrorCode.UNSUPPORTED_VERSION
-        return
-    hosted = broker.partitions.find(topic_name, wanted.partition_index)
     if hosted is None:
         raise UnknownPartition
     check_leader_epoch(hosted.member, getattr(wanted, "current_leader_epoch", -1))

@@ -46,7 +46,7 @@ async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
     if wanted is None or (request.api_version == 0 and not wanted):
         topics = _all_topics(broker)
     else:
-        names = list(dict.fromkeys(one.name for one in wanted if _id_of(one) is None))
+        names = list(dict.fromkeys(one.name or "" for one in wanted if _id_of(one) is None))
         created: Mapping[str, MetadataError | None] = {}
         if broker.config.auto_create_topics and getattr(body, "allow_auto_topic_creation", True):
             created = await _create_missing(broker, names)
@@ -71,18 +71,18 @@ def _all_topics(broker: Broker) -> list[Fields]:
 
 
 def _named_topics(
-    broker: Broker, names: list[str | None], created: Mapping[str, MetadataError | None]
+    broker: Broker, names: list[str], created: Mapping[str, MetadataError | None]
 ) -> list[Fields]:
     views = TopicViews(broker.metadata)
     found: list[Fields] = []
     for name in names:
-        topic = broker.metadata.topics_by_name.get(name or "")
+        topic = broker.metadata.topics_by_name.get(name)
         if name in created:
             found.append(_just_created(name, created[name]))
         elif topic is not None:
             found.append(views.topic(topic, topic.partitions))
         else:
-            found.append(missing_topic(_why_missing(name or ""), name=name or ""))
+            found.append(missing_topic(_why_missing(name), name=name))
     return found
 
 
@@ -113,16 +113,13 @@ def _topics_by_id(broker: Broker, ids: list[TopicId]) -> list[Fields]:
     return found
 
 
-async def _create_missing(
-    broker: Broker, names: list[str | None]
-) -> dict[str, MetadataError | None]:
+async def _create_missing(broker: Broker, names: list[str]) -> dict[str, MetadataError | None]:
     """Create what is missing and may be; returns what became of each."""
     known = broker.metadata.topics_by_name
     missing = [
         name
         for name in names
-        if name is not None
-        and name not in known
+        if name not in known
         and name not in INTERNAL_TOPICS
         and isinstance(_why_missing(name), UnknownTopic)
     ][:AUTO_CREATE_MAX]
