@@ -1,5 +1,6 @@
 """Committed offsets."""
 
+from penstock.groups.messages import DeleteOffsetsReply
 from penstock.groups.records import TopicKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import SESSION_MS, World, only, subscription
@@ -154,7 +155,7 @@ def test_a_commit_after_a_topic_was_recreated_survives_the_old_ones_tombstone() 
 
 
 def delete_offsets(world: World, *keys: tuple[str, int]) -> tuple[ErrorCode, list[ErrorCode]]:
-    replies = []
+    replies: list[DeleteOffsetsReply] = []
     world.coordinator.delete_offsets("orders", tuple(TopicKey(*k) for k in keys), replies.append)
     reply = only(replies)
     return reply.error, [*reply.partitions.values()]

@@ -51,6 +51,9 @@ class HandClock:
     def monotonic_ms(self) -> int:
         return self.now_ms
 
+    def monotonic_us(self) -> int:
+        return self.now_ms * 1_000
+
 
 class ListJournal:
     """Appends to one list per partition; confirms at once, or when told to."""
@@ -94,7 +97,7 @@ class World:
             "partition_count": PARTITIONS,
             "initial_rebalance_delay_ms": DELAY_MS,
         }
-        self.config = GroupConfig(**{**defaults, **settings})  # type: ignore[arg-type]
+        self.config = GroupConfig(**{**defaults, **settings})
         self.clock = HandClock()
         self.journal = ListJournal(self.config.partition_count)
         self.suffixes = 0

@@ -17,7 +17,6 @@ KEY = ApiKey.FIND_COORDINATOR
 VERSIONS = range(7)
 
 GROUP_KEY_TYPE = 0
-KEYS_MAX = 10_000
 _NOT_FOUND = {"node_id": -1, "host": "", "port": -1}
 
 
@@ -28,8 +27,8 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     if request.api_version < 4:
         reply(_coordinator(broker, key_type, body.key))
         return
-    keys = body.coordinator_keys[:KEYS_MAX]
-    reply({"coordinators": [{"key": key, **_coordinator(broker, key_type, key)} for key in keys]})
+    found = [{"key": key, **_coordinator(broker, key_type, key)} for key in body.coordinator_keys]
+    reply({"coordinators": found})
 
 
 def _coordinator(broker: Broker, key_type: int, key: str) -> dict[str, object]:

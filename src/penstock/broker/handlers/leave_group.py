@@ -17,6 +17,7 @@ VERSIONS = range(6)
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Answer at once."""
     body = request.body
+    identities: tuple[MemberIdentity, ...]
     if request.api_version < 3:
         identities = (MemberIdentity(body.member_id),)
     else:

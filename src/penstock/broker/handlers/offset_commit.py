@@ -24,11 +24,10 @@ VERSIONS = range(2, 11)
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Refuse unknown partitions here, and let the coordinator keep the others."""
     body = request.body
-    generation = getattr(body, "generation_id_or_member_epoch", getattr(body, "generation_id", -1))
     topics = [(topic, _find_topic(broker.metadata, topic)) for topic in body.topics]
     commit = CommitOffsets(
         group_id=body.group_id,
-        generation=generation,
+        generation=body.generation_id_or_member_epoch,
         member_id=body.member_id,
         instance_id=getattr(body, "group_instance_id", None),
         offsets=_offsets_to_keep(topics, broker.clock.wall_ms()),
