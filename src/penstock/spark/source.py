@@ -110,7 +110,7 @@ class _PushFilters:
     setting is true. Showing the inherited function there makes both work.
     """
 
-    __func__ = DataSourceReader.pushFilters
+    __func__ = staticmethod(DataSourceReader.pushFilters)
 
     def __init__(self, reader: "BatchReader") -> None:
         self._reader = reader
