@@ -1,0 +1,67 @@
+"""How long does a produce request take at a steady rate?
+
+Open loop: a record is due at its time whether or not earlier ones are answered, and its latency
+counts from when it was due. librdkafka, 1 KiB, linger 0. About 100 us of each figure are the
+client's own threads; the stub, measured in turns, shows how much.
+"""
+
+from typing import Any
+
+from benchmarks.harness.native import librdkafka, why_not
+from benchmarks.harness.node import NodeProcess
+from benchmarks.harness.nodes import FSYNC, PAGE_CACHE, temporary_node
+from benchmarks.harness.results import median, publish
+from benchmarks.harness.stub import StubProcess
+from benchmarks.harness.topics import temporary_topic
+
+GOAL = "acks=1 from the page cache: p50 <= 200 us, p99 <= 400 us, p99.9 <= 2 x the stub's"
+RATES = (1000, 5000)
+
+
+def run(*, quick: bool) -> None:
+    """Answer the question as part of `python -m benchmarks`."""
+    reason = why_not()
+    if reason is not None:
+        print(f"latency left out: {reason}")
+        return
+    seconds, rounds = (5, 3) if quick else (20, 5)
+    rows = []
+    for durability, settings, acks in (("page cache", PAGE_CACHE, "1"), ("fsync", FSYNC, "all")):
+        with StubProcess() as stub, temporary_node(settings) as node:
+            for rate in RATES:
+                ours, theirs = [], []
+                for _ in range(rounds):
+                    ours.append(_measure(node, rate, seconds, acks))
+                    theirs.append(_measure(stub, rate, seconds, acks))
+                rows.append({"broker": "penstock", "durable in": durability, **_row(rate, ours)})
+                rows.append({"broker": "stub", "durable in": "memory", **_row(rate, theirs)})
+    publish("latency", rows, goal=GOAL)
+
+
+def _row(rate: int, runs: list[dict[str, Any]]) -> dict[str, object]:
+    return {
+        "records/s": rate,
+        "p50 us": median([one["p50"] for one in runs]),
+        "p99 us": median([one["p99"] for one in runs]),
+        "p99.9 us": median([one["p999"] for one in runs]),
+        "broker us/request": median([one["cpu_us"] for one in runs]),
+    }
+
+
+def _measure(
+    broker: NodeProcess | StubProcess, rate: int, seconds: int, acks: str
+) -> dict[str, Any]:
+    if isinstance(broker, StubProcess):
+        return _load(broker, "stub", rate, seconds, acks)
+    with temporary_topic(broker.bootstrap) as topic:
+        return _load(broker, topic, rate, seconds, acks)
+
+
+def _load(
+    broker: NodeProcess | StubProcess, topic: str, rate: int, seconds: int, acks: str
+) -> dict[str, Any]:
+    before = broker.cpu_seconds()
+    measured = librdkafka("latency", broker.bootstrap, topic, 1024, rate, seconds, acks)
+    requests = measured["records"] + rate  # the first second warms up and is not in the latencies
+    measured["cpu_us"] = (broker.cpu_seconds() - before) / requests * 1e6
+    return measured

@@ -1,0 +1,115 @@
+"""How fast can librdkafka write, and what does each GB cost the broker?
+
+Every figure stands beside librdkafka's own mock broker (C, in memory, checks nothing), measured in
+turns with the node so that noise hits both. Page-cache rows answer from memory with acks=1, fsync
+rows answer from the disk with acks=all. The client takes most of the two cores; the broker's CPU
+seconds per GB are the figure that carries over to other machines.
+"""
+
+from typing import NamedTuple
+
+from benchmarks.harness.native import librdkafka, why_not
+from benchmarks.harness.node import NodeProcess
+from benchmarks.harness.nodes import FSYNC, PAGE_CACHE, temporary_node
+from benchmarks.harness.results import median, publish
+from benchmarks.harness.stub import StubProcess
+from benchmarks.harness.topics import temporary_topic
+
+GOAL = "1 KiB: CPU s/GB <= 1.1 at 16 KiB and <= 0.45 at 256 KiB batches; >= 0.75 of the stub's MB/s"
+SIZES = (100, 1024)
+BATCHES = {"16 KiB": 16_384, "256 KiB": 262_144, "1 MiB": 1_000_000}
+CODECS = ("none", "lz4")
+
+
+class _Case(NamedTuple):
+    value_bytes: int
+    batch: str
+    codec: str
+    acks: str
+    durable_in: str
+
+
+class _Measured(NamedTuple):
+    megabytes_per_second: float
+    broker_cpu_per_gb: float
+    client_cpu_per_gb: float
+
+
+def run(*, quick: bool) -> None:
+    """Answer the question as part of `python -m benchmarks`."""
+    reason = why_not()
+    if reason is not None:
+        print(f"produce left out: {reason}")
+        return
+    total, rounds = (200_000_000, 3) if quick else (1_000_000_000, 5)
+    cases = [
+        _Case(size, batch, codec, "1", "page cache")
+        for size in SIZES
+        for batch in BATCHES
+        for codec in CODECS
+    ]
+    with StubProcess() as stub:
+        with temporary_node(PAGE_CACHE) as node:
+            _measure(node, cases[-2], total)  # touches memory and segments for the first time
+            rows = [_row(node, stub, case, total, rounds) for case in cases]
+        with temporary_node(FSYNC) as node:
+            synced = [_Case(1024, batch, "none", "all", "fsync") for batch in BATCHES]
+            _measure(node, synced[-1], total)
+            rows += [_row(node, stub, case, total, rounds) for case in synced]
+    publish("produce", rows, goal=GOAL)
+
+
+def _row(
+    node: NodeProcess, stub: StubProcess, case: _Case, total: int, rounds: int
+) -> dict[str, object]:
+    scaled = total // 4 if case.value_bytes < 1000 else total
+    ours, theirs = [], []
+    for _ in range(rounds):
+        ours.append(_measure(node, case, scaled))
+        theirs.append(_measure(stub, case, scaled))
+    node_speed = median([one.megabytes_per_second for one in ours])
+    stub_speed = median([one.megabytes_per_second for one in theirs])
+    return {
+        "value B": case.value_bytes,
+        "batch": case.batch,
+        "codec": case.codec,
+        "acks": case.acks,
+        "durable in": case.durable_in,
+        "MB/s": node_speed,
+        "min": min(one.megabytes_per_second for one in ours),
+        "max": max(one.megabytes_per_second for one in ours),
+        "stub MB/s": stub_speed,
+        "ratio": node_speed / stub_speed,
+        "broker CPU s/GB": median([one.broker_cpu_per_gb for one in ours]),
+        "stub CPU s/GB": median([one.broker_cpu_per_gb for one in theirs]),
+        "client CPU s/GB": median([one.client_cpu_per_gb for one in ours]),
+    }
+
+
+def _measure(broker: NodeProcess | StubProcess, case: _Case, total: int) -> _Measured:
+    if isinstance(broker, StubProcess):
+        return _load(broker, "stub", case, total)
+    with temporary_topic(broker.bootstrap) as topic:
+        return _load(broker, topic, case, total)
+
+
+def _load(broker: NodeProcess | StubProcess, topic: str, case: _Case, total: int) -> _Measured:
+    before = broker.cpu_seconds()
+    batch_bytes = BATCHES[case.batch]
+    client = librdkafka(
+        "produce",
+        broker.bootstrap,
+        topic,
+        1,
+        case.value_bytes,
+        batch_bytes,
+        case.codec,
+        case.acks,
+        total,
+    )
+    gigabytes = client["bytes"] / 1e9
+    return _Measured(
+        client["bytes"] / 1e6 / client["seconds"],
+        (broker.cpu_seconds() - before) / gigabytes,
+        client["client_cpu"] / gigabytes,
+    )
