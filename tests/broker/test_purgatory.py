@@ -46,6 +46,13 @@ def test_requests_complete_in_log_order() -> None:
     assert order == [10, 20, 20, 30]
 
 
+def test_parking_at_an_end_that_is_acknowledged_already_completes_at_once() -> None:
+    queue, parked = AckQueue(), Parked()
+    queue.release(100)
+    queue.park(100, parked)
+    assert parked.events == ["complete"]
+
+
 def test_parking_below_an_earlier_end_is_an_invariant_violation() -> None:
     queue = AckQueue()
     queue.park(100, Parked())

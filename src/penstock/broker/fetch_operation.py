@@ -202,7 +202,7 @@ def check_leader_epoch(member: ReplicaSetMember, requested: int) -> None:
 def _read(read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
     """Look at one partition; None when there is nothing to read (or no room left for it)."""
     hosted, wanted = read.hosted, read.wanted
-    if hosted is None:
+    if hosted is None or hosted.is_dropped:
         raise UnknownPartition
     member, log = hosted.member, hosted.log
     check_leader_epoch(member, wanted.leader_epoch)

@@ -27,7 +27,7 @@ class FetchWaiter(Protocol):
 class HostedPartition:
     """One partition with the log that holds it and the fetches that wait for its end to move."""
 
-    __slots__ = ("log", "member", "partition", "topic", "waiters")
+    __slots__ = ("is_dropped", "log", "member", "partition", "topic", "waiters")
 
     def __init__(
         self, topic: HostedTopic, partition: int, member: ReplicaSetMember, log: PartitionLog
@@ -37,6 +37,8 @@ class HostedPartition:
         self.member = member
         self.log = log
         self.waiters: list[FetchWaiter] = []
+        self.is_dropped = False
+        """Whether the topic was deleted; who still holds the partition must not use it."""
 
     def wake(self) -> None:
         """Let every parked fetch look again; those that go on waiting have registered anew."""
@@ -98,6 +100,7 @@ class PartitionRegistry:
         hosted = [partition for partition in topic.partitions if partition is not None]
         for partition in hosted:
             partition.member.log.drop_partition(partition.log.topic_partition)
+            partition.is_dropped = True
             partition.wake()
         return topic
 

@@ -36,23 +36,32 @@ class Waiting(Protocol):
 class AckQueue:
     """Parked requests of one replica set, in the order of their end positions."""
 
-    __slots__ = ("_last_position", "_queue")
+    __slots__ = ("_last_position", "_queue", "_released")
 
     def __init__(self) -> None:
         self._queue: deque[tuple[int, Waiting]] = deque()
         self._last_position = 0
+        self._released = 0
 
     def __len__(self) -> int:
         return len(self._queue)
 
     def park(self, end_position: int, waiting: Waiting) -> None:
-        """Park until everything below `end_position` (exclusive) is acknowledged."""
+        """Park until everything below `end_position` (exclusive) is acknowledged.
+
+        What is acknowledged already completes at once: a duplicate appends nothing, so nothing
+        that follows it would release it.
+        """
+        if end_position <= self._released:
+            waiting.complete()
+            return
         invariant(end_position >= self._last_position, "parked out of order", at=end_position)
         self._last_position = end_position
         self._queue.append((end_position, waiting))
 
     def release(self, position: int) -> None:
         """Complete every request whose end lies at or below `position`."""
+        self._released = position
         queue = self._queue
         while queue and queue[0][0] <= position:
             queue.popleft()[1].complete()

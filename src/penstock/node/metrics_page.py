@@ -110,7 +110,7 @@ class NodeCollector(Collector):
                 "leader_epoch": member.leader_epoch,
                 "fenced": int(log.is_fenced),
                 "full": int(log.is_full),
-                "free_bytes": log.free_bytes,
+                "free_bytes": log.usage().free_bytes,
                 "partitions": len(log.partitions),
             }
             for name, value in values.items():

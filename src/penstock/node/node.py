@@ -39,7 +39,7 @@ from penstock.node.settings import NodeSettings
 from penstock.node.settings_entries import settings_entries
 from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.controller_driver import ControllerDriver
-from penstock.runtime.disk import DiskWorkers, RealDisk
+from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.http_server import HttpServer
 from penstock.runtime.metadata_log import MetadataLog
 from penstock.runtime.supervisor import Supervisor
@@ -65,8 +65,11 @@ class Node:
         self._clock = SystemClock()
         self._scheduler = LoopScheduler(asyncio.get_running_loop())
         self._supervisor = Supervisor(stop_process)
-        self._workers = {place.directory: DiskWorkers(place.directory) for place in self._places}
-        self._disks = {place.directory: RealDisk(place.directory) for place in self._places}
+        self._workers = {
+            place.directory: ThreadOffload(asyncio.get_running_loop(), name=place.name)
+            for place in self._places
+        }
+        self._disks = {place.directory: FileDisk(place.directory) for place in self._places}
         self._readiness = Readiness()
         self._image = ClusterImage(controller_id=settings.node.broker_id, defaults=settings.topic)
         self._broker = Broker(
