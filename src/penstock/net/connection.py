@@ -27,6 +27,7 @@ from penstock.net.context import ConnectionContext
 from penstock.net.errors import CloseKind
 from penstock.net.limits import NetLimits
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
+from penstock.net.replies import ReplySlot
 
 _SIZE = Struct(">i")
 _SIZE_BYTES = _SIZE.size
@@ -50,26 +51,7 @@ _NOT_KAFKA_STARTS = (b"\x16\x03", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b
 log = logging.getLogger(__name__)
 
 
-class ReplySlot:
-    """The place of one answer in its connection's queue."""
-
-    __slots__ = ("buffers", "connection", "next_slot")
-
-    def __init__(self, connection: "Connection") -> None:
-        self.connection = connection
-        self.buffers: tuple[Buffer, ...] | None = None
-        self.next_slot: ReplySlot | None = None
-
-    def send(self, *buffers: Buffer) -> None:
-        """Answer with these bytes, size field included, once; after a close it does nothing.
-
-        The buffers must not change until they are written; they are kept until then.
-        """
-        self.connection.answered(self, buffers)
-
-    def skip(self) -> None:
-        """There is no answer to this request."""
-        self.connection.answered(self, ())
+__all__ = ["Connection", "ReplySlot"]
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -86,6 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         "_is_reading",
         "_last_tick",
         "_out",
+        "_out_bytes",
         "_part",
         "_paused",
         "_saved",
@@ -117,6 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         self._in_flight = 0
         self._held_bytes = 0
         self._out: list[Buffer] = []
+        self._out_bytes = 0
         self._flush_is_due = False
         self._last_tick = self._frame_tick = self._taken_tick = context.tick
         self._written_bytes = self._taken_bytes = 0
@@ -237,21 +221,23 @@ class Connection(asyncio.BufferedProtocol):
         budget = buffers.budget
         saved_before = len(self._saved)
         size = end - start
-        if size == 0 and saved_before == 0:
+        if size == saved_before == 0:
             return
         if not saved_before:
             self._frame_tick = self._context.tick
-        if size <= SAVED_BYTES_MAX or not budget.has_room(len(buffers.spare)):
-            self._saved = bytes(buffers.spare_view[start:end])
-            budget.used += size
-            if size > SAVED_BYTES_MAX:
-                self._wait_for_memory()
-        else:
+        if size > SAVED_BYTES_MAX and budget.has_room(len(buffers.spare) - saved_before):
             self._saved = b""
             self._part = buffers.adopt(start, end)
-            self._make_room(self._part)
-        if saved_before:
             budget.give_back(saved_before)
+            self._make_room(self._part)
+            return
+        self._saved = bytes(buffers.spare_view[start:end])
+        if size >= saved_before:
+            budget.used += size - saved_before
+        else:
+            budget.give_back(saved_before - size)
+        if size > SAVED_BYTES_MAX:
+            self._wait_for_memory()
 
     def _handle_part(self, part: PartFrame) -> None:
         part.cut(self._handle_frames(part.view, part.filled))
@@ -351,31 +337,40 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         self._in_flight -= 1
+        size = sum(map(len, buffers))
         if slot is self._head:
-            self._out.extend(buffers)
+            self._queue(buffers, size)
             following = slot.next_slot
             if following is None:
                 self._head = self._tail = None
             else:
                 self._release_held(following)
         else:
-            self._hold(buffers)
+            self._hold(size)
         if not self._is_in_loop and not self._flush_is_due:
             self._schedule_flush()
 
     def _release_held(self, slot: ReplySlot | None) -> None:
         """Move answers that waited for the head of the queue to the next write."""
         while slot is not None and slot.buffers is not None:
-            self._held_bytes -= sum(map(len, slot.buffers))
-            self._out.extend(slot.buffers)
+            size = sum(map(len, slot.buffers))
+            self._held_bytes -= size
+            self._queue(slot.buffers, size)
             slot = slot.next_slot
         self._head = slot
         if slot is None:
             self._tail = None
 
-    def _hold(self, buffers: tuple[Buffer, ...]) -> None:
+    def _queue(self, buffers: tuple[Buffer, ...], size: int) -> None:
+        """Add to the next write; much of it goes out now, so that the peer's pace is felt."""
+        self._out.extend(buffers)
+        self._out_bytes += size
+        if self._out_bytes > self._context.limits.queued_bytes_max:
+            self._write_out()
+
+    def _hold(self, size: int) -> None:
         """An answer that waits for an earlier one: it counts as queued."""
-        self._held_bytes += sum(map(len, buffers))
+        self._held_bytes += size
         if self._held_bytes > self._context.limits.queued_bytes_max:
             self._pause(_PAUSED_IN_FLIGHT)
 
@@ -404,7 +399,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _write_out(self) -> None:
         out, self._out = self._out, []
-        total = sum(map(len, out))
+        total, self._out_bytes = self._out_bytes, 0
         self._context.stats.bytes_out += total
         self._written_bytes += total
         self._last_tick = self._context.tick
