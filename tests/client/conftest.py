@@ -9,25 +9,20 @@ from penstock.client.cluster import Cluster
 from penstock.client.settings import ClientSettings
 from penstock.client.versions import CLIENT_VERSIONS
 from penstock.protocol.api_keys import ApiKey
+from tests.client.mock_cluster import MockCluster
 
 
 @pytest.fixture(scope="session")
-def mock_producer() -> confluent_kafka.Producer:
-    """A stock producer whose library runs the three brokers; it can also write to them."""
-    return confluent_kafka.Producer(
-        {
-            "bootstrap.servers": "ignored",
-            "test.mock.num.brokers": 3,
-            "linger.ms": 1,
-            "log_level": 2,
-        }
-    )
+def mock() -> Iterator[MockCluster]:
+    """Three brokers."""
+    found = MockCluster()
+    yield found
+    found.close()
 
 
-@pytest.fixture(scope="session")
-def bootstrap(mock_producer: confluent_kafka.Producer) -> str:
-    brokers = mock_producer.list_topics(timeout=10).brokers.values()
-    return ",".join(f"{one.host}:{one.port}" for one in brokers)
+@pytest.fixture
+def bootstrap(mock: MockCluster) -> str:
+    return mock.bootstrap
 
 
 @pytest.fixture(autouse=True)
@@ -51,10 +46,10 @@ _names = iter(range(1_000_000))
 
 
 @pytest.fixture
-def topic(cluster: Cluster) -> str:
-    """A topic of four partitions that no other test uses."""
+def topic(mock: MockCluster) -> str:
+    """A topic of four partitions that no other test uses, on three brokers."""
     name = f"topic-{next(_names)}"
-    cluster.topic(name, create=True)
+    mock.create_topic(name, 4)
     return name
 
 

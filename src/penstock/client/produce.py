@@ -12,6 +12,7 @@ It deliberately has no thread: time does not send a batch, `flush` does.
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -93,7 +94,7 @@ class Producer:
             raise RecordTooLarge(size, limit)
         into = self._gathering(topic, record.key, partition)
         while into.bytes and into.bytes + size > limit:
-            self._guard(lambda full=into: self._seal(full))
+            self._guard(partial(self._seal, into))
             into = self._gathering(topic, record.key, partition)  # another one without a key
         into.records.append(record)
         into.bytes += size
