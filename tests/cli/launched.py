@@ -1,0 +1,110 @@
+"""A `penstock up` in a temporary directory, for tests that need a real node."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 30
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+def penstock(*arguments, stdin=b"", environment=None, timeout=30):
+    return subprocess.run(
+        [*PENSTOCK, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        timeout=timeout,
+        check=False,
+        env={**os.environ, **(environment or {})},
+    )
+
+
+class Launched:
+    """A running launcher. Its node is ready when this is made."""
+
+    def __init__(self, directory, *options, port=None):
+        self.directory = Path(directory)
+        self.port = port or free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.errors_path = self.directory.with_suffix(".stderr")
+        with self.errors_path.open("ab") as errors:
+            self.process = subprocess.Popen(
+                [
+                    *(*PENSTOCK, "up", "--data", str(directory), "--port", str(self.port)),
+                    *("--metrics-port", "0", "--set", "log.segment_bytes=1048576", *options),
+                ],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                stdin=subprocess.DEVNULL,
+            )
+        try:
+            self.ready_line = self._first_line()
+        except BaseException:
+            self.process.kill()
+            raise
+
+    def _first_line(self):
+        readable, _, _ = select.select([self.process.stdout], [], [], START_SECONDS_MAX)
+        assert readable, f"not ready: {self.errors()}"
+        return self.process.stdout.readline().decode()
+
+    def errors(self):
+        return self.errors_path.read_text()
+
+    def pid(self):
+        """Return the node's process id, waiting for the file while it is started again."""
+        path = self.directory / "node-1" / "pid"
+        return int(wait_for(lambda: path.read_text() if path.exists() else None))
+
+    def run(self, *arguments, **named):
+        """Run a command against this cluster; return its stdout."""
+        environment = {"PENSTOCK_BOOTSTRAP": self.bootstrap}
+        done = penstock(*arguments, environment=environment, **named)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    def stop(self, number=signal.SIGTERM):
+        """End the launcher; return (exit code, what else it printed on stdout)."""
+        self.process.send_signal(number)
+        rest, _ = self.process.communicate(timeout=STOP_SECONDS_MAX)
+        return self.process.returncode, rest.decode()
+
+
+@contextlib.contextmanager
+def launched(directory, *options, port=None):
+    up = Launched(directory, *options, port=port)
+    try:
+        yield up
+    finally:
+        if up.process.poll() is None:
+            up.stop()
+        up.process.stdout.close()
+
+
+def is_alive(pid):
+    """Whether a process runs; a zombie does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def wait_for(condition, *, seconds=START_SECONDS_MAX):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+    return found

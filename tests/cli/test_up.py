@@ -1,0 +1,252 @@
+"""The launcher and the commands against real nodes."""
+
+import json
+import os
+import re
+import signal
+import socket
+
+import pytest
+
+from tests.cli.launched import free_port, is_alive, launched, penstock, wait_for
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with launched(tmp_path_factory.mktemp("up") / "data") as up:
+        yield up
+
+
+def test_the_ready_line_is_the_only_one_on_stdout_and_sigterm_ends_cleanly(tmp_path):
+    with launched(tmp_path / "data") as up:
+        assert up.ready_line == f"ready bootstrap=127.0.0.1:{up.port}\n"
+        pid = up.pid()
+        assert up.stop() == (0, "")
+        assert up.errors() == ""
+        assert not is_alive(pid)
+        assert not (tmp_path / "data" / "node-1" / "pid").exists()
+
+
+def test_sigint_ends_cleanly_as_well(tmp_path):
+    with launched(tmp_path / "data") as up:
+        assert up.stop(signal.SIGINT) == (0, "")
+
+
+def test_a_killed_node_is_started_again_with_what_it_had(tmp_path):
+    with launched(tmp_path / "data") as up:
+        up.run("topic", "create", "t")
+        up.run("produce", "t", stdin=b"one\n")
+        killed = up.pid()
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: up.pid() != killed)
+        up.run("produce", "t", stdin=b"two\n")
+        assert up.run("consume", "t") == "one\ntwo\n"
+        assert "penstock: node 1 was ended by SIGKILL; starting it again\n" in up.errors()
+        assert up.stop() == (0, "")
+
+
+def test_without_restart_a_killed_node_ends_the_launcher(tmp_path):
+    with launched(tmp_path / "data", "--no-restart") as up:
+        os.kill(up.pid(), signal.SIGKILL)
+        assert up.process.wait(30) == 1
+        assert up.errors() == "penstock: node 1 was ended by SIGKILL; its log says why\n"
+
+
+def test_a_killed_launcher_leaves_no_node_behind(tmp_path):
+    with launched(tmp_path / "data") as up:
+        pid = up.pid()
+        up.process.kill()
+        up.process.wait(30)
+        wait_for(lambda: not is_alive(pid))
+    with launched(tmp_path / "data", port=up.port) as again:
+        assert again.stop() == (0, "")
+
+
+def test_data_survives_a_restart_of_the_launcher(tmp_path):
+    with launched(tmp_path / "data") as up:
+        up.run("topic", "create", "t")
+        up.run("produce", "t", stdin=b"kept\n")
+    with launched(tmp_path / "data") as up:
+        assert up.run("consume", "t") == "kept\n"
+
+
+def refused(done, message):
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == b""
+    (line,) = done.stderr.decode().splitlines()
+    assert re.search(message, line), line
+
+
+def test_a_port_in_use_is_one_line(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = penstock("up", "--data", tmp_path / "d", "--port", port, "--metrics-port", 0)
+    refused(done, rf"^penstock: 127.0.0.1:{port} can not be used: Address already in use: stop")
+
+
+def test_a_second_launcher_on_the_same_directory_is_one_line(cluster):
+    done = penstock("up", "--data", cluster.directory, "--port", free_port(), "--metrics-port", 0)
+    refused(done, "is in use by another penstock up: stop it, or name another place with --data")
+
+
+def test_a_second_node_on_the_same_directory_is_one_line(cluster, tmp_path):
+    settings = (cluster.directory / "node-1" / "node.toml").read_text()
+    path = tmp_path / "node.toml"
+    path.write_text(re.sub(r"(?m)^port = .*$", f"port = {free_port()}", settings))
+    done = penstock("node", "--config", path)
+    refused(done, rf"in use by another node \(process {cluster.pid()}\): stop it, or give this")
+
+
+def test_a_node_whose_port_is_in_use_is_one_line(cluster, tmp_path):
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "node.toml"
+    path.write_text(f"[node]\nport = {cluster.port}\nmetrics_port = 0\n")
+    done = penstock("node", "--config", path)
+    assert done.returncode == 2
+    last = done.stderr.decode().splitlines()[-1]
+    assert f"127.0.0.1:{cluster.port}" in last
+    assert "in use" in last
+    assert "Traceback" not in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("log.segment_byte=1", "--set log.segment_byte: unknown setting .* did you mean log.seg"),
+        ("log.segment_bytes=1", "--set log.segment_bytes: .* greater than or equal to 65536"),
+        ("node.broker_id=7", "penstock up numbers the nodes itself: leave node.broker_id out"),
+    ],
+)
+def test_a_wrong_setting_is_one_line(tmp_path, override, message):
+    done = penstock("up", "--data", tmp_path / "d", "--port", free_port(), "--set", override)
+    refused(done, message)
+
+
+def test_a_data_path_that_is_a_file_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = penstock("up", "--data", tmp_path / "file", "--port", free_port())
+    refused(done, "file can not be used: File exists: name another place with --data")
+
+
+def test_python_without_assertions_is_refused(tmp_path):
+    (tmp_path / "node.toml").write_text("")
+    done = penstock("node", "--config", tmp_path / "node.toml", environment={"PYTHONOPTIMIZE": "1"})
+    refused(done, "Python runs with -O or PYTHONOPTIMIZE, which removes safety checks: unset it")
+
+
+def test_topics_are_created_listed_altered_described_and_deleted(cluster):
+    cluster.run("topic", "create", "life", "-p", 2, "-c", "retention.ms=60000")
+    names = [row["topic"] for row in json.loads(cluster.run("topic", "list", "-o", "json"))]
+    assert "life" in names
+    cluster.run("topic", "alter", "life", "-p", 3, "-c", "retention.bytes=5")
+    described = json.loads(cluster.run("topic", "describe", "life", "-o", "json"))
+    assert [row["partition"] for row in described["partitions"]] == [0, 1, 2]
+    assert described["configs"] == {"retention.ms": "60000", "retention.bytes": "5"}
+    cluster.run("topic", "create", "life", "--if-absent")
+    cluster.run("topic", "delete", "life")
+    assert "life" not in cluster.run("topic", "list")
+
+
+def failed(cluster, *arguments, stdin=b""):
+    environment = {"PENSTOCK_BOOTSTRAP": cluster.bootstrap}
+    done = penstock(*arguments, stdin=stdin, environment=environment)
+    assert done.returncode == 1, done
+    (line,) = done.stderr.decode().splitlines()
+    return line
+
+
+def test_refusals_of_the_broker_are_one_line(cluster):
+    cluster.run("topic", "create", "taken")
+    assert failed(cluster, "topic", "create", "taken") == (
+        "penstock: topic taken is there already (see --if-absent)"
+    )
+    assert failed(cluster, "topic", "describe", "absent") == (
+        "penstock: topic absent does not exist: penstock topic create absent"
+    )
+    assert failed(cluster, "produce", "absent", stdin=b"x\n") == (
+        "penstock: topic absent does not exist: penstock topic create absent"
+    )
+    assert "INVALID_TOPIC" in failed(cluster, "topic", "create", "a/b")
+    assert "INVALID_CONFIG" in failed(cluster, "topic", "create", "b", "-c", "no.such=1")
+    assert failed(cluster, "consume", "taken", "-p", 7) == (
+        "penstock: partition 7 of topic taken does not exist: see penstock topic describe taken"
+    )
+    assert failed(cluster, "group", "describe", "nobody") == (
+        "penstock: group nobody does not exist: see penstock group list"
+    )
+
+
+def test_settings_of_topics_are_set_and_unset(cluster):
+    cluster.run("topic", "create", "set")
+    cluster.run("config", "set", "topic", "set", "retention.ms=1", "max.message.bytes=2000")
+    changed = json.loads(
+        cluster.run("config", "describe", "topic", "set", "--changed", "-o", "json")
+    )
+    assert {row["name"]: row["value"] for row in changed} == {
+        "max.message.bytes": "2000",
+        "retention.ms": "1",
+    }
+    cluster.run("config", "unset", "topic", "set", "retention.ms", "max.message.bytes")
+    assert (
+        json.loads(cluster.run("config", "describe", "topic", "set", "--changed", "-o", "json"))
+        == []
+    )
+    assert "node.broker_id" in cluster.run("config", "describe", "broker", "1")
+
+
+def test_records_of_all_formats_come_back(cluster, tmp_path):
+    cluster.run("topic", "create", "formats")
+    (tmp_path / "a.csv").write_text("id,text\n1,one\n")
+    (tmp_path / "b.json").write_text('{"id": 2}\n')
+    cluster.run("produce", "formats", tmp_path / "a.csv", "--format=csv", "--key-field=id")
+    cluster.run("produce", "formats", tmp_path / "b.json", "--format=json", "--key-field=id")
+    cluster.run("produce", "formats", "--key-separator=:", stdin=b"3:three\n")
+    cluster.run("produce", "formats", "--compression=zstd", stdin=b"\xff\xfe\n")
+    lines = cluster.run("consume", "formats", "-o", "json").splitlines()
+    records = [json.loads(line) for line in lines]
+    assert [(record["offset"], record["key"]) for record in records] == [
+        (0, "1"),
+        (1, "2"),
+        (2, "3"),
+        (3, None),
+    ]
+    assert records[0]["value"] == '{"id": "1", "text": "one"}'
+    assert records[3]["value_base64"] == "//4="
+    assert cluster.run("consume", "formats", "--from", "1", "-n", "2") == '{"id": 2}\nthree\n'
+    assert cluster.run("consume", "formats", "--from", "@0", "-n", "3", "--format=raw") == (
+        '{"id": "1", "text": "one"}{"id": 2}three'
+    )
+    assert cluster.run("consume", "formats", "--from", "9999-01-01") == ""
+
+
+def test_many_records_over_several_partitions_come_back_once_and_in_order(cluster):
+    cluster.run("topic", "create", "many", "-p", 4)
+    sent = [f"{number % 7}:{number}" for number in range(50_000)]
+    result = cluster.run(
+        *("produce", "many", "--key-separator=:", "-o", "json"),
+        stdin="\n".join(sent).encode(),
+    )
+    assert json.loads(result)[0]["records"] == len(sent)
+    records = map(json.loads, cluster.run("consume", "many", "-o", "json").splitlines())
+    by_key = {}
+    for record in records:
+        by_key.setdefault(record["key"], []).append(int(record["value"]))
+    assert by_key == {str(key): list(range(key, 50_000, 7)) for key in range(7)}
+
+
+def test_groups_are_reset_described_and_deleted(cluster):
+    cluster.run("topic", "create", "read")
+    cluster.run("produce", "read", stdin=b"a\nb\nc\n")
+    reset = ("group", "reset", "readers", "--topic", "read", "-o", "json", "--to")
+    cluster.run(*reset, "end", "--dry-run")
+    assert json.loads(cluster.run(*reset, "1")) == [
+        {"topic": "read", "partition": 0, "before": None, "after": 1}
+    ]
+    described = json.loads(cluster.run("group", "describe", "readers", "-o", "json"))
+    assert (described["state"], described["lag"]) == ("Empty", 2)
+    assert json.loads(cluster.run(*reset, "beginning"))[0]["before"] == 1
+    assert "readers" in cluster.run("group", "list")
+    cluster.run("group", "delete", "readers")
+    assert "readers" not in cluster.run("group", "list")
