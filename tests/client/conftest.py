@@ -20,6 +20,12 @@ def mock() -> Iterator[MockCluster]:
     found.close()
 
 
+@pytest.fixture(autouse=True)
+def _no_failures_of_other_tests(mock: MockCluster) -> None:
+    for key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.LIST_OFFSETS):
+        mock.forget_failures(key)
+
+
 @pytest.fixture
 def bootstrap(mock: MockCluster) -> str:
     return mock.bootstrap

@@ -67,6 +67,10 @@ class MockCluster:
             self._cluster, ctypes.c_int16(api_key), ctypes.c_size_t(len(codes)), array
         )
 
+    def forget_failures(self, api_key: int) -> None:
+        """Drop what `fail_next` said and was not used up."""
+        self._library.rd_kafka_mock_clear_request_errors(self._cluster, ctypes.c_int16(api_key))
+
     def delay_next(self, api_key: int, broker: int, delay_ms: int) -> None:
         """Carry out the next request of a kind at a broker, and answer it late."""
         self._check(
