@@ -1,5 +1,7 @@
 """The metadata log on one disk: the contract, crashes at every byte, and disks that fail."""
 
+from pathlib import Path
+
 import pytest
 
 from penstock.controller.errors import (
@@ -10,6 +12,7 @@ from penstock.controller.errors import (
     UnsupportedMetadata,
 )
 from penstock.controller.metadata_file import HEADER_BYTES, encode_frame, encode_head
+from penstock.runtime.disk import FileDisk
 from penstock.runtime.metadata_log import MetadataLog
 from tests.controller.replicated_log_contract import LogHarness, Machine, ReplicatedLogContract
 from tests.runtime.crash_disk import CrashDisk, StepLoop
@@ -63,6 +66,32 @@ class DiskHarness(LogHarness):
 class TestMetadataLog(ReplicatedLogContract):
     def make(self) -> LogHarness:
         return DiskHarness()
+
+
+class FilesHarness(LogHarness):
+    """Real files; a crash of the process alone loses nothing that was written."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._loop = StepLoop()
+
+    def open(self) -> MetadataLog:
+        return MetadataLog(FileDisk(self._directory), "metadata", self._loop, self._loop)
+
+    def run(self) -> None:
+        self._loop.run()
+
+    def crash(self) -> None:
+        self._loop.forget()
+
+
+class TestMetadataLogOnFiles(ReplicatedLogContract):
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path: Path) -> None:
+        self._directory = tmp_path
+
+    def make(self) -> LogHarness:
+        return FilesHarness(self._directory)
 
 
 @pytest.fixture

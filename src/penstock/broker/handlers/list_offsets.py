@@ -150,6 +150,8 @@ def _search(
 def _record_in(hit: TimestampHit, timestamp: int, log_start_offset: int) -> Found:
     """Find the record in the batch. One below the log start stands for the log start itself."""
     header = read_header(hit.batch)
+    if header.base_offset + header.last_offset_delta < log_start_offset:
+        return NOTHING
     wanted = hit.max_timestamp if timestamp == MAX_TIMESTAMP else timestamp
     offset, found_timestamp = header.base_offset, hit.max_timestamp
     if not header.is_log_append_time:
