@@ -81,6 +81,11 @@ def test_bytes_after_the_message_are_malformed() -> None:
         decode_request(ApiKey.HEARTBEAT, 4, memoryview(body + b"\0"), 0)
 
 
+def test_librdkafkas_four_byte_null_list_of_topics_means_all_topics() -> None:
+    body = memoryview(bytes.fromhex("00000000010000"))
+    assert decode_request(ApiKey.METADATA, 13, body, 0).topics is None
+
+
 def test_tagged_fields_that_nobody_knows_are_stepped_over() -> None:
     body = encode_request(ApiKey.HEARTBEAT, 4, {"group_id": "g", "member_id": "m"})
     tagged = body[:-1] + b"\x02" + b"\x63\x03abc" + b"\x64\x00"

@@ -72,8 +72,18 @@ Read = Callable[[Cursor], Any]
 Step = Callable[[Cursor, dict[str, Any]], None]
 
 
-def decode(schema: EntitySchema, buffer: memoryview, at: int, elements_max: int) -> Any:
-    """Decode the whole rest of `buffer` from `at` as one message. Raises MalformedRequest."""
+def decode(
+    schema: EntitySchema,
+    buffer: memoryview,
+    at: int,
+    elements_max: int,
+    *,
+    may_leave: bool = False,
+) -> Any:
+    """Decode the whole rest of `buffer` from `at` as one message. Raises MalformedRequest.
+
+    With `may_leave`, bytes behind the message are ignored.
+    """
     cursor = Cursor(buffer, at, elements_max)
     try:
         entity = _entity_reader(schema)(cursor)
@@ -81,7 +91,7 @@ def decode(schema: EntitySchema, buffer: memoryview, at: int, elements_max: int)
         raise MalformedRequest("the frame ends inside a field") from None
     except UnicodeDecodeError:
         raise MalformedRequest("a string is not UTF-8") from None
-    if cursor.at != len(buffer):
+    if cursor.at != len(buffer) and not may_leave:
         raise MalformedRequest(f"{len(buffer) - cursor.at} bytes follow the message")
     return entity
 

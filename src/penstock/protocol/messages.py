@@ -11,6 +11,7 @@ and Fetch, and answers that are sent often, have modules of their own that agree
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.decode import ELEMENTS_MAX, decode
 from penstock.protocol.encode import encode
 from penstock.protocol.errors import MalformedRequest, MalformedResponse
@@ -21,6 +22,10 @@ from penstock.protocol.schema import (
     response_schema,
 )
 
+LEFTOVER_KEYS = frozenset({ApiKey.METADATA})
+"""Requests whose leftover bytes are ignored, as Kafka ignores them everywhere: librdkafka writes
+the null topic list of Metadata v9+ ("all topics") as four zero bytes instead of one."""
+
 RESPONSE_ELEMENTS_MAX = 1_000_000
 """What our client accepts in one answer: metadata of a large cluster has many partitions."""
 
@@ -30,9 +35,10 @@ def decode_request(api_key: int, api_version: int, frame: memoryview, at: int) -
 
     Raises:
         UnsupportedVersion: there is no such request.
-        MalformedRequest: it does not follow its schema, or bytes are left over.
+        MalformedRequest: it does not follow its schema, or bytes are left over (LEFTOVER_KEYS).
     """
-    return decode(request_schema(api_key, api_version), frame, at, ELEMENTS_MAX)
+    schema = request_schema(api_key, api_version)
+    return decode(schema, frame, at, ELEMENTS_MAX, may_leave=api_key in LEFTOVER_KEYS)
 
 
 def encode_response(api_key: int, api_version: int, fields: Mapping[str, Any]) -> bytes:
