@@ -3,6 +3,7 @@
 import heapq
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from struct import Struct
 from typing import Any
@@ -29,6 +30,10 @@ SMALL = LogConfig(
     reserve_bytes=0,
 )
 """Small enough that a few hundred batches roll, checkpoint and recycle."""
+
+
+class Crashed(BaseException):
+    """The process ends here; nothing may catch it."""
 
 
 class Handle:
@@ -86,6 +91,8 @@ class World:
         work, done = self.work.pop(at)
         try:
             result = work()
+        except Crashed:
+            raise
         except BaseException as error:  # noqa: BLE001  as the real one does
             done(None, error)
         else:
@@ -209,6 +216,5 @@ def read_all(
 
 
 def async_config(**changes: Any) -> LogConfig:
-    from dataclasses import replace
-
+    """Return SMALL with the asynchronous flush policy."""
     return replace(SMALL, flush_policy=FlushPolicy.ASYNC, **changes)
