@@ -1,0 +1,1 @@
+"""Malformed input: one generator, and runners against the parsers and against a live node."""
