@@ -1,17 +1,31 @@
 """kafka-python: newest versions of the requests, threads."""
 
 import time
+import warnings
 from collections.abc import Iterator
 
 import pytest
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType
-from kafka.codec import has_lz4, has_snappy, has_zstd
-from kafka.errors import TopicAlreadyExistsError
 
 from tests.compat.conftest import CODECS
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
+with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import (
+        KafkaAdminClient,
+        KafkaConsumer,
+        KafkaProducer,
+        OffsetAndMetadata,
+        TopicPartition,
+    )
+    from kafka.admin import ConfigResource, ConfigResourceType
+    from kafka.codec import has_lz4, has_snappy, has_zstd
+    from kafka.errors import TopicAlreadyExistsError
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.timeout(90),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 _IS_THERE = {"snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
 
 
