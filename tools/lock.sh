@@ -7,7 +7,7 @@ venv=${1:?name of the virtual environment}
 "$venv/bin/python" -m pip --disable-pip-version-check --quiet install uv
 compile() {
     "$venv/bin/uv" pip compile --quiet --upgrade --universal --python-version 3.11 \
-        --generate-hashes --no-header --no-annotate --no-emit-index-url "$@"
+        --generate-hashes --no-header --no-annotate "$@"
 }
 printf 'setuptools>=80\nwheel\nCython>=3.1\n' | compile --output-file requirements/build.lock -
 compile --all-extras --output-file requirements/all.lock pyproject.toml

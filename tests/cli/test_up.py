@@ -250,3 +250,26 @@ def test_groups_are_reset_described_and_deleted(cluster):
     assert "readers" in cluster.run("group", "list")
     cluster.run("group", "delete", "readers")
     assert "readers" not in cluster.run("group", "list")
+
+
+def test_a_log_can_be_dumped_and_verified_and_damage_is_found(tmp_path):
+    with launched(tmp_path / "data") as up:
+        up.run("topic", "create", "t")
+        up.run("produce", "t", stdin=b"one\ntwo\n")
+        up.run("log", "verify", tmp_path / "data" / "node-1" / "data")
+    data = tmp_path / "data" / "node-1" / "data"
+    lines = penstock("log", "dump", data, "-o", "json").stdout.splitlines()
+    (batch,) = (frame for frame in map(json.loads, lines) if frame["kind"] == "batch")
+    assert (batch["base_offset"], batch["record_count"]) == (0, 2)
+    segment = data / "set-1" / "log" / f"{0:020}.log"
+    content = bytearray(segment.read_bytes())
+    content[batch["position"] + batch["frame_bytes"] - 1] ^= 1
+    segment.write_bytes(content)
+    done = penstock("log", "verify", data / "set-1", "-o", "json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["logs"][0]["errors"] > 0
+
+
+def test_a_directory_without_logs_is_one_line(tmp_path):
+    refused(penstock("log", "verify", tmp_path), "holds no log: name a data directory")
+    refused(penstock("log", "dump", tmp_path / "absent"), "is no directory: name a data directory")

@@ -6,6 +6,7 @@ raw     the values and nothing between them
 """
 
 import base64
+import itertools
 import json
 import sys
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, Outp
 from penstock.cli.places import Place, PlaceKind, resolve
 
 if TYPE_CHECKING:
-    from penstock.cli.reading import Read
+    from penstock.client.consume import ConsumedRecord
 
 
 class RecordFormat(StrEnum):
@@ -56,7 +57,7 @@ def run_consume(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print the records of a topic, up to what is its end now, or on and on."""
-    from penstock.cli.reading import read_topic
+    from penstock.client.consume import RecordStream
 
     place = Place.parse(start)
     if place.kind is PlaceKind.END and not follow:
@@ -64,30 +65,36 @@ def run_consume(
     if output is Output.JSON:
         record_format = RecordFormat.JSON
     show = PRINTERS[record_format]
-    left = most if most is not None else sys.maxsize
+    out = sys.stdout.buffer
     with connected(bootstrap, timeout) as cluster:
-        starts = resolve(cluster, topic, place, partition)
-        end = None if follow else resolve(cluster, topic, Place(PlaceKind.END), partition)
-        for found in read_topic(cluster, topic, starts=starts, ends=end):
-            sys.stdout.buffer.writelines(map(show, found[:left]))
-            sys.stdout.buffer.flush()
-            left -= len(found)
-            if left <= 0:
-                return
+        starts = _named(topic, resolve(cluster, topic, place, partition))
+        ends = None
+        if not follow:
+            ends = _named(topic, resolve(cluster, topic, Place(PlaceKind.END), partition))
+        stream = RecordStream(cluster, starts, ends=ends)
+        for one in itertools.islice(stream, most):
+            out.write(show(one))
+            if follow:
+                out.flush()
+        out.flush()
 
 
-def _value(read: "Read") -> bytes:
-    return (read.record.value or b"") + b"\n"
+def _named(topic: str, offsets: dict[int, int]) -> dict[tuple[str, int], int]:
+    return {(topic, number): offset for number, offset in offsets.items()}
 
 
-def _raw(read: "Read") -> bytes:
-    return read.record.value or b""
+def _value(one: "ConsumedRecord") -> bytes:
+    return (one.record.value or b"") + b"\n"
 
 
-def _json(read: "Read") -> bytes:
-    record = read.record
+def _raw(one: "ConsumedRecord") -> bytes:
+    return one.record.value or b""
+
+
+def _json(one: "ConsumedRecord") -> bytes:
+    record = one.record
     document: dict[str, object] = {
-        "partition": read.partition,
+        "partition": one.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
         **_text("key", record.key),
@@ -108,7 +115,7 @@ def _text(name: str, data: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(data).decode()}
 
 
-PRINTERS: "dict[RecordFormat, Callable[[Read], bytes]]" = {
+PRINTERS: "dict[RecordFormat, Callable[[ConsumedRecord], bytes]]" = {
     RecordFormat.VALUE: _value,
     RecordFormat.RAW: _raw,
     RecordFormat.JSON: _json,

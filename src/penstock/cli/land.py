@@ -34,50 +34,58 @@ class Starting(StrEnum):
     LATEST = "latest"
 
 
+ToOption = Annotated[Path, typer.Option(metavar="DIR", help="Directory of the table.")]
+FormatOption = Annotated[TableFormat, typer.Option("--format", help="Kind of table.")]
+StreamOption = Annotated[
+    bool, typer.Option("--stream", help="Go on with what comes, until SIGTERM.")
+]
+CaughtUpOption = Annotated[
+    bool, typer.Option("--until-caught-up", help="With --stream: end when nothing is left.")
+]
+SchemaOption = Annotated[
+    str, typer.Option(help="raw, text, infer, or columns: 'path string, size long'.")
+]
+PartitionByOption = Annotated[PartitionBy, typer.Option(help="Time partitions of the table, UTC.")]
+DeadLetterOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Table for records that do not fit the schema.")
+]
+StartingOption = Annotated[
+    Starting, typer.Option(help="Where a partition the table does not know begins.")
+]
+LossOption = Annotated[
+    bool, typer.Option("--allow-data-loss", help="Go on when records are gone already.")
+]
+TriggerOption = Annotated[
+    float, typer.Option(metavar="SECONDS", help="With --stream: least time between batches.")
+]
+BatchOption = Annotated[int, typer.Option(help="Most records of one commit to the table.")]
+BrokerTimeoutOption = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Give up when no broker answers for so long.")
+]
+MasterOption = Annotated[str, typer.Option(help="Spark master URL.")]
+ConfOption = Annotated[
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")
+]
+QuietOption = Annotated[bool, typer.Option("--no-progress", help="Show no progress line.")]
+
+
 def run_land(
-    topic: Annotated[str, typer.Argument(help="Topic to land, with all its partitions.")],
-    to: Annotated[Path, typer.Option(metavar="DIR", help="Directory of the table.")],
-    table_format: Annotated[
-        TableFormat, typer.Option("--format", help="Kind of table.")
-    ] = TableFormat.PARQUET,
-    stream: Annotated[
-        bool, typer.Option("--stream", help="Go on with what comes, until SIGTERM.")
-    ] = False,
-    until_caught_up: Annotated[
-        bool, typer.Option("--until-caught-up", help="With --stream: end when nothing is left.")
-    ] = False,
-    schema: Annotated[
-        str, typer.Option(help="raw, text, infer, or columns: 'path string, size long'.")
-    ] = "raw",
-    partition_by: Annotated[
-        PartitionBy, typer.Option(help="Time partitions of the table, UTC.")
-    ] = PartitionBy.HOUR,
-    dead_letter: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Table for records that do not fit the schema."),
-    ] = None,
-    starting: Annotated[
-        Starting, typer.Option(help="Where a partition the table does not know begins.")
-    ] = Starting.EARLIEST,
-    allow_data_loss: Annotated[
-        bool, typer.Option("--allow-data-loss", help="Go on when records are gone already.")
-    ] = False,
-    trigger: Annotated[
-        float, typer.Option(metavar="SECONDS", help="With --stream: least time between batches.")
-    ] = 1.0,
-    max_records_per_batch: Annotated[
-        int, typer.Option(help="Most records of one commit to the table.")
-    ] = 2_000_000,
-    broker_timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Give up when no broker answers for so long.")
-    ] = 60.0,
-    master: Annotated[str, typer.Option(help="Spark master URL.")] = "local[*]",
-    conf: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Spark setting; repeatable.")
-    ] = None,
-    no_progress: Annotated[
-        bool, typer.Option("--no-progress", help="Show no progress line.")
-    ] = False,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to land.")],
+    to: ToOption,
+    table_format: FormatOption = TableFormat.PARQUET,
+    stream: StreamOption = False,
+    until_caught_up: CaughtUpOption = False,
+    schema: SchemaOption = "raw",
+    partition_by: PartitionByOption = PartitionBy.HOUR,
+    dead_letter: DeadLetterOption = None,
+    starting: StartingOption = Starting.EARLIEST,
+    allow_data_loss: LossOption = False,
+    trigger: TriggerOption = 1.0,
+    max_records_per_batch: BatchOption = 2_000_000,
+    broker_timeout: BrokerTimeoutOption = 60.0,
+    master: MasterOption = "local[*]",
+    conf: ConfOption = None,
+    no_progress: QuietOption = False,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     output: OutputOption = Output.TABLE,
 ) -> None:

@@ -19,7 +19,7 @@ import typer
 
 from penstock import __version__
 from penstock.base.errors import ConfigError, PlatformError
-from penstock.cli import config, consume, group, land, node, produce, topic, up
+from penstock.cli import config, consume, group, land, log, node, produce, topic, up
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ app.command(name="produce")(produce.run_produce)
 app.command(name="consume")(consume.run_consume)
 app.add_typer(group.app, name="group")
 app.add_typer(config.app, name="config")
+app.add_typer(log.app, name="log")
 app.command(name="land")(land.run_land)
 
 
