@@ -1,17 +1,20 @@
-"""Builds the compiled record decoder; without a C compiler the pure Python twin is used."""
+"""Builds the compiled half of the record room; without a C compiler its Python twins are used."""
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+
+MODULES = ("_columns", "_encode")
 
 setup(
     ext_modules=cythonize(
         [
             Extension(
-                "penstock.record._columns",
-                ["src/penstock/record/_columns.pyx"],
+                f"penstock.record.{name}",
+                [f"src/penstock/record/{name}.pyx"],
                 optional=True,
                 extra_compile_args=["-O3"],
             )
+            for name in MODULES
         ],
         language_level=3,
     )

@@ -8,6 +8,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from crc32c import crc32c
 from hypothesis import given
 
+from penstock.record import build
 from penstock.record.batch import check_batch, read_header
 from penstock.record.build import (
     Record,
@@ -16,7 +17,13 @@ from penstock.record.build import (
     record_bytes_max,
 )
 from penstock.record.compression import BROKER_BOUNDS
-from penstock.record.errors import CorruptBatch, InvalidRecord, RecordError, UnsupportedMagic
+from penstock.record.errors import (
+    CorruptBatch,
+    InvalidRecord,
+    InvalidTimestamp,
+    RecordError,
+    UnsupportedMagic,
+)
 from penstock.record.read import iter_batches, iter_records, run_end, validate_records
 from penstock.record.recompress import recompress
 from penstock.record.varint import read_varint, varint_bytes, write_varint
@@ -34,6 +41,26 @@ def test_records_come_back_as_they_were_built(chosen: list[Record], codec: int) 
     read = list(iter_records(memoryview(data)))
     assert [one.offset for one in read] == list(range(70, 70 + len(chosen)))
     assert [Record(one.key, one.value, one.headers, one.timestamp_ms) for one in read] == chosen
+
+
+@pytest.mark.skipif(build.COMPILED_ENCODER is None, reason="no compiled twin was built")
+@given(batches)
+def test_twins_encode_the_same_bytes(chosen: list[Record]) -> None:
+    assert build.COMPILED_ENCODER is not None
+    base = chosen[0].timestamp_ms
+    assert build.COMPILED_ENCODER(chosen, base) == build.encode_records(chosen, base)
+
+
+def test_encoder_takes_only_records_of_bytes() -> None:
+    for bad in (Record("text", None), Record(None, 5), Record(None, None, (("n", "text"),))):
+        with pytest.raises((TypeError, AttributeError)):
+            build_batch([bad])
+
+
+def test_times_too_far_apart_for_one_batch_are_refused() -> None:
+    far = [Record(None, None, (), -(2**62)), Record(None, None, (), 2**63 - 1)]
+    with pytest.raises(InvalidTimestamp):
+        build_batch(far)
 
 
 @given(batches)

@@ -11,20 +11,25 @@ Source: Kafka `DefaultRecord.writeTo`, `MemoryRecordsBuilder`, KIP-98.
 It deliberately does not decide when a batch is full: see the producer in the client room.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import NamedTuple
 
-from penstock.record.batch import BATCH_HEADER_BYTES, LOG_OVERHEAD, MAGIC, seal
+from crc32c import crc32c
+
+from penstock.record.batch import BATCH_HEADER_BYTES, CHECKED_AT, CRC_AT, LOG_OVERHEAD, MAGIC
 from penstock.record.compression import compress
+from penstock.record.errors import InvalidTimestamp
 from penstock.record.varint import varint_bytes, write_varint
 
 Header = tuple[str, bytes | None]
 
+INT64_MAX = (1 << 63) - 1
 RECORD_OVERHEAD_MAX = 41
 """Bytes of a record besides key, value and headers at most: six varints and the attributes."""
 
 _HEADER = Struct(">qiibIhiqqqhii")
+_CRC = Struct(">I")
 _NO_LEADER_EPOCH = -1
 
 
@@ -35,6 +40,16 @@ class Record(NamedTuple):
     value: bytes | None
     headers: tuple[Header, ...] = ()
     timestamp_ms: int = 0
+
+
+_Encoder = Callable[[Sequence[Record], int], bytearray]
+COMPILED_ENCODER: _Encoder | None
+try:
+    from penstock.record._encode import encode_records as _compiled_encode_records
+except ImportError:  # no C compiler at installation
+    COMPILED_ENCODER = None
+else:
+    COMPILED_ENCODER = _compiled_encode_records
 
 
 class BatchFields(NamedTuple):
@@ -64,20 +79,23 @@ def build_batch(  # noqa: PLR0913  they are the fields of the format
 ) -> bytes:
     """Return one sealed batch with `records` at offsets from `base_offset` on, in their order.
 
-    `attributes` are bits above the codec (transactional, control). Raises UnsupportedCodec.
+    `attributes` are bits above the codec (transactional, control). Raises UnsupportedCodec,
+    InvalidTimestamp.
     """
     assert records, "a batch has at least one record"
     base_timestamp = records[0].timestamp_ms
-    payload = bytearray()
-    for delta, record in enumerate(records):
-        append_record(payload, record, record.timestamp_ms - base_timestamp, delta)
+    times = [record.timestamp_ms for record in records]
+    latest = max(times)
+    if latest - base_timestamp > INT64_MAX or min(times) - base_timestamp < -INT64_MAX:
+        raise InvalidTimestamp("times in one batch are further apart than an int64 can say")
+    payload = (COMPILED_ENCODER or encode_records)(records, base_timestamp)
     fields = BatchFields(
         codec=codec,
         attributes=attributes,
         base_offset=base_offset,
         last_offset_delta=len(records) - 1,
         base_timestamp=base_timestamp,
-        max_timestamp=max(record.timestamp_ms for record in records),
+        max_timestamp=latest,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
@@ -88,22 +106,32 @@ def build_batch(  # noqa: PLR0913  they are the fields of the format
 
 def assemble(fields: BatchFields, payload: bytes | bytearray | memoryview) -> bytes:
     """Return the sealed batch of an uncompressed records block. Raises UnsupportedCodec."""
-    block = compress(fields.codec, payload)
-    batch = bytearray(BATCH_HEADER_BYTES + len(block))
-    _HEADER.pack_into(
-        batch,
-        0,
-        fields.base_offset,
-        len(batch) - LOG_OVERHEAD,
-        _NO_LEADER_EPOCH,
-        MAGIC,
-        0,
-        fields.attributes | fields.codec,
-        *fields[3:],
+    block = compress(fields.codec, payload) if fields.codec else payload
+    header = bytearray(
+        _HEADER.pack(
+            fields.base_offset,
+            BATCH_HEADER_BYTES - LOG_OVERHEAD + len(block),
+            _NO_LEADER_EPOCH,
+            MAGIC,
+            0,
+            fields.attributes | fields.codec,
+            *fields[3:],
+        )
     )
-    batch[BATCH_HEADER_BYTES:] = block
-    seal(memoryview(batch), 0, len(batch))
-    return bytes(batch)
+    crc = crc32c(block, crc32c(memoryview(header)[CHECKED_AT:]))
+    _CRC.pack_into(header, CRC_AT, crc)
+    return b"".join((header, block))
+
+
+def encode_records(records: Sequence[Record], base_timestamp: int) -> bytearray:
+    """Return the uncompressed records block of `records`, offset deltas from 0 on.
+
+    The Python twin of `_encode.pyx`.
+    """
+    payload = bytearray()
+    for delta, record in enumerate(records):
+        append_record(payload, record, record.timestamp_ms - base_timestamp, delta)
+    return payload
 
 
 def append_record(payload: bytearray, record: Record, timestamp_delta: int, delta: int) -> None:
