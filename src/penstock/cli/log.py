@@ -54,10 +54,11 @@ def dump(
     from penstock.runtime.disk import FileDisk
     from penstock.storage.dump import dump_frames
 
+    logs = logs_in(directory)
     left = most if most is not None else sys.maxsize
     if output is Output.TABLE:
         print(_line(list(DUMP_COLUMNS)).upper())
-    for root, log in logs_in(directory):
+    for root, log in logs:
         for frame in _reading(directory, dump_frames(FileDisk(root), log, from_position=start)):
             if not left:
                 return
