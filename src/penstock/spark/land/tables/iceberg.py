@@ -9,6 +9,7 @@ or hour of the timestamp), so that queries by timestamp use them without naming 
 Litter of killed attempts lies in `data/` until orphan files are removed; no reader sees it.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from penstock.spark.land.tables.port import DataFile, FileLayout, TableSpec
 CATALOG_FILE = "catalog.sqlite"
 TABLE_NAME = ("penstock", "table")
 _END = "penstock.end."
+logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
+"""It warns, file by file, of columns for which we have no statistics on purpose."""
 _PROPERTIES = {
     "commit.retry.num-retries": "0",
     "commit.manifest-merge.enabled": "true",
