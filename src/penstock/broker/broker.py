@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.base.ports import Clock, Scheduler
 from penstock.broker.config import BrokerConfig
@@ -21,21 +21,12 @@ from penstock.broker.registry import Api
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.broker.stats import BrokerStats
 from penstock.controller.image import ClusterDelta, ClusterImage
+from penstock.controller.port import ControllerPort
 
 if TYPE_CHECKING:
     from penstock.groups.coordinator import GroupCoordinator
 
 log = logging.getLogger(__name__)
-
-
-class ControllerPort(Protocol):
-    """Where a broker sends metadata commands."""
-
-    async def submit(self, command: Any) -> Any:
-        """Return the controller's answer once the change is committed and replayed here.
-
-        Raises MetadataError kinds.
-        """
 
 
 class SettingsEntries(Protocol):

@@ -1,4 +1,8 @@
-"""How everybody else reaches the controller: `submit` a command, await its answer."""
+"""How everybody else reaches the controller: `submit` a command, await its answer.
+
+Source: the seam between Kafka's brokers and its Controller interface. Implemented by
+runtime/controller_driver.py; reading metadata does not go through here.
+"""
 
 from typing import Protocol, TypeVar
 
