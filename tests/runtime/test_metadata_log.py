@@ -169,12 +169,15 @@ def test_unsynced_group_is_not_applied_when_sync_fails_and_the_log_is_fenced(
     on_disk: DiskHarness,
 ) -> None:
     log, machine = on_disk.started()
+    told: list[Exception] = []
+    log.on_fenced = told.append
     on_disk.add(log, b"a")
     on_disk.disk.fail_sync = True
     assert isinstance(on_disk.add(log, b"b")[0], MetadataLogFenced)
     on_disk.disk.fail_sync = False
     assert isinstance(on_disk.add(log, b"c")[0], MetadataLogFenced)
     assert machine.state == [b"a"]
+    assert [type(one) for one in told] == [MetadataLogFenced]
     on_disk.crash()
     assert on_disk.started()[1].state == [b"a"]
 

@@ -17,6 +17,7 @@ It is no consensus: with several controllers, Raft stands behind the same port.
 import errno
 import logging
 from collections import deque
+from collections.abc import Callable
 
 from penstock.base.invariant import invariant
 from penstock.base.ports import Buffer, Disk, DiskFile, Offload, Scheduler
@@ -82,6 +83,8 @@ class MetadataLog:
         self._trim: tuple[int, bytes] | None = None
         self._is_busy = False
         self._fenced: MetadataLogFenced | None = None
+        self.on_fenced: Callable[[Exception], None] | None = None
+        """Called once when the disk has failed; nothing about metadata can be changed then."""
         self._file, self._found = self._open()
         self._end_position = self._found.end_position
         self._snapshot_bytes = len(self._found.snapshot)
@@ -183,7 +186,7 @@ class MetadataLog:
             assert error is not None
             raise error
         if isinstance(error, MetadataLogFenced):
-            self._fence(str(error))
+            self._on_disk_failed(error)
         for _, done in group:
             done(error)
         self._after_operation()
@@ -197,7 +200,7 @@ class MetadataLog:
             self._file, self._snapshot_end, self._end_position = rewritten
             self._snapshot_bytes = self._snapshot_end
         elif isinstance(error, MetadataLogFenced):
-            self._fence(str(error))
+            self._on_disk_failed(error)
         elif isinstance(error, MetadataLogFull):
             log.warning("metadata snapshot put off: %s", error)
         else:
@@ -216,6 +219,12 @@ class MetadataLog:
         assert self._machine is not None
         self._applied_index = index
         self._machine.apply(index, payload)
+
+    def _on_disk_failed(self, error: MetadataLogFenced) -> None:
+        log.critical("metadata log fenced: %s; check the disk and restart the node", error)
+        self._fence(str(error))
+        if self.on_fenced is not None:
+            self.on_fenced(error)
 
     def _fence(self, reason: str) -> None:
         self._fenced = MetadataLogFenced(f"metadata log takes no more changes: {reason}")
