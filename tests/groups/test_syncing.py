@@ -75,6 +75,31 @@ def test_an_assignment_confirmed_after_the_group_moved_on_changes_nothing() -> N
     assert world.state() == "PreparingRebalance"
 
 
+def test_an_assignment_of_the_last_generation_is_not_handed_out_in_the_next() -> None:
+    world = World()
+    leader = world.joined()[0].member_id
+    world.journal.is_prompt = False
+    world.sync(leader, 1, {leader: b"old"})
+    newcomer = world.join(client="new")
+    world.join(leader)
+    follower = only(newcomer).member_id
+    parked = world.sync(follower, 2)
+    world.journal.confirm()
+    assert parked == []
+    assert world.state() == "CompletingRebalance"
+    world.sync(leader, 2, {follower: b"new"})
+    world.journal.confirm()
+    assert only(parked).assignment == b"new"
+
+
+def test_a_member_that_leaves_while_its_sync_is_parked_gets_an_answer() -> None:
+    world = World()
+    _, follower = world.joined(2)
+    parked = world.sync(follower.member_id, 1)
+    world.leave((follower.member_id, None))
+    assert only(parked).error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_leader_that_repeats_its_sync_does_not_replace_what_is_being_written() -> None:
     world = World()
     leader = world.joined()[0].member_id
