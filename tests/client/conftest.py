@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import confluent_kafka
+import hypothesis
 import pytest
 
 from penstock.client.cluster import Cluster
@@ -10,6 +11,12 @@ from penstock.client.settings import ClientSettings
 from penstock.client.versions import CLIENT_VERSIONS
 from penstock.protocol.api_keys import ApiKey
 from tests.client.mock_cluster import MockCluster
+
+MOCK_METADATA_VERSIONS = (4, 8)
+"""Its Metadata answers from version 9 on have a byte too many at their end."""
+
+hypothesis.settings.register_profile("no-deadline", deadline=None)
+hypothesis.settings.load_profile("no-deadline")
 
 
 @pytest.fixture(scope="session")
@@ -20,21 +27,22 @@ def mock() -> Iterator[MockCluster]:
     found.close()
 
 
-@pytest.fixture(autouse=True)
-def _no_failures_of_other_tests(mock: MockCluster) -> None:
-    for key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.LIST_OFFSETS):
-        mock.forget_failures(key)
+@pytest.fixture
+def mock_alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[MockCluster]:
+    """One broker for one test: after `delay_next` it would not heed `fail_next` any more."""
+    monkeypatch.setitem(CLIENT_VERSIONS, ApiKey.METADATA, MOCK_METADATA_VERSIONS)
+    found = MockCluster(1)
+    yield found
+    found.close()
 
 
 @pytest.fixture
-def bootstrap(mock: MockCluster) -> str:
+def bootstrap(mock: MockCluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Its addresses; what other tests told it to do wrong is forgotten."""
+    for key in (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA, ApiKey.LIST_OFFSETS):
+        mock.forget_failures(key)
+    monkeypatch.setitem(CLIENT_VERSIONS, ApiKey.METADATA, MOCK_METADATA_VERSIONS)
     return mock.bootstrap
-
-
-@pytest.fixture(autouse=True)
-def _metadata_versions_the_mock_gets_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its Metadata answers from version 9 on have a byte too many at their end."""
-    monkeypatch.setitem(CLIENT_VERSIONS, ApiKey.METADATA, (4, 8))
 
 
 @pytest.fixture
@@ -52,8 +60,9 @@ _names = iter(range(1_000_000))
 
 
 @pytest.fixture
-def topic(mock: MockCluster) -> str:
+def topic(mock: MockCluster, bootstrap: str) -> str:
     """A topic of four partitions that no other test uses, on three brokers."""
+    assert bootstrap
     name = f"topic-{next(_names)}"
     mock.create_topic(name, 4)
     return name

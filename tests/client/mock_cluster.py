@@ -30,6 +30,7 @@ class MockCluster:
 
     def __init__(self, brokers: int = 3) -> None:
         self._library = _load()
+        self._brokers = brokers
         text = ctypes.create_string_buffer(512)
         conf = ctypes.c_void_p(self._library.rd_kafka_conf_new())
         self._library.rd_kafka_conf_set(conf, b"log_level", b"0", text, 512)
@@ -49,7 +50,9 @@ class MockCluster:
 
     def create_topic(self, name: str, partitions: int) -> None:
         self._check(
-            self._library.rd_kafka_mock_topic_create(self._cluster, name.encode(), partitions, 3)
+            self._library.rd_kafka_mock_topic_create(
+                self._cluster, name.encode(), partitions, self._brokers
+            )
         )
 
     def set_leader(self, topic: str, partition: int, broker: int) -> None:

@@ -62,21 +62,20 @@ def test_produce_goes_on_after_what_may_pass(
 
 
 def test_unanswered_batch_is_sent_again_as_the_very_same_bytes(
-    mock: MockCluster, settings: ClientSettings, topic: str
+    mock_alone: MockCluster,
 ) -> None:
     # The mock does not look at sequences, so both attempts end up in its log and can be compared;
     # a real broker takes the second for the duplicate that it is.
-    mock.set_leader(topic, 0, 1)
-    mock.delay_next(ApiKey.PRODUCE, 1, 400)
+    mock_alone.create_topic("slow", 1)
+    mock_alone.delay_next(ApiKey.PRODUCE, 1, 400)
     impatient = ClientSettings(
-        bootstrap=settings.bootstrap, deadline_ms=3_000, request_timeout_ms=100, backoff_ms=5
+        bootstrap=mock_alone.bootstrap, deadline_ms=3_000, request_timeout_ms=100, backoff_ms=5
     )
     with Cluster(impatient) as cluster:
         with Producer(cluster, ProduceOptions(timeout_ms=50)) as producer:
-            producer.send(topic, Record(None, b"7"), partition=0)
+            producer.send("slow", Record(None, b"7"), partition=0)
         assert producer.acknowledged_count == 1
-    with Cluster(settings) as cluster:
-        runs = PartitionFetcher(cluster, topic, 0, start=0, end=2, options=FAST)
+        runs = PartitionFetcher(cluster, "slow", 0, start=0, end=2, options=FAST)
         first, second = (header for run in runs for header, _ in iter_batches(run.data))
     assert first.crc == second.crc
     assert (first.producer_id, first.base_sequence) == (second.producer_id, 0)
