@@ -15,6 +15,7 @@ sent), KIP-893 (nullable structures).
 
 import dataclasses
 import functools
+import itertools
 import struct
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,8 @@ from penstock.protocol.schema import EntitySchema, FieldSchema
 from penstock.protocol.varint import uvarint
 
 Write = Callable[[bytearray, Any], None]
+Get = Callable[[str, Any], Any]
+Step = Callable[[bytearray, Get], None]
 
 _MISSING = object()
 _ZERO_UUID = bytes(16)
@@ -56,20 +59,68 @@ def encode(schema: EntitySchema, fields: Mapping[str, Any]) -> bytes:
 
 @functools.cache
 def _entity_writer(schema: EntitySchema) -> Write:
-    plan = [_field_plan(field, schema.is_flexible) for field in schema.fields]
-    write_tags = _tags_writer(schema) if schema.is_flexible else None
+    steps = _steps(schema)
+    if schema.is_flexible:
+        steps.append(_tags_step(schema) if schema.tagged else _no_tags)
 
     def write_entity(out: bytearray, fields: Mapping[str, Any]) -> None:
         get = fields.get
-        for name, alias, default, write in plan:
-            value = get(name, _MISSING)
-            if value is _MISSING:
-                value = default if alias is None else get(alias, default)
-            write(out, value)
-        if write_tags is not None:
-            write_tags(out, fields)
+        for step in steps:
+            step(out, get)
 
     return write_entity
+
+
+def _no_tags(out: bytearray, get: Get) -> None:
+    out.append(0)
+
+
+def _steps(schema: EntitySchema) -> list[Step]:
+    """One step for each run of numbers, one for each other field, in wire order."""
+    steps: list[Step] = []
+    for is_number, group in itertools.groupby(schema.fields, _is_number):
+        if is_number:
+            steps.append(_numbers_step(list(group)))
+        else:
+            steps += [_single_step(field, schema.is_flexible) for field in group]
+    return steps
+
+
+def _is_number(field: FieldSchema) -> bool:
+    return field.kind in _FIXED_CODES and not field.is_array
+
+
+def _numbers_step(fields: list[FieldSchema]) -> Step:
+    pack = struct.Struct(">" + "".join(_FIXED_CODES[field.kind] for field in fields)).pack
+    plan = [(field.name, field.default) for field in fields]
+    if len(plan) == 1:
+        ((only, only_default),) = plan
+
+        def write_number(out: bytearray, get: Get) -> None:
+            out += pack(get(only, only_default))
+
+        return write_number
+
+    def write_numbers(out: bytearray, get: Get) -> None:
+        out += pack(*[get(name, default) for name, default in plan])
+
+    return write_numbers
+
+
+def _single_step(field: FieldSchema, is_flexible: bool) -> Step:
+    name, alias, default, write = _field_plan(field, is_flexible)
+    if alias is None:
+
+        def write_single(out: bytearray, get: Get) -> None:
+            write(out, get(name, default))
+
+        return write_single
+
+    def write_time(out: bytearray, get: Get) -> None:
+        value = get(name, _MISSING)
+        write(out, get(alias, default) if value is _MISSING else value)
+
+    return write_time
 
 
 def _field_plan(field: FieldSchema, is_flexible: bool) -> tuple[str, str | None, object, Write]:
@@ -80,7 +131,7 @@ def _field_plan(field: FieldSchema, is_flexible: bool) -> tuple[str, str | None,
     return field.name, alias, default, _field_writer(field, is_flexible)
 
 
-def _tags_writer(schema: EntitySchema) -> Write:
+def _tags_step(schema: EntitySchema) -> Step:
     plan = []
     for field in schema.tagged:
         name, alias, default, write = _field_plan(field, True)
@@ -89,12 +140,14 @@ def _tags_writer(schema: EntitySchema) -> Write:
             write(unsent, default)
         plan.append((uvarint(field.tag), name, alias, default, write, bytes(unsent)))
 
-    def write_tags(out: bytearray, fields: Mapping[str, Any]) -> None:
+    def write_tags(out: bytearray, get: Get) -> None:
         count = 0
         section = bytearray()
         for tag, name, alias, default, write, unsent in plan:
-            value = fields.get(name, default if alias is None else fields.get(alias, default))
-            if value is None and default is None:
+            value = get(name, _MISSING)
+            if value is _MISSING:
+                value = _MISSING if alias is None else get(alias, _MISSING)
+            if value is _MISSING or value is default is None:
                 continue
             encoded = bytearray()
             write(encoded, value)
@@ -111,6 +164,7 @@ def _field_writer(field: FieldSchema, is_flexible: bool) -> Write:
     if not field.is_array:
         return write
     write_count = _compact_count if is_flexible else _legacy_count
+    code = _FIXED_CODES.get(field.kind)
 
     def write_array(out: bytearray, items: Sequence[Any] | None) -> None:
         if items is None:
@@ -118,11 +172,20 @@ def _field_writer(field: FieldSchema, is_flexible: bool) -> Write:
                 raise TypeError(f"{field.name} may not be null")
             out += b"\0" if is_flexible else b"\xff\xff\xff\xff"
             return
-        out += write_count(len(items))
+        count = len(items)
+        out += write_count(count)
+        if code is not None:
+            out += _numbers_layout(count, code).pack(*items)
+            return
         for item in items:
             write(out, item)
 
     return write_array
+
+
+@functools.lru_cache(maxsize=256)
+def _numbers_layout(count: int, code: str) -> struct.Struct:
+    return struct.Struct(f">{count}{code}")
 
 
 def _element_writer(field: FieldSchema, is_flexible: bool) -> Write:
