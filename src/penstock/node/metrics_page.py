@@ -98,7 +98,7 @@ class NodeCollector(Collector):
     def _logs(self) -> Iterator[Metric]:
         gauges = {
             name: GaugeMetricFamily(f"penstock_log_{name}", text, labels=["replica_set"])
-            for name, text in _LOG_GAUGES.items()
+            for name, text in LOG_GAUGES.items()
         }
         for set_id, member in self._broker.members.items():
             label = [str(set_id)]
@@ -150,7 +150,7 @@ class NodeCollector(Collector):
         yield closed
 
 
-_LOG_GAUGES = {
+LOG_GAUGES = {
     "end_position_bytes": "End of the log.",
     "durable_position_bytes": "End of what is durable under the flush policy.",
     "confirm_position_bytes": "End of what consumers may see.",

@@ -5,7 +5,7 @@ from pathlib import Path
 TOOL = Path(__file__).parents[2] / "tools" / "reference.py"
 
 
-def test_the_configuration_page_is_what_the_code_says():
+def test_the_reference_pages_are_what_the_code_says():
     done = subprocess.run(
         [sys.executable, str(TOOL), "--check"], capture_output=True, text=True, check=False
     )
