@@ -23,21 +23,21 @@ class Node:
     durable: bytearray = field(default_factory=bytearray)
     pending: list[tuple[str, int, bytes]] = field(default_factory=list)
     is_cold: bool = False
+    path: str = ""
 
 
 class FaultyFile:
     """An open file of a FaultyDisk."""
 
-    def __init__(self, disk: "FaultyDisk", node: Node, path: str) -> None:
+    def __init__(self, disk: "FaultyDisk", node: Node) -> None:
         self._disk = disk
         self.node = node
-        self._path = path
         self.is_open = True
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> int:
         data = b"".join(buffers)
         assert self.is_open
-        self._disk.check("write", self._path)
+        self._disk.check("write", self.node.path)
         node = self.node
         growth = position + len(data) - len(node.data)
         if growth > 0:
@@ -55,17 +55,17 @@ class FaultyFile:
 
     def read(self, position: int, length: int) -> memoryview:
         assert self.is_open
-        self._disk.check("read", self._path)
+        self._disk.check("read", self.node.path)
         return memoryview(bytes(self.node.data[position : position + length]))
 
     def sync(self) -> None:
         assert self.is_open
-        self._disk.check("sync", self._path)
+        self._disk.check("sync", self.node.path)
         self.node.durable = bytearray(self.node.data)
         self.node.pending.clear()
 
     def allocate(self, size: int) -> None:
-        self._disk.check("allocate", self._path)
+        self._disk.check("allocate", self.node.path)
         growth = size - len(self.node.data)
         if growth > 0:
             self._disk.take(growth)
@@ -73,7 +73,7 @@ class FaultyFile:
             self.node.pending.append(("size", size, b""))
 
     def truncate(self, size: int) -> None:
-        self._disk.check("truncate", self._path)
+        self._disk.check("truncate", self.node.path)
         change = size - len(self.node.data)
         if change > 0:
             self.node.data.extend(bytes(change))
@@ -128,7 +128,7 @@ class FaultyDisk:
             self.check("create", path)
             node = Node()
             self._name(path, node)
-        return FaultyFile(self, node, path)
+        return FaultyFile(self, node)
 
     def _name(self, path: str, node: Node | None) -> None:
         old = self.names.pop(path, None)
@@ -136,6 +136,7 @@ class FaultyDisk:
             self.used -= len(old.data)
         if node is not None:
             self.names[path] = node
+            node.path = path
         self.pending_names.append((path, node))
 
     def list(self, path: str) -> list[str]:

@@ -93,6 +93,7 @@ class Checkpointer:
         self._captured: Capture | None = None
         self._is_writing = False
         self._wanted = False
+        self._is_urgent = False
         self._waiting: list[Callable[[bool], None]] = []
         self._served: list[Callable[[bool], None]] = []
         self._not_before_ms = 0
@@ -102,9 +103,15 @@ class Checkpointer:
         self.last_position = position
         self._side_generation = side_generation
 
-    def request(self, then: Callable[[bool], None] | None = None) -> None:
-        """Have a checkpoint of the present state taken; `then(worked)` is called on the loop."""
+    def request(
+        self, then: Callable[[bool], None] | None = None, *, is_urgent: bool = True
+    ) -> None:
+        """Have a checkpoint of the present state taken; `then(worked)` is called on the loop.
+
+        One that is not urgent waits for checkpoint_interval_ms since the last one.
+        """
         self._wanted = True
+        self._is_urgent = self._is_urgent or is_urgent
         if then is not None:
             self._waiting.append(then)
 
@@ -118,10 +125,9 @@ class Checkpointer:
             if self._is_writing or writer.fenced is not None:
                 return
             now_ms = clock.monotonic_ms()
-            if not self._waiting and now_ms < self._not_before_ms:
+            if not self._is_urgent and now_ms < self._not_before_ms:
                 return
-            self._not_before_ms = now_ms + self._config.checkpoint_interval_ms
-            self._begin()
+            self._begin(now_ms)
         captured = self._captured
         if captured is None or writer.flushed_position < captured.snapshot.position:
             return
@@ -129,12 +135,13 @@ class Checkpointer:
         self._is_writing = True
         offload.submit(lambda: self._write(captured), self._written)
 
-    def _begin(self) -> None:
+    def _begin(self, now_ms: int) -> None:
         writer = self._writer
         writer.write_staged()
         if writer.end_position != writer.written_position:
             return
-        self._wanted = False
+        self._not_before_ms = now_ms + self._config.checkpoint_interval_ms
+        self._wanted = self._is_urgent = False
         self._served, self._waiting = self._waiting, []
         self._captured = self.capture(is_clean=False)
         self.last_position = writer.end_position

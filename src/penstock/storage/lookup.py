@@ -54,23 +54,33 @@ class SealedLookup:
         self._disk = disk
         self._directory = directory
         self._segments = segments
+        self._rebuilt: dict[int, memoryview] = {}
+        """Indexes made anew by this piece of work, by segment base."""
 
     def _with_index(
         self, segment: ClosedSegment, use: Callable[[str, IndexHeader, Reader], T]
     ) -> T:
-        """Call `use` on the segment's index; rebuild the index once if it is damaged."""
-        try:
-            return self._try_index(segment, use)
-        except (CorruptFile, FileNotFoundError):
-            rebuild_index(self._disk, self._directory, segment.base, segment.path)
-        return self._try_index(segment, use)
-
-    def _try_index(self, segment: ClosedSegment, use: Callable[[str, IndexHeader, Reader], T]) -> T:
+        """Call `use` on the segment's index; make the index anew if it is missing or damaged."""
         path = index_path(self._directory, segment.base)
+        rebuilt = self._rebuilt.get(segment.base)
+        if rebuilt is None:
+            try:
+                return self._try_index(path, segment, use)
+            except (CorruptFile, FileNotFoundError):
+                data = rebuild_index(self._disk, self._directory, segment.base, segment.path)
+            rebuilt = self._rebuilt[segment.base] = memoryview(data)
+
+        def read(position: int, length: int) -> memoryview:
+            return memoryview(bytes(rebuilt[position : position + length]))
+
+        return use(path, read_index_header(path, segment.base, read), read)
+
+    def _try_index(
+        self, path: str, segment: ClosedSegment, use: Callable[[str, IndexHeader, Reader], T]
+    ) -> T:
         file = self._disk.open(path)
         try:
-            header = read_index_header(path, segment.base, file.read)
-            return use(path, header, file.read)
+            return use(path, read_index_header(path, segment.base, file.read), file.read)
         finally:
             file.close()
 

@@ -4,6 +4,7 @@ Source: Kafka `LogSegment.recover` (throws every index away and reads the log).
 """
 
 from array import array
+from contextlib import suppress
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
@@ -53,8 +54,11 @@ def add_entry(columns: Columns, base: int, position: int, size: int, timestamp: 
     timestamps.append(timestamp)
 
 
-def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> None:
-    """Write the index of the closed segment at `path` anew. Waits for the disk.
+def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> bytes:
+    """Return the index of the closed segment at `path`, made anew and put in its place.
+
+    A disk that does not take the file (it may be full) is no reason to fail: the caller has the
+    bytes. Waits for the disk.
 
     Raises:
         CorruptFrame: the segment itself is damaged.
@@ -66,4 +70,7 @@ def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> None:
         file.close()
     if scan.error is not None:
         raise CorruptFrame(scan.error.position, scan.error.reason)
-    disk.replace(index_path(directory, base), encode_index(base, scan.position, parts))
+    data = encode_index(base, scan.position, parts)
+    with suppress(OSError):
+        disk.replace(index_path(directory, base), data)
+    return data

@@ -398,7 +398,7 @@ class SetLog:
         self.writer.touched = []
         segment.pending = pending
         self._store.closing.append(segment)
-        self._checkpointer.request()
+        self._checkpointer.request(is_urgent=False)
         path = index_path(self.directory, segment.base)
         base, data_end, disk = segment.base, segment.data_end, self._disk
 

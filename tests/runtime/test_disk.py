@@ -1,0 +1,130 @@
+"""The real disk and its worker threads."""
+
+import asyncio
+import errno
+import os
+
+import pytest
+
+from penstock.runtime.disk import FileDisk, ReadBuffers, ThreadOffload
+from tests.storage.disk_contract import DiskContract
+
+
+class TestFileDisk(DiskContract):
+    @pytest.fixture
+    def disk(self, tmp_path):
+        return FileDisk(tmp_path)
+
+
+class TestFileDiskWithoutNowait(DiskContract):
+    @pytest.fixture
+    def disk(self, tmp_path):
+        disk = FileDisk(tmp_path)
+        disk.has_nowait = False
+        return disk
+
+
+def test_a_file_system_that_refuses_nowait_is_asked_only_once(tmp_path, monkeypatch):
+    asked = []
+
+    def refuse(*arguments):
+        asked.append(arguments)
+        raise OSError(errno.EOPNOTSUPP, "not here")
+
+    disk = FileDisk(tmp_path)
+    disk.has_nowait = True
+    monkeypatch.setattr(os, "preadv", refuse)
+    file = disk.open("a", create=True)
+    file.write(0, [b"abc"])
+    assert bytes(file.read_cached(0, 3)) == b"abc"
+    assert bytes(file.read_cached(0, 3)) == b"abc"
+    assert len(asked) == 1
+    # Another handle has written nothing: it can not know what is in memory.
+    assert disk.open("a").read_cached(0, 3) is None
+
+
+def test_old_bytes_do_not_count_as_cached_without_nowait(tmp_path):
+    disk = FileDisk(tmp_path)
+    disk.has_nowait = False
+    file = disk.open("a", create=True)
+    file.write(0, [b"old"])
+    file.write(40 << 20, [b"new"])
+    assert file.read_cached(0, 3) is None
+    assert bytes(file.read_cached(40 << 20, 3)) == b"new"
+
+
+def test_bytes_that_are_not_in_the_page_cache_are_not_waited_for(tmp_path, monkeypatch):
+    disk = FileDisk(tmp_path)
+    if not disk.has_nowait:
+        pytest.skip("this system has no RWF_NOWAIT")
+
+    def would_block(*_):
+        raise BlockingIOError
+
+    file = disk.open("a", create=True)
+    file.write(0, [b"abc"])
+    monkeypatch.setattr(os, "preadv", would_block)
+    assert file.read_cached(0, 3) is None
+    monkeypatch.setattr(os, "preadv", lambda *_: 1)
+    assert file.read_cached(0, 3) is None
+
+
+def test_a_failed_replace_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
+    disk = FileDisk(tmp_path)
+    disk.replace("a", b"old")
+
+    def fail(_):
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="broken"):
+        disk.replace("a", b"new")
+    assert disk.list("") == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"old"
+
+
+def test_a_large_read_buffer_is_used_again_only_when_nobody_holds_it():
+    buffers = ReadBuffers()
+    held = [buffers.take(200_000) for _ in range(40)]
+    for number, view in enumerate(held):
+        view[:] = bytes([number]) * 200_000
+    assert [view[5] for view in held] == list(range(40))
+    addresses = {id(view.obj) for view in held}
+    assert len(addresses) == 40
+    del held, view
+    assert id(buffers.take(200_000).obj) in addresses
+
+
+def test_offload_gives_results_and_errors_back_on_the_loop():
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        offload = ThreadOffload(loop, name="disk", threads=2)
+        answers = []
+        finished = asyncio.Event()
+
+        def done(result, error):
+            answers.append((result, error))
+            if len(answers) == 2:
+                finished.set()
+
+        failure = ValueError("no")
+
+        def fail():
+            raise failure
+
+        offload.submit(lambda: 42, done)
+        offload.submit(fail, done)
+        await finished.wait()
+        offload.close()
+        return sorted(answers, key=str), failure
+
+    answers, failure = asyncio.run(scenario())
+    assert answers == [(42, None), (None, failure)]
+
+
+def test_offload_ends_quietly_when_the_loop_is_closed_already():
+    loop = asyncio.new_event_loop()
+    offload = ThreadOffload(loop, name="disk", threads=1)
+    loop.close()
+    offload.submit(lambda: 1, lambda _result, _error: None)
+    offload.close()

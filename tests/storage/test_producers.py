@@ -1,0 +1,156 @@
+"""Idempotent producers, against the rules of Kafka's ProducerAppendInfo."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.record.batch import read_header
+from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
+from penstock.storage.producers import SEQUENCE_MAX, Duplicate, ProducerStates, ProducerTable
+from tests.storage.world import make_batch
+
+
+def header(sequence, *, records=1, epoch=0, producer_id=7):
+    return read_header(make_batch(records=records, producer=(producer_id, epoch, sequence)))
+
+
+@pytest.fixture
+def states():
+    return ProducerStates(100, 0)
+
+
+@pytest.fixture
+def table(states):
+    return ProducerTable(states, 1)
+
+
+def sent(table, *sequences, records=1, epoch=0):
+    for offset, sequence in enumerate(sequences):
+        batch = header(sequence, records=records, epoch=epoch)
+        assert table.check(batch) is None
+        table.record(batch, offset * records)
+
+
+def test_a_retry_gets_the_offset_of_the_first_copy(table):
+    sent(table, 0, 3, 6, records=3)
+    assert table.check(header(3, records=3)) == Duplicate(3)
+    assert table.check(header(0, records=3)) == Duplicate(0)
+
+
+def test_only_the_newest_five_batches_are_remembered(table):
+    sent(table, *range(7))
+    assert table.check(header(2)) == Duplicate(2)
+    with pytest.raises(OutOfOrderSequence):
+        table.check(header(1))
+
+
+def test_a_gap_is_refused_and_named(table):
+    sent(table, 0)
+    with pytest.raises(OutOfOrderSequence) as caught:
+        table.check(header(2))
+    assert caught.value.expected == 1
+
+
+def test_a_batch_that_overlaps_an_older_one_is_refused(table):
+    sent(table, 0, 3, records=3)
+    with pytest.raises(OutOfOrderSequence):
+        table.check(header(3, records=2))
+
+
+def test_sequences_wrap_to_zero(table):
+    first = header(SEQUENCE_MAX - 1, records=4)
+    table.record(first, 0)
+    assert table.check(first) == Duplicate(0)
+    assert table.check(header(2)) is None
+    with pytest.raises(OutOfOrderSequence):
+        table.check(header(0))
+    exact = header(SEQUENCE_MAX, producer_id=8)
+    table.record(exact, 9)
+    assert table.check(header(0, producer_id=8)) is None
+
+
+def test_a_new_epoch_begins_at_zero_and_fences_the_older_one(table):
+    sent(table, 0, 1)
+    with pytest.raises(OutOfOrderSequence):
+        table.check(header(2, epoch=1))
+    sent(table, 0, epoch=1)
+    with pytest.raises(ProducerFenced) as caught:
+        table.check(header(2, epoch=0))
+    assert caught.value.newest == 1
+    assert table.check(header(1, epoch=1)) is None
+
+
+def test_a_producer_without_state_may_begin_anywhere(table):
+    assert table.check(header(41)) is None
+
+
+def test_partitions_do_not_share_sequences(states):
+    one, two = ProducerTable(states, 1), ProducerTable(states, 2)
+    sent(one, 0, 1)
+    assert two.check(header(0)) is None
+
+
+def test_the_longest_silent_producer_makes_room():
+    states = ProducerStates(3, 0)
+    table = ProducerTable(states, 1)
+    for producer_id in (1, 2, 3, 1, 4):
+        table.record(header(0, producer_id=producer_id), 5)
+    assert [key[1] for key in states.entries] == [3, 1, 4]
+
+
+def test_producers_are_forgotten_by_time_and_with_their_partition(states):
+    one, two = ProducerTable(states, 1), ProducerTable(states, 2)
+    one.record(header(0), 0)
+    states.now_ms = 1000
+    two.record(header(0), 0)
+    two.record(header(0, producer_id=8), 1)
+    assert states.expire(500) == 1
+    assert one.check(header(9)) is None
+    states.forget_partition(2)
+    assert not states.entries
+
+
+class DumbTwin:
+    """Every batch ever sent in the present epoch, in a list."""
+
+    def __init__(self):
+        self.epoch = None
+        self.batches = []
+
+    def check(self, sequence, records, epoch):
+        if self.epoch is None:
+            return None
+        if epoch < self.epoch:
+            return ProducerFenced
+        if epoch > self.epoch:
+            return None if sequence == 0 else OutOfOrderSequence
+        if sequence == (self.batches[-1][0] + self.batches[-1][1]) % (1 << 31):
+            return None
+        for base, count, offset in self.batches[-5:]:
+            if (base, count) == (sequence, records):
+                return Duplicate(offset)
+        return OutOfOrderSequence
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.tuples(st.integers(-2, 8), st.integers(1, 3), st.integers(0, 2)), max_size=30),
+    st.sampled_from([0, SEQUENCE_MAX - 4]),
+)
+def test_the_window_agrees_with_a_list_of_everything(sends, start):
+    table, twin, offset = ProducerTable(ProducerStates(10, 0), 1), DumbTwin(), 0
+    for step, records, epoch in sends:
+        at = start if twin.epoch is None else (twin.batches[-1][0] + step) % (1 << 31)
+        batch = header(at, records=records, epoch=epoch)
+        expected = twin.check(at, records, epoch)
+        if expected in (OutOfOrderSequence, ProducerFenced):
+            with pytest.raises(expected):
+                table.check(batch)
+            continue
+        assert table.check(batch) == expected
+        if expected is None:
+            table.record(batch, offset)
+            if twin.epoch != epoch:
+                twin.epoch, twin.batches = epoch, []
+            twin.batches.append((at, records, offset))
+            offset += records
