@@ -1,19 +1,22 @@
 """Five thousand idle connections cost little memory and slow nobody down."""
 
+import contextlib
 import resource
 import socket
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.workload import create_topic
+from benchmarks.harness.node import NodeProcess, answers
+from benchmarks.harness.workload import create_topic, wait_until
 
 from tests.integration.clients import acked, send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 COUNT = 5000
 BYTES_PER_CONNECTION_MAX = 16 * 1024
+ANY_CONNECTIONS = {"net": {"connections_per_address_max": 0, "connection_rate_per_address_max": 0}}
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
@@ -30,28 +33,42 @@ def many_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_files")
-def test_five_thousand_idle_connections_leave_the_node_usable(node: NodeProcess) -> None:
-    create_topic(node.bootstrap, "idle", 1)
-    before = node.memory_bytes()
-    connections = [connect(node.port) for _ in range(COUNT)]
-    try:
-        grown = node.memory_bytes() - before
-        assert grown / COUNT < BYTES_PER_CONNECTION_MAX
-        assert acked(send(node.bootstrap, "idle", [b"still here"])) == [b"still here"]
-        for connection in connections[:: COUNT // 50]:
-            connection.sendall(_API_VERSIONS)
-            assert len(connection.recv(8)) == 8
-    finally:
-        for connection in connections:
-            connection.close()
-    assert acked(send(node.bootstrap, "idle", [b"and after"])) == [b"and after"]
+def test_five_thousand_idle_connections_leave_the_node_usable(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path, settings=ANY_CONNECTIONS) as node:
+        create_topic(node.bootstrap, "idle", 1)
+        before = node.memory_bytes()
+        with contextlib.ExitStack() as stack:
+            connections = [stack.enter_context(connect(node.port)) for _ in range(COUNT)]
+            grown = node.memory_bytes() - before
+            assert grown / COUNT < BYTES_PER_CONNECTION_MAX
+            assert acked(send(node.bootstrap, "idle", [b"still here"])) == [b"still here"]
+            for connection in connections[:: COUNT // 50]:
+                connection.sendall(_API_VERSIONS)
+                assert len(connection.recv(8)) == 8
+        assert acked(send(node.bootstrap, "idle", [b"and after"])) == [b"and after"]
+
+
+def test_one_address_can_not_take_all_connections(tmp_path: Path) -> None:
+    limits = {"net": {"connections_per_address_max": 5, "connection_rate_per_address_max": 0}}
+    with NodeProcess(tmp_path, settings=limits) as node, contextlib.ExitStack() as stack:
+        held = [stack.enter_context(connect(node.port)) for _ in range(5)]
+        with pytest.raises(OSError, match=r"reset|closed|timed out"):
+            stack.enter_context(connect(node.port))
+        held[0].close()
+        assert wait_until(lambda: answers(node.port), 10)
 
 
 def connect(port: int) -> socket.socket:
     """Connect and exchange one request, as a client does before it idles."""
     connection = socket.create_connection(("127.0.0.1", port), 10)
-    connection.settimeout(10)
-    connection.sendall(_API_VERSIONS)
-    head = connection.recv(4, socket.MSG_WAITALL)
-    connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+    try:
+        connection.settimeout(10)
+        connection.sendall(_API_VERSIONS)
+        head = connection.recv(4, socket.MSG_WAITALL)
+        if len(head) < 4:
+            raise ConnectionResetError("closed by the node")
+        connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+    except OSError:
+        connection.close()
+        raise
     return connection
