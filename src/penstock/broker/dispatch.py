@@ -61,10 +61,12 @@ class Dispatcher:
             return
         stats = self._stats[api.key]
         stats.requests += 1
-        request = (api.key, header.api_version, header.correlation_id)
-        reply = Reply(connection.reserve(), request, self._clock, stats, started_us)
+        reply = Reply(connection.reserve(), header, self._clock, stats, started_us)
         try:
-            self._call(api, connection, header, frame, reply)
+            if api.is_raw:
+                api.handle(self._broker, header, frame, reply)
+            else:
+                self._decode_and_call(api, connection, header, frame, reply)
         except InvariantViolation:
             raise
         except PlatformError as error:
@@ -76,7 +78,7 @@ class Dispatcher:
         else:
             reply.handled()
 
-    def _call(
+    def _decode_and_call(
         self,
         api: Api,
         connection: Connection,
@@ -84,9 +86,6 @@ class Dispatcher:
         frame: memoryview,
         reply: Reply,
     ) -> None:
-        if api.is_raw:
-            api.handle(self._broker, header, frame, reply)
-            return
         body = decode_request(api.key, header.api_version, frame, header.body_at)
         request = Request(header.api_version, header.client_id, body, connection)
         if api.is_async:
@@ -96,7 +95,11 @@ class Dispatcher:
 
     async def _answer_later(self, api: Api, request: Request, reply: Reply) -> None:
         try:
-            reply(await api.handle(self._broker, request))
+            answer = await api.handle(self._broker, request)
+            if isinstance(answer, bytes):
+                reply.raw(answer)
+            else:
+                reply(answer)
         except InvariantViolation:
             raise
         except PlatformError as error:
@@ -115,11 +118,11 @@ class Dispatcher:
             self._broker.stats.count_request_error("UnsupportedVersion")
             connection.close(reason)
             return
-        request = (api.key, 0, header.correlation_id)
-        reply = Reply(connection.reserve(), request, self._clock, self._stats[api.key], started_us)
+        lowest = header._replace(api_version=0)
+        reply = Reply(connection.reserve(), lowest, self._clock, self._stats[api.key], started_us)
         versions = [
-            {"api_key": key, "min_version": lowest, "max_version": highest}
-            for key, lowest, highest in self._broker.api_versions()
+            {"api_key": key, "min_version": first, "max_version": last}
+            for key, first, last in self._broker.api_versions()
         ]
         reply({"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": versions})
 

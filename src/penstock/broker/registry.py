@@ -2,7 +2,7 @@
 
 A handler module says KEY, VERSIONS and has one of
     handle(broker, request, reply)            answers now or later through `reply`
-    async handle(broker, request) -> fields   for what waits for the controller
+    async handle(broker, request) -> fields   for what waits for the controller (or encoded bytes)
     handle_frame(broker, header, frame, reply)   parses its own bytes (Produce, Fetch)
 """
 

@@ -6,7 +6,6 @@ endpoint of brokers, and controllers have none of their own yet.
 
 from penstock.broker.broker import Broker
 from penstock.broker.request import Reply, Request
-from penstock.broker.topic_view import broker_fields
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
@@ -35,6 +34,14 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
             "endpoint_type": BROKERS,
             "cluster_id": image.cluster_id,
             "controller_id": image.controller_id,
-            "brokers": [broker_fields(one) for _, one in sorted(image.brokers.items())],
+            "brokers": [
+                {
+                    "broker_id": one.broker_id,
+                    "host": one.host,
+                    "port": one.port,
+                    "rack": one.rack,
+                }
+                for _, one in sorted(image.brokers.items())
+            ],
         }
     )

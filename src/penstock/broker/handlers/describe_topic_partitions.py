@@ -6,14 +6,20 @@ Source: Kafka `DescribeTopicPartitionsRequestHandler`, KIP-966. Eligible leader 
 there is no such list here. The Java admin client asks this before it falls back to Metadata.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.broker.broker import Broker
+from penstock.broker.error_map import error_code_of
 from penstock.broker.request import Reply, Request
-from penstock.broker.topic_view import Fields, TopicViews, missing_topic
-from penstock.controller.errors import InvalidTopicName, UnknownTopic
+from penstock.broker.topic_view import partition_states
+from penstock.controller.errors import InvalidTopicName, MetadataError, UnknownTopic
+from penstock.controller.image import PartitionImage, TopicImage
 from penstock.controller.topic_names import check_topic_name
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.metadata import PartitionState
+
+Fields = dict[str, object]
 
 KEY = ApiKey.DESCRIBE_TOPIC_PARTITIONS
 VERSIONS = range(1)
@@ -28,7 +34,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     names = {one.name for one in body.topics} or broker.metadata.topics_by_name.keys()
     first_name, first_partition = _start(body.cursor)
     left = min(max(body.response_partition_limit, 1), PARTITIONS_MAX)
-    views = TopicViews(broker.metadata)
+    states = partition_states(broker.metadata)
     topics: list[Fields] = []
     next_cursor: Fields | None = None
     for name in sorted(names):
@@ -43,7 +49,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
             next_cursor = {"topic_name": name, "partition_index": start}
             break
         page = topic.partitions[start : start + left]
-        topics.append(views.topic(topic, page))
+        topics.append(_topic(topic, page, states))
         left -= len(page)
         if start + len(page) < len(topic.partitions):
             next_cursor = {"topic_name": name, "partition_index": start + len(page)}
@@ -55,9 +61,35 @@ def _start(cursor: Any) -> tuple[str, int]:
     return ("", 0) if cursor is None else (cursor.topic_name, max(cursor.partition_index, 0))
 
 
+def _topic(
+    topic: TopicImage, page: Sequence[PartitionImage], states: Mapping[int, PartitionState]
+) -> Fields:
+    return {
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.internal,
+        "partitions": [_partition(one.partition, states[one.replica_set_id]) for one in page],
+    }
+
+
+def _partition(partition: int, state: PartitionState) -> Fields:
+    return {
+        "error_code": state.error_code,
+        "partition_index": partition,
+        "leader_id": state.leader_id,
+        "leader_epoch": state.leader_epoch,
+        "replica_nodes": state.replicas,
+        "isr_nodes": state.in_sync,
+        "eligible_leader_replicas": (),
+        "last_known_elr": (),
+        "offline_replicas": state.offline,
+    }
+
+
 def _missing(name: str) -> Fields:
+    error: MetadataError = UnknownTopic(name)
     try:
         check_topic_name(name)
-    except InvalidTopicName as error:
-        return missing_topic(error, name=name)
-    return missing_topic(UnknownTopic(name), name=name)
+    except InvalidTopicName as refused:
+        error = refused
+    return {"error_code": error_code_of(error), "name": name, "topic_id": None, "partitions": ()}

@@ -12,14 +12,15 @@ Source: Kafka `KafkaApis.handleTopicMetadataRequest`, `AutoTopicCreationManager`
 there is no authorization yet, and the default says "not asked".
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.base.ids import TopicId
 from penstock.broker.admin_answers import submit, topic_id_of
 from penstock.broker.broker import Broker
+from penstock.broker.error_map import error_code_of
 from penstock.broker.request import Request
-from penstock.broker.topic_view import Fields, TopicViews, broker_fields, missing_topic
+from penstock.broker.topic_view import partition_states
 from penstock.controller.commands import CreateTopics, NewTopic
 from penstock.controller.errors import (
     InvalidTopicName,
@@ -28,9 +29,16 @@ from penstock.controller.errors import (
     UnknownTopic,
     UnknownTopicId,
 )
+from penstock.controller.image import ClusterImage, TopicImage
 from penstock.controller.topic_names import INTERNAL_TOPICS, check_topic_name
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.metadata import (
+    BrokerMetadata,
+    ClusterMetadata,
+    TopicMetadata,
+    encode_metadata_response,
+)
 
 KEY = ApiKey.METADATA
 VERSIONS = range(14)
@@ -39,51 +47,65 @@ AUTO_CREATE_MAX = 100
 """Topics that one request may create; the others it gets when it asks again."""
 
 
-async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+async def handle(broker: Broker, request: Request) -> bytes:
     """Answer from the image; only creation waits."""
-    body = request.body
-    wanted: tuple[Any, ...] | None = body.topics
+    wanted: tuple[Any, ...] | None = request.body.topics
     if wanted is None or (request.api_version == 0 and not wanted):
-        topics = _all_topics(broker)
+        found: Iterable[TopicImage | TopicMetadata] = broker.metadata.topics_by_id.values()
     else:
-        names = list(dict.fromkeys(one.name or "" for one in wanted if _id_of(one) is None))
-        created: Mapping[str, MetadataError | None] = {}
-        if broker.config.auto_create_topics and getattr(body, "allow_auto_topic_creation", True):
-            created = await _create_missing(broker, names)
-        ids = dict.fromkeys(topic_id for one in wanted if (topic_id := _id_of(one)) is not None)
-        topics = _named_topics(broker, names, created) + _topics_by_id(broker, list(ids))
+        found = await _wanted_topics(broker, request.body, wanted)
     image = broker.metadata
-    return {
-        "brokers": [broker_fields(one) for _, one in sorted(image.brokers.items())],
-        "cluster_id": image.cluster_id,
-        "controller_id": image.controller_id,
-        "topics": topics,
-    }
+    states = partition_states(image)
+    topics = [
+        one
+        if isinstance(one, TopicMetadata)
+        else TopicMetadata(
+            one.name,
+            one.topic_id,
+            [(partition, states[set_id]) for partition, set_id in one.partitions],
+            is_internal=one.internal,
+        )
+        for one in found
+    ]
+    return encode_metadata_response(request.api_version, _cluster(image), topics)
+
+
+def _cluster(image: ClusterImage) -> ClusterMetadata:
+    brokers = [
+        BrokerMetadata(one.broker_id, one.host, one.port, one.rack)
+        for _, one in sorted(image.brokers.items())
+    ]
+    return ClusterMetadata(brokers, image.cluster_id, image.controller_id)
+
+
+async def _wanted_topics(
+    broker: Broker, body: Any, wanted: tuple[Any, ...]
+) -> list[TopicImage | TopicMetadata]:
+    """Return the topics asked for, each once: those by name, then those by id."""
+    names = list(dict.fromkeys(one.name or "" for one in wanted if _id_of(one) is None))
+    created: Mapping[str, MetadataError | None] = {}
+    if broker.config.auto_create_topics and getattr(body, "allow_auto_topic_creation", True):
+        created = await _create_missing(broker, names)
+    ids = dict.fromkeys(topic_id for one in wanted if (topic_id := _id_of(one)) is not None)
+    image = broker.metadata
+    found: list[TopicImage | TopicMetadata] = []
+    for name in names:
+        if name in created:
+            found.append(_just_created(name, created[name]))
+        else:
+            found.append(image.topics_by_name.get(name) or _missing(_why_missing(name), name))
+    for topic_id in ids:
+        topic = image.topics_by_id.get(topic_id)
+        found.append(topic or _missing(UnknownTopicId(topic_id), None, topic_id))
+    return found
 
 
 def _id_of(wanted: Any) -> TopicId | None:
     return topic_id_of(getattr(wanted, "topic_id", None)) if wanted.name is None else None
 
 
-def _all_topics(broker: Broker) -> list[Fields]:
-    views = TopicViews(broker.metadata)
-    return [views.topic(topic, topic.partitions) for topic in broker.metadata.topics_by_id.values()]
-
-
-def _named_topics(
-    broker: Broker, names: list[str], created: Mapping[str, MetadataError | None]
-) -> list[Fields]:
-    views = TopicViews(broker.metadata)
-    found: list[Fields] = []
-    for name in names:
-        topic = broker.metadata.topics_by_name.get(name)
-        if name in created:
-            found.append(_just_created(name, created[name]))
-        elif topic is not None:
-            found.append(views.topic(topic, topic.partitions))
-        else:
-            found.append(missing_topic(_why_missing(name), name=name))
-    return found
+def _missing(error: MetadataError, name: str | None, topic_id: bytes = bytes(16)) -> TopicMetadata:
+    return TopicMetadata(name, topic_id, error_code=error_code_of(error))
 
 
 def _why_missing(name: str) -> MetadataError:
@@ -94,23 +116,11 @@ def _why_missing(name: str) -> MetadataError:
     return UnknownTopic(name)
 
 
-def _just_created(name: str, error: MetadataError | None) -> Fields:
+def _just_created(name: str, error: MetadataError | None) -> TopicMetadata:
     if isinstance(error, InvalidTopicName):
-        return missing_topic(error, name=name)
+        return _missing(error, name)
     # Created, or refused for a reason that may pass: the client is to ask again.
-    return missing_topic(ErrorCode.LEADER_NOT_AVAILABLE, name=name)
-
-
-def _topics_by_id(broker: Broker, ids: list[TopicId]) -> list[Fields]:
-    views = TopicViews(broker.metadata)
-    found: list[Fields] = []
-    for topic_id in ids:
-        topic = broker.metadata.topics_by_id.get(topic_id)
-        if topic is None:
-            found.append(missing_topic(UnknownTopicId(topic_id), topic_id=topic_id))
-        else:
-            found.append(views.topic(topic, topic.partitions))
-    return found
+    return TopicMetadata(name, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 async def _create_missing(broker: Broker, names: list[str]) -> dict[str, MetadataError | None]:
