@@ -76,11 +76,21 @@ class GroupMachine(RuleBasedStateMachine):
         given = {}
         if client.is_leader:
             given = {m: f"{m}@{client.generation}".encode() for m in client.seen}
-            self.assigned.setdefault(client.generation, given)
+            if self.is_leaders_turn(client):
+                self.assigned[client.generation] = given
         client.waits = self.note(
             self.world.sync(client.member_id, client.generation, given, instance=client.instance)
         )
         self.hear()
+
+    def is_leaders_turn(self, client: Client) -> bool:
+        group = self.world.coordinator._table.groups.get(GROUP)
+        return (
+            group is not None
+            and group.state.value == "CompletingRebalance"
+            and (group.generation, group.leader_id) == (client.generation, client.member_id)
+            and not group.is_assignment_in_flight
+        )
 
     @rule(who=clients)
     def beat(self, who: int) -> None:
