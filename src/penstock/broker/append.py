@@ -10,8 +10,6 @@ Source: Kafka `ReplicaManager.appendRecords`, `LogValidator`, `UnifiedLog.append
 sequences. Departure: records inside a batch are looked at only when the broker recompresses.
 """
 
-from typing import NamedTuple
-
 from penstock.broker.batch_rules import BatchRules
 from penstock.broker.errors import (
     InternalTopicRefused,
@@ -36,13 +34,6 @@ NO_TIMESTAMP = -1
 _TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME = 0x38
 
 
-class Appended(NamedTuple):
-    """Where a batch went. `log_append_time_ms` is -1 under CreateTime."""
-
-    base_offset: int
-    log_append_time_ms: int
-
-
 def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
     """Return the hosted partition; raises UnknownPartition, InternalTopicRefused."""
     hosted = hosted_partition(topic, partition)
@@ -55,17 +46,18 @@ def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
 
 def append_batch(
     hosted: HostedPartition, records: memoryview, acks: int, now_ms: int, stats: BrokerStats
-) -> Appended:
+) -> tuple[int, int]:
     """Check `records`, which must be exactly one batch, and append it.
 
+    Returns (base offset, log append time in ms, -1 under CreateTime).
     The bytes are stamped in place and free again on return.
     Raises RecordError, ReplicationError, StorageError, ProducerError kinds.
     """
     rules = hosted.topic.rules
     member = hosted.member
     size = len(records)
-    if acks == ACKS_ALL and len(member.confirm.members) < rules.min_insync_replicas:
-        raise NotEnoughReplicas(len(member.confirm.members), rules.min_insync_replicas)
+    if acks == ACKS_ALL and member.in_sync_count < rules.min_insync_replicas:
+        raise NotEnoughReplicas(member.in_sync_count, rules.min_insync_replicas)
     header = check_batch(records, 0, size)
     if header.batch_length + 12 != size:
         raise InvalidRecord("a produce request holds exactly one batch for each partition")
@@ -83,13 +75,13 @@ def append_batch(
         earlier = hosted.log.producers.check(header)
         if earlier is not None:
             stats.duplicate_batches += 1
-            return Appended(earlier.base_offset, append_time)
+            return earlier.base_offset, append_time
     base_offset = member.log.append(hosted.log, records, header)
     stats.bytes_produced += size
     stats.records_produced += header.record_count
     if hosted.waiters:
         member.watch(member.log.end_position, hosted)
-    return Appended(base_offset, append_time)
+    return base_offset, append_time
 
 
 def _check_timestamps(header: BatchHeader, rules: BatchRules, now_ms: int) -> None:

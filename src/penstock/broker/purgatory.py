@@ -55,7 +55,8 @@ class AckQueue:
         if end_position <= self._released:
             waiting.complete()
             return
-        invariant(end_position >= self._last_position, "parked out of order", at=end_position)
+        if end_position < self._last_position:
+            invariant(False, "parked out of order", at=end_position)
         self._last_position = end_position
         self._queue.append((end_position, waiting))
 

@@ -33,6 +33,7 @@ class ReplicaSetMember:
         "confirm",
         "confirm_position",
         "epochs",
+        "in_sync_count",
         "leader_epoch",
         "log",
         "on_fenced",
@@ -48,6 +49,7 @@ class ReplicaSetMember:
         self.epochs = EpochHistory(log.epochs)
         self.confirm = ConfirmTracker((own_id,), Position(0))
         self.confirm_position = 0
+        self.in_sync_count = 1
         self.waiting_for_all = AckQueue()
         self.waiting_for_master = AckQueue()
         self.on_fenced: Callable[[ReplicaSetMember, Exception], None] | None = None
@@ -68,6 +70,7 @@ class ReplicaSetMember:
         self.leader_epoch = leader_epoch
         self.confirm = ConfirmTracker(members, start)
         self.confirm_position = start
+        self.in_sync_count = len(members)
         self._on_durable()
 
     def watch(self, end_position: int, partition: HostedPartition) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.ports import Buffer, Clock
 from penstock.broker.stats import ApiStats
-from penstock.protocol.header import has_tagged_response_header
+from penstock.protocol.header import RequestHeader, has_tagged_response_header
 from penstock.protocol.messages import encode_response
 
 if TYPE_CHECKING:
@@ -43,62 +43,55 @@ class Reply:
     The connection keeps answers in request order; a reply that is sent early waits there.
     """
 
-    __slots__ = (
-        "_api_key",
-        "_api_version",
-        "_clock",
-        "_correlation_id",
-        "_handled_us",
-        "_slot",
-        "_started_us",
-        "_stats",
-    )
+    __slots__ = ("_clock", "_handled_us", "_header", "_slot", "_stats", "started_us")
 
     def __init__(
         self,
         slot: ReplySlot,
-        request: tuple[int, int, int],
+        header: RequestHeader,
         clock: Clock,
         stats: ApiStats,
         started_us: int,
     ) -> None:
-        """`request` is (api key, api version, correlation id)."""
+        """`started_us` is the monotonic time at which the request was whole."""
         self._slot = slot
-        self._api_key, self._api_version, self._correlation_id = request
+        self._header = header
         self._clock = clock
         self._stats = stats
-        self._started_us = started_us
+        self.started_us = started_us
         self._handled_us = 0
 
     def __call__(self, fields: Mapping[str, object]) -> None:
         """Encode `fields` for the request's version and send them."""
-        self.raw(encode_response(self._api_key, self._api_version, fields))
+        key, version, *_ = self._header
+        self.send([encode_response(key, version, fields)])
 
-    def raw(self, *body: Buffer) -> None:
+    def raw(self, body: Buffer) -> None:
         """Send a body that is encoded already."""
-        size = sum(map(len, body))
-        if has_tagged_response_header(self._api_key, self._api_version):
-            header = _FLEXIBLE_HEADER.pack(size + 5, self._correlation_id, 0)
-        else:
-            header = _HEADER.pack(size + 4, self._correlation_id)
-        self._finish()
-        self._slot.send(header, *body)
+        self._slot.send(self._answer_header(len(body)), body)
+
+    def send(self, buffers: Sequence[Buffer]) -> None:
+        """Send a body of several buffers, none of which is copied."""
+        self._slot.send(self._answer_header(sum(map(len, buffers))), *buffers)
 
     def skip(self) -> None:
         """Answer nothing: the client asked for acks=0."""
-        self._finish()
         self._slot.skip()
 
     def close(self, reason: str) -> None:
         """End the connection instead of answering."""
-        self._finish()
         self._slot.connection.close(reason)
 
     def handled(self) -> None:
         """The handler has returned; what passes until the answer is waiting."""
-        self._handled_us = self._clock.monotonic_us()
-        self._stats.local.observe(self._handled_us - self._started_us)
+        self._handled_us = handled_us = self._clock.monotonic_us()
+        self._stats.local.observe(handled_us - self.started_us)
 
-    def _finish(self) -> None:
+    def _answer_header(self, body_bytes: int) -> bytes:
+        """Count the answer, and return its size field and header."""
+        key, version, correlation_id, _, _ = self._header
         if self._handled_us:
             self._stats.remote.observe(self._clock.monotonic_us() - self._handled_us)
+        if has_tagged_response_header(key, version):
+            return _FLEXIBLE_HEADER.pack(body_bytes + 5, correlation_id, 0)
+        return _HEADER.pack(body_bytes + 4, correlation_id)

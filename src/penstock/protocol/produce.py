@@ -77,6 +77,17 @@ class PartitionAnswer(NamedTuple):
 
 
 _make = tuple.__new__
+_NO_DETAILS: tuple[None, tuple[()], None] = (None, (), None)
+
+
+def appended(
+    part: PartitionData, base_offset: int, log_append_time_ms: int, log_start_offset: int
+) -> PartitionAnswer:
+    """The answer for records that were appended; made once for every request."""
+    topic, partition, _, _ = part
+    answer = (topic, partition, 0, base_offset, log_append_time_ms, log_start_offset)
+    return _make(PartitionAnswer, (*answer, *_NO_DETAILS))
+
 
 # transactional_id null, one topic, a name of at most 126 bytes; each cuts at the name
 _LEGACY_START = struct.Struct(">hhiih")
@@ -182,9 +193,6 @@ _LEGACY_ONE_V3 = struct.Struct(">iihqqi")
 _LEGACY_ONE_V5 = struct.Struct(">iihqqqi")
 _LEGACY_ONE_V8 = struct.Struct(">iihqqqihi")
 _FLEXIBLE_ONE = struct.Struct(">BihqqqBBBBiB")
-
-
-_NO_DETAILS: tuple[None, tuple[()], None] = (None, (), None)
 
 
 def encode_produce_response(

@@ -73,11 +73,11 @@ class FetchReply:
                 session.served(read.wanted.key)
             self._broker.stats.bytes_fetched += read.size
         session_id = NO_SESSION if session is None else session.session_id
-        self._reply.raw(*encode_fetch_response(self._version, answers, session_id=session_id))
+        self._reply.send(encode_fetch_response(self._version, answers, session_id=session_id))
 
     def fail(self, error: ErrorCode) -> None:
         """Answer the whole request with an error of its session."""
-        self._reply.raw(*encode_fetch_response(self._version, [], error_code=error))
+        self._reply.send(encode_fetch_response(self._version, [], error_code=error))
 
     def _answer(self, read: PartitionRead) -> FetchAnswer:
         topic, partition = read.wanted.key

@@ -23,6 +23,8 @@ from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import (
     PartitionAnswer,
     PartitionData,
+    ProduceRequest,
+    appended,
     encode_produce_response,
     parse_produce_request,
 )
@@ -102,26 +104,31 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     members: list[ReplicaSetMember] = []
     now_ms = broker.clock.wall_ms()
     for part in request.partitions:
+        topic, partition, records_at, records_end = part
         try:
-            if acks not in {ACKS_ALL, 0, 1}:
-                raise InvalidAcks(acks)
-            if request.transactional_id is not None:
-                raise TransactionsNotSupported
-            hosted = partition_of(topics.get(part.topic), part.partition)
-            records = frame[part.records_at : part.records_end]
+            check_request(request)
+            hosted = partition_of(topics.get(topic), partition)
+            records = frame[records_at:records_end]
             offset, time_ms = append_batch(hosted, records, acks, now_ms, broker.stats)
         except PlatformError as error:
             answers.append(_refused(broker, part, error, version))
             continue
         if hosted.member not in members:
             members.append(hosted.member)
-        start = hosted.log.log_start_offset
-        answers.append(PartitionAnswer(part.topic, part.partition, 0, offset, time_ms, start))
+        answers.append(appended(part, offset, time_ms, hosted.log.log_start_offset))
     if acks == 0:
         _finish_without_answer(answers, reply)
         return
-    deadline_ms = broker.clock.monotonic_ms() + min(max(request.timeout_ms, 0), WAIT_MS_MAX)
+    deadline_ms = reply.started_us // 1000 + min(max(request.timeout_ms, 0), WAIT_MS_MAX)
     PendingProduce(broker, reply, version, answers, deadline_ms).park(members, acks)
+
+
+def check_request(request: ProduceRequest) -> None:
+    """Refuse what concerns all partitions of a request. Raises BrokerError kinds."""
+    if not ACKS_ALL <= request.acks <= 1:
+        raise InvalidAcks(request.acks)
+    if request.transactional_id is not None:
+        raise TransactionsNotSupported
 
 
 def _refused(
