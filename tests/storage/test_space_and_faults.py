@@ -78,7 +78,9 @@ def test_writes_resume_by_themselves_when_somebody_else_frees_space(world, disk)
 
 def test_the_reserve_is_left_free(world, disk):
     disk.capacity = 1_000_000
-    config = LogConfig(segment_bytes=65_536, checkpoint_interval_bytes=1 << 30, reserve_bytes=400_000)
+    config = LogConfig(
+        segment_bytes=65_536, checkpoint_interval_bytes=1 << 30, reserve_bytes=400_000
+    )
     log = open_log(world, disk, config)
     fill(world, log, log.open_partition(partition_number(0)))
     assert disk.free_bytes() >= 390_000
@@ -89,7 +91,12 @@ def test_an_append_that_is_refused_changes_nothing(world, disk):
     log = open_log(world, disk)
     partition = log.open_partition(partition_number(0))
     fill(world, log, partition)
-    before = (log.end_position, partition.log_end_offset, partition.size_bytes, len(partition.bases))
+    before = (
+        log.end_position,
+        partition.log_end_offset,
+        partition.size_bytes,
+        len(partition.bases),
+    )
     large = make_batch(size=60_000, producer=(3, 0, 0))
     with pytest.raises(OutOfSpace):
         log.append(partition, large, read_header(large))

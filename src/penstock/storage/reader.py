@@ -336,9 +336,9 @@ class LogReader:
         columns = partition.columns
         if columns.bases and position > columns.positions[0]:
             entry = columns.first_entry_at(position)
-            if entry < len(columns.bases):
-                return columns.bases[entry]
-            return partition.log_end_offset
+            if entry == len(columns.bases):
+                return partition.log_end_offset
+            return max(columns.bases[entry], partition.log_start_offset)
         found = self._closed_offset_at(partition, position)
         if found is None:
             found = columns.bases[0] if columns.bases else partition.log_end_offset

@@ -367,7 +367,10 @@ class Recovery:
             partition.producers.record(batch, batch.base_offset)
 
     def _seal(self, segment: Segment, data_end: int) -> None:
-        """A closed segment was read to its end: write its index if there is none."""
+        """A closed segment was read to its end: write its index, whatever lies there.
+
+        An index of this segment can be left from before an earlier cut, and speak of other frames.
+        """
         parts = {
             partition.topic_partition: Sealed(partition.columns, partition.log_end_offset)
             for partition in self.touched
@@ -377,9 +380,8 @@ class Recovery:
         self.touched = []
         self.position = segment.end
         segment.data_end = data_end
-        if not self._has_index(segment):
-            path = index_path(self._directory, segment.base)
-            self._disk.replace(path, encode_index(segment.base, data_end, parts))
+        path = index_path(self._directory, segment.base)
+        self._disk.replace(path, encode_index(segment.base, data_end, parts))
 
     def _has_index(self, segment: Segment) -> bool:
         path = index_path(self._directory, segment.base)
@@ -408,11 +410,20 @@ class Recovery:
             self.segments.append(
                 Segment(self._directory, self.position, self._config.segment_bytes)
             )
+        self._remove_stale_indexes()
         self._disk.sync_directory(f"{self._directory}/log")
         active = self.segments[-1]
         active.file = self._disk.open(active.path)
         if not is_untouched:
             self._empty_tail(active, active.file)
+
+    def _remove_stale_indexes(self) -> None:
+        """An index at or behind the active segment speaks of frames that were cut off."""
+        active = self.segments[-1]
+        for name in self._disk.list(f"{self._directory}/index"):
+            if name.endswith(".idx") and int(name[:20]) >= active.base:
+                self._disk.remove(f"{self._directory}/index/{name}")
+        self._disk.sync_directory(f"{self._directory}/index")
 
     def _empty_tail(self, active: Segment, file: DiskFile) -> None:
         """Give the blocks behind the end back and take new, empty ones."""

@@ -121,6 +121,7 @@ class SegmentStore:
         "_is_preparing",
         "_offload",
         "_open",
+        "_recycling",
         "_spare_number",
         "closing",
         "guard",
@@ -152,6 +153,7 @@ class SegmentStore:
         self._open: OrderedDict[int, Segment] = OrderedDict()
         self._is_preparing = False
         self._spare_number = 0
+        self._recycling = 0
 
     @property
     def active(self) -> Segment:
@@ -262,9 +264,10 @@ class SegmentStore:
             return
         disk, path = self._disk, segment.path
         index = index_path(self._directory, segment.base)
-        keep = len(self.spares) < self._config.recycle_count
+        keep = len(self.spares) + self._recycling < self._config.recycle_count
         keep = keep and segment.end - segment.base == self._config.segment_bytes
         keep = keep and self.prepare_error is None
+        self._recycling += keep
         spare = f"{self._directory}/log/{self._spare_number:08d}.spare"
         self._spare_number += 1
 
@@ -278,6 +281,7 @@ class SegmentStore:
             return keep
 
         def done(kept: bool | None, error: BaseException | None) -> None:
+            self._recycling -= keep
             if error is not None and not isinstance(error, OSError):
                 raise error
             if kept:

@@ -1,0 +1,211 @@
+"""Frames and files: what is written is read, and any damage is noticed."""
+
+from array import array
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.base.ids import TopicId, TopicPartition
+from penstock.storage import frames
+from penstock.storage.errors import CorruptFile, CorruptFrame
+from penstock.storage.frames import build_frame, check_body, check_header
+from penstock.storage.partition_log import Columns
+from penstock.storage.sealed_index import (
+    Sealed,
+    encode_index,
+    find_entry,
+    read_block,
+    read_directory,
+    read_index_header,
+)
+from penstock.storage.side_file import decode_side, encode_side
+from penstock.storage.snapshot import (
+    PartitionState,
+    Snapshot,
+    decode_snapshot,
+    encode_partition,
+    encode_snapshot,
+)
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import World, append, open_log, partition_number
+
+int64 = st.integers(-(1 << 63), (1 << 63) - 1)
+offsets = st.integers(0, 1 << 62)
+
+
+def columns(entries):
+    return Columns(
+        array("q", [entry[0] for entry in entries]),
+        array("q", [entry[1] for entry in entries]),
+        array("i", [entry[2] for entry in entries]),
+        array("q", [entry[3] for entry in entries]),
+    )
+
+
+entry_lists = st.lists(
+    st.tuples(offsets, offsets, st.integers(61, 1 << 30), int64), min_size=1, max_size=5
+)
+partitions = st.builds(
+    TopicPartition, st.binary(min_size=16, max_size=16).map(TopicId), st.integers(0, 1 << 20)
+)
+parts = st.dictionaries(partitions, entry_lists, min_size=1, max_size=20).map(
+    lambda found: {key: Sealed(columns(value), 99) for key, value in found.items()}
+)
+
+
+def reader(data):
+    return lambda position, length: memoryview(data)[position : position + length]
+
+
+def lists(found):
+    return [list(column) for column in found]
+
+
+def test_the_frame_header_is_laid_out_as_documented():
+    frame = build_frame(2, frames.KEY.pack(7, bytes(range(16))), b"payload!", leader_epoch=3,
+                        position=0x1122334455, unflushed=0x66)  # fmt: skip
+    assert frame[4:8].hex() == "50530102"
+    assert frame[8:12] == (56).to_bytes(4, "big")
+    assert frame[12:16] == (3).to_bytes(4, "big")
+    assert frame[16:24].hex() == "0000001122334455"
+    assert frame[24:28] == (0x66).to_bytes(4, "big")
+    assert frame[28:32] == (7).to_bytes(4, "big")
+    assert frame[32:48] == bytes(range(16))
+    assert frame[48:] == b"payload!"
+    assert frame[:4] == crc32c(frame[4:]).to_bytes(4, "big")
+
+
+def test_the_checksum_of_a_batch_frame_covers_what_the_batch_crc_leaves_out():
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk)
+    position = log.end_position
+    append(log, log.open_partition(partition_number(0)), size=300)
+    log.writer.write_staged()
+    data = memoryview(disk.names[f"set-1/log/{0:020d}.log"].data)[position:]
+    header = check_header(data, 0, position, len(data))
+    check_body(data, 0, header)
+    assert header.crc == crc32c(data[4 : 48 + 21])
+    assert header.frame_bytes == 348
+    for at in range(348):
+        data[at] ^= 0x10
+        with pytest.raises(CorruptFrame):
+            check_body(data, 0, check_header(data, 0, position, len(data)))
+        data[at] ^= 0x10
+
+
+@given(st.binary(max_size=200), st.integers(0, 1 << 40))
+def test_any_bytes_are_either_a_frame_or_a_typed_error(data, position):
+    view = memoryview(data)
+    with pytest.raises(CorruptFrame):
+        check_body(view, 0, check_header(view, 0, position, len(data)))
+
+
+@given(parts)
+def test_a_sealed_index_gives_back_every_partition(found):
+    data = encode_index(4096, 9999, found)
+    header = read_index_header("p", 4096, reader(data))
+    assert (header.base, header.data_end, header.partition_count) == (4096, 9999, len(found))
+    entries = read_directory("p", header, reader(data))
+    assert [entry.topic_partition for entry in entries] == sorted(found)
+    for wanted, sealed in found.items():
+        entry = find_entry("p", header, wanted, reader(data))
+        assert entry in entries
+        assert entry.batch_bytes == sum(sealed.columns.sizes)
+        assert entry.max_timestamp == max(sealed.columns.timestamps)
+        assert (entry.first_offset, entry.end_offset) == (sealed.columns.bases[0], 99)
+        assert lists(read_block("p", entry, reader(data))) == lists(sealed.columns)
+    absent = TopicPartition(TopicId(b"?" * 16), 1 << 21)
+    assert find_entry("p", header, absent, reader(data)) is None
+
+
+def read_index(data):
+    header = read_index_header("p", 4096, reader(data))
+    return [
+        lists(read_block("p", entry, reader(data)))
+        for entry in read_directory("p", header, reader(data))
+    ]
+
+
+def test_any_flipped_byte_of_a_sealed_index_is_noticed():
+    found = {partition_number(n): Sealed(columns([(n, n, 99, n)] * 3), 9) for n in range(3)}
+    data = bytearray(encode_index(4096, 9999, found))
+    for at in range(len(data)):
+        data[at] ^= 0x40
+        with pytest.raises(CorruptFile):
+            read_index(data)
+        data[at] ^= 0x40
+    for length in range(len(data)):
+        with pytest.raises(CorruptFile):
+            read_index(data[:length])
+    assert len(read_index(data)) == 3
+
+
+@given(parts)
+def test_a_side_file_gives_back_its_blocks(found):
+    data = encode_side(found.items()) * 2
+    read = list(decode_side("p", memoryview(data)))
+    assert len(read) == 2 * len(found)
+    for wanted, block, end_offset in read:
+        assert lists(block) == lists(found[wanted].columns)
+        assert end_offset == 99
+
+
+def test_any_flipped_byte_of_a_side_file_is_noticed():
+    data = bytearray(encode_side([(partition_number(1), Sealed(columns([(1, 2, 99, 4)]), 5))]))
+    for at in range(len(data)):
+        data[at] ^= 0x40
+        with pytest.raises(CorruptFile):
+            list(decode_side("p", memoryview(data)))
+        data[at] ^= 0x40
+
+
+producer_entries = st.lists(
+    st.tuples(
+        st.tuples(st.integers(0, 1 << 31), offsets),
+        st.tuples(
+            st.integers(0, 32767),
+            offsets,
+            st.lists(
+                st.tuples(st.integers(0, 1 << 30), st.integers(0, 1 << 30), offsets), max_size=5
+            ).map(tuple),
+        ),
+    ),
+    max_size=5,
+)
+partition_states = st.builds(
+    PartitionState,
+    st.binary(min_size=16, max_size=16).map(TopicId),
+    st.integers(0, 1 << 30),
+    st.integers(0, 1 << 31),
+    *([offsets] * 5),
+    int64,
+)
+
+
+@given(
+    st.booleans(),
+    st.lists(offsets, max_size=4),
+    st.lists(st.tuples(st.integers(0, 1 << 30), offsets), max_size=4),
+    st.lists(partition_states, max_size=4),
+    producer_entries,
+)
+def test_a_snapshot_gives_back_what_it_was_made_of(clean, segments, epochs, states, producers):
+    snapshot = Snapshot(123, clean, 100, 7, 999, segments, epochs, states, producers)
+    data = encode_snapshot(snapshot, map(encode_partition, states), len(states))
+    assert decode_snapshot("p", memoryview(data)) == snapshot
+
+
+def test_any_flipped_or_missing_byte_of_a_snapshot_is_noticed():
+    state = PartitionState(TopicId(bytes(16)), 1, 2, 3, 4, 5, 6, 7, 8)
+    producers = [((2, 9), (0, 5, ((0, 1, 2), (3, 4, 5))))]
+    snapshot = Snapshot(123, True, 100, 7, 999, [1], [(1, 0)], [state], producers)
+    data = bytearray(encode_snapshot(snapshot, [encode_partition(state)], 1))
+    for at in range(len(data)):
+        data[at] ^= 0x40
+        with pytest.raises(CorruptFile):
+            decode_snapshot("p", memoryview(data))
+        data[at] ^= 0x40
+        with pytest.raises(CorruptFile):
+            decode_snapshot("p", memoryview(data[:at]))

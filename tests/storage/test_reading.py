@@ -1,0 +1,263 @@
+"""Reads: the right batches, whole, within the limits; from memory, from cache, from the disk."""
+
+import errno
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.storage.errors import OffsetOutOfRange, ReadFailed
+from penstock.storage.partition_log import Columns
+from penstock.storage.reader import (
+    GAP_BYTES_MAX,
+    BlockCache,
+    Chunk,
+    Wanted,
+    make_plan,
+)
+from penstock.storage.lookup import Block
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import (
+    ALL,
+    SMALL,
+    World,
+    append,
+    batches_of,
+    open_log,
+    partition_number,
+    read_all,
+    read_chunk,
+)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.fixture
+def disk():
+    return FaultyDisk()
+
+
+@pytest.fixture
+def log(world, disk):
+    return open_log(world, disk)
+
+
+def filled(world, log, partitions=1, batches=20, size=500):
+    logs = [log.open_partition(partition_number(number)) for number in range(partitions)]
+    for number in range(batches):
+        for partition in logs:
+            append(log, partition, size=size, fill=number)
+        world.run()
+    return logs
+
+
+def test_a_read_begins_with_the_batch_that_holds_the_offset(world, log):
+    partition = log.open_partition(partition_number(0))
+    append(log, partition, records=5)
+    append(log, partition, records=5)
+    world.run()
+    chunk = read_chunk(world, log, partition, 7)
+    assert chunk.first_offset == 5
+    assert [header.base_offset for header, _ in batches_of(chunk.data)] == [5]
+
+
+def test_as_many_whole_batches_as_fit_and_at_least_one(world, log):
+    (partition,) = filled(world, log, size=500)
+    assert read_chunk(world, log, partition, 0, 1).size == 500
+    assert read_chunk(world, log, partition, 0, 999).size == 500
+    assert read_chunk(world, log, partition, 0, 1000).size == 1000
+    assert read_chunk(world, log, partition, 0, 100_000).size == 10_000
+
+
+def test_nothing_at_or_above_the_limit_position_is_returned(world, log):
+    partition = log.open_partition(partition_number(0))
+    append(log, partition)
+    world.run()
+    limit = log.end_position
+    append(log, partition)
+    world.run()
+    assert read_chunk(world, log, partition, 0, 10_000, limit).size == 100
+    assert read_chunk(world, log, partition, 0, 10_000, limit - 1).size == 0
+    assert read_chunk(world, log, partition, 1, 10_000, limit).size == 0
+
+
+def test_what_is_not_written_yet_is_not_served(world, log):
+    partition = log.open_partition(partition_number(0))
+    append(log, partition)
+    assert read_chunk(world, log, partition, 0, 100, ALL).size == 0
+    world.turn()
+    assert read_chunk(world, log, partition, 0, 100, ALL).size == 100
+
+
+def test_offsets_outside_of_the_log_are_refused(world, log):
+    (partition,) = filled(world, log, batches=5)
+    log.delete_records(partition, 2)
+    for offset in (0, 1, 6, -1):
+        with pytest.raises(OffsetOutOfRange) as caught:
+            log.read(partition, offset, 100, ALL)
+        assert (caught.value.log_start_offset, caught.value.log_end_offset) == (2, 5)
+    assert read_chunk(world, log, partition, 5).size == 0
+
+
+def test_interleaved_partitions_are_told_apart(world, log):
+    logs = filled(world, log, partitions=7, batches=100, size=300)
+    for partition in logs:
+        assert len(read_all(world, log, partition)) == 100
+
+
+def test_reads_of_closed_segments_come_from_memory_after_the_first_one(world, log, disk):
+    (partition,) = filled(world, log, batches=400)
+    assert partition.bases[0] > 10
+    assert not isinstance(log.read(partition, 0, 1000, ALL), Chunk)
+    read_chunk(world, log, partition, 0)
+    assert isinstance(log.read(partition, 1, 1000, ALL), Chunk)
+
+
+def test_bytes_that_are_not_in_the_page_cache_are_loaded_off_the_loop(world, log, disk):
+    (partition,) = filled(world, log, batches=5)
+    disk.is_cold = True
+    found = log.read(partition, 0, 1000, ALL)
+    assert not isinstance(found, Chunk)
+    assert found.size == 1000
+    assert len(read_all(world, log, partition)) == 5
+
+
+def test_a_disk_that_gives_nothing_back_is_a_typed_error(world, log, disk):
+    (partition,) = filled(world, log, batches=5)
+    disk.is_cold = True
+    disk.fail("read", ".log", errno.EIO)
+    with pytest.raises(ReadFailed):
+        read_chunk(world, log, partition, 0)
+    assert read_chunk(world, log, partition, 0).size == 2500
+
+
+def test_a_segment_is_not_taken_away_under_a_read(world, log, disk):
+    from penstock.storage.config import Retention
+
+    (partition,) = filled(world, log, batches=400)
+    found = log.read(partition, 0, 1000, ALL)
+    answers = []
+    found.load(lambda chunk, error: answers.append((chunk, error)))
+    load = world.work.pop()
+    log.apply_retention(0, lambda _: Retention(0, -1))
+    world.run()
+    assert partition.log_start_offset > 2
+    world.work.append(load)
+    world.run()
+    chunk, error = answers[0]
+    assert error is None
+    assert [header.base_offset for header, _ in batches_of(chunk.data)] == [0, 1]
+
+
+def test_open_files_and_cached_blocks_stay_within_their_bounds(world, disk):
+    from dataclasses import replace
+
+    log = open_log(world, disk, replace(SMALL, open_segments_max=2, index_cache_bytes=65_536))
+    (partition,) = filled(world, log, batches=1500)
+    assert len(read_all(world, log, partition)) == 1500
+    store = log.writer._store
+    assert sum(segment.file is not None for segment in store.segments) <= 3
+    assert log._reader.cache._bytes <= 65_536
+
+
+def test_the_cache_lets_the_least_used_block_go():
+    cache = BlockCache(3 * 600)
+    one = Columns([0], [0], [1], [0])
+    blocks = [Block(base, "", base, base + 1, one) for base in range(5)]
+    for block in blocks[:3]:
+        cache.put(1, block)
+    assert cache.find(1, 0) is blocks[0]
+    cache.put(1, blocks[3])
+    assert cache.find(1, 1) is None
+    assert cache.find(1, 0) is blocks[0]
+    cache.drop_segment(0)
+    assert cache.find(1, 0) is None
+
+
+layouts = st.lists(
+    st.tuples(st.integers(61, 5000), st.integers(0, 3), st.integers(0, 40_000)),
+    min_size=1,
+    max_size=30,
+)
+
+
+@given(layouts, st.integers(0, 40), st.integers(0, 30_000), st.integers(0, 400_000))
+def test_a_plan_agrees_with_walking_over_the_frames(layout, offset, max_bytes, limit):
+    columns = Columns([], [], [], [])
+    position = base = 0
+    for size, more_records, gap in layout:
+        position += gap
+        columns.bases.append(base)
+        columns.positions.append(position)
+        columns.sizes.append(size)
+        base += 1 + more_records
+        position += 48 + size
+    offset = min(offset, base - 1)
+    wanted = Wanted(partition_number(0), 1, offset, max_bytes, limit)
+    plan = make_plan(columns, wanted)
+
+    expected, total = [], 0
+    for at, first in enumerate(columns.bases):
+        last = columns.bases[at + 1] if at + 1 < len(columns.bases) else base
+        if last <= offset:
+            continue
+        start, size = columns.positions[at], columns.sizes[at]
+        if start + 48 + size > limit or (expected and total + size > max_bytes):
+            break
+        expected.append((start + 48, size))
+        total += size
+    found = [(r.start + at, size) for r in plan.regions for at, size in r.pieces]
+    assert found == expected
+    assert plan.size == total
+    for region in plan.regions:
+        assert region.pieces[0][0] == 48
+        assert region.length == sum(region.pieces[-1])
+        ends = [at + size for at, size in region.pieces]
+        starts = [at - 48 for at, _ in region.pieces]
+        assert all(b - a <= GAP_BYTES_MAX for a, b in zip(ends, starts[1:], strict=False))
+
+
+def test_lookup_by_time_finds_the_first_batch_that_is_not_older(world, log):
+    partition = log.open_partition(partition_number(0))
+    other = log.open_partition(partition_number(1))
+    times = [5, 3, 9, 9, 20, 1] * 60
+    for timestamp in times:
+        append(log, partition, size=600, timestamp=timestamp)
+        append(log, other, size=600, timestamp=99)
+        world.run()
+
+    def look(call, *arguments):
+        answers = []
+        call(partition, *arguments, lambda hit, error: answers.append((hit, error)))
+        world.run()
+        hit, error = answers[0]
+        assert error is None
+        if hit is None:
+            return None
+        assert batches_of(hit.batch)[0][0].base_offset == hit.base_offset
+        return hit.base_offset, hit.max_timestamp
+
+    assert look(log.offset_for_timestamp, 4, ALL) == (0, 5)
+    assert look(log.offset_for_timestamp, 10, ALL) == (4, 20)
+    assert look(log.offset_for_timestamp, 21, ALL) is None
+    assert look(log.offset_for_max_timestamp, ALL) == (4, 20)
+    log.delete_records(partition, 5)
+    assert look(log.offset_for_timestamp, 10, ALL) == (10, 20)
+    late = len(times) - 3
+    log.delete_records(partition, late)
+    assert look(log.offset_for_timestamp, 9, ALL) == (late, 9)
+    assert look(log.offset_for_timestamp, 10, ALL) == (late + 1, 20)
+    limit = partition.positions[-2]
+    assert look(log.offset_for_timestamp, 10, limit) is None
+    assert look(log.offset_for_max_timestamp, limit) == (late, 9)
+
+
+def test_usage_names_partitions_files_and_what_is_left(world, log):
+    filled(world, log, partitions=2, batches=10, size=100)
+    usage = log.usage()
+    assert usage.partitions == {partition_number(0): 1000, partition_number(1): 1000}
+    assert usage.segment_bytes == SMALL.segment_bytes
+    assert usage.free_bytes > 0

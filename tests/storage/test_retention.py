@@ -1,0 +1,235 @@
+"""Retention, deletion, recycling, DeleteRecords, dropped partitions, epochs."""
+
+import pytest
+
+from penstock.base.invariant import InvariantViolation
+from penstock.storage.config import Retention
+from penstock.storage.errors import OffsetOutOfRange
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import (
+    SMALL,
+    World,
+    append,
+    open_log,
+    partition_number,
+    read_all,
+)
+
+KEEP = Retention(-1, -1)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+@pytest.fixture
+def disk():
+    return FaultyDisk()
+
+
+@pytest.fixture
+def log(world, disk):
+    return open_log(world, disk)
+
+
+def fill(world, log, partition, batches, size=1000, timestamp=1000):
+    for _ in range(batches):
+        append(log, partition, size=size, timestamp=timestamp)
+        world.run()
+
+
+def segment_files(disk):
+    return [name for name in disk.names if name.endswith(".log")]
+
+
+def test_old_data_goes_and_its_files_with_it(world, log, disk):
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 200, timestamp=1000)
+    fill(world, log, partition, 200, timestamp=9000)
+    before = len(segment_files(disk))
+    log.apply_retention(10_000, lambda _: Retention(-1, 5000))
+    world.run()
+    assert 100 < partition.log_start_offset <= 200
+    assert len(segment_files(disk)) < before
+    assert len(read_all(world, log, partition)) == 400 - partition.log_start_offset
+    assert partition.size_bytes == 1000 * (400 - partition.log_start_offset)
+
+
+def test_size_is_kept_at_or_above_the_limit(world, log):
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 400)
+    log.apply_retention(0, lambda _: Retention(150_000, -1))
+    world.run()
+    assert 150_000 <= partition.size_bytes <= 150_000 + SMALL.segment_bytes
+
+
+def test_without_limits_nothing_goes(world, log, disk):
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 300)
+    log.apply_retention(1 << 50, lambda _: KEEP)
+    world.run()
+    assert partition.log_start_offset == 0
+
+
+def test_batches_without_a_timestamp_are_not_old(world, log):
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 200, timestamp=-1)
+    log.apply_retention(1 << 50, lambda _: Retention(-1, 1))
+    world.run()
+    assert partition.log_start_offset == 0
+
+
+def test_a_segment_stays_while_one_partition_still_needs_it(world, log, disk):
+    short, long = (log.open_partition(partition_number(number)) for number in (0, 1))
+    append(log, long, size=100)
+    fill(world, log, short, 400)
+    settings = {short.topic_partition: Retention(0, -1), long.topic_partition: KEEP}
+    log.apply_retention(0, settings.__getitem__)
+    world.run()
+    assert short.log_start_offset > 300
+    names = sorted(segment_files(disk))
+    assert names[0].endswith(f"{0:020d}.log"), "holds the batch that is kept"
+    assert names[1] > f"set-1/log/{4 * SMALL.segment_bytes:020d}.log", "later ones went before it"
+    assert len(read_all(world, log, long)) == 1
+    world = World()
+    again = open_log(world, disk)
+    assert len(read_all(world, again, again.open_partition(partition_number(1)))) == 1
+    found = again.open_partition(partition_number(0))
+    assert len(read_all(world, again, found)) == 400 - found.log_start_offset
+    for name in [name for name in disk.names if name.endswith(".snap")]:
+        disk.remove(name)
+    world = World()
+    rebuilt = open_log(world, disk)
+    found = rebuilt.open_partition(partition_number(0))
+    assert found.log_end_offset == 400
+    assert read_all(world, rebuilt, found)
+
+
+def test_files_go_only_after_a_snapshot_has_the_new_log_starts(world, log, disk):
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 300)
+    order = []
+    disk.on_operation = lambda kind, path: order.append((kind, path[-5:]))
+    log.apply_retention(0, lambda _: Retention(0, -1))
+    world.run()
+    kinds = [kind for kind, path in order if path == ".snap" or kind == "rename" and ".log" in path]
+    assert kinds[0] == "replace"
+
+
+def test_deleted_files_are_written_over(world, log, disk):
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 300)
+    log.apply_retention(0, lambda _: Retention(0, -1))
+    world.run()
+    assert len([name for name in disk.names if name.endswith(".spare")]) == SMALL.recycle_count
+    used = disk.used
+    fill(world, log, partition, 120)
+    assert not [name for name in disk.names if name.endswith(".spare")]
+    assert disk.used < used + 2000 + SMALL.segment_bytes
+
+
+def test_data_of_a_dropped_partition_is_dead(world, log, disk):
+    dropped, kept = (log.open_partition(partition_number(number)) for number in (0, 1))
+    fill(world, log, dropped, 300)
+    log.drop_partition(dropped.topic_partition)
+    log.drop_partition(dropped.topic_partition)
+    fill(world, log, kept, 80)
+    log.apply_retention(0, lambda _: KEEP)
+    world.run()
+    assert len(segment_files(disk)) <= 4
+    world = World()
+    again = open_log(world, disk)
+    assert dropped.topic_partition not in again.partitions
+    assert len(read_all(world, again, again.partitions[kept.topic_partition])) == 80
+
+
+def test_a_partition_of_the_same_name_begins_anew_after_a_drop(world, log):
+    partition = log.open_partition(partition_number(0))
+    append(log, partition, producer=(5, 0, 0))
+    log.drop_partition(partition.topic_partition)
+    again = log.open_partition(partition.topic_partition)
+    assert again is not partition
+    assert again.log_end_offset == 0
+
+
+def test_delete_records_is_monotone_and_survives_a_kill(world, log, disk):
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 10)
+    assert log.delete_records(partition, 4) == 4
+    assert log.delete_records(partition, 2) == 4
+    end = log.end_position
+    for offset in (11, -1):
+        with pytest.raises(OffsetOutOfRange):
+            log.delete_records(partition, offset)
+    world.run()
+    assert log.flushed_position == end
+    found = open_log(World(), disk).open_partition(partition_number(0))
+    assert found.log_start_offset == 4
+
+
+def test_epochs_are_recorded_and_come_back(world, log, disk):
+    partition = log.open_partition(partition_number(0))
+    log.begin_epoch(1)
+    second = log.end_position
+    log.begin_epoch(4)
+    append(log, partition)
+    assert log.epochs == [(1, 0), (4, second)]
+    with pytest.raises(InvariantViolation):
+        log.begin_epoch(3)
+    fill(world, log, partition, 300)
+    again = open_log(World(), disk)
+    assert again.epochs == [(1, 0), (4, second)]
+    assert again.leader_epoch == 4
+    for name in [name for name in disk.names if name.endswith(".snap")]:
+        disk.remove(name)
+    assert open_log(World(), disk).epochs == [(1, 0), (4, second)]
+
+
+def test_every_segment_names_its_epoch_so_that_old_ones_can_go(world, log, disk):
+    log.begin_epoch(7)
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 300)
+    log.apply_retention(0, lambda _: Retention(0, -1))
+    world.run()
+    for name in [name for name in disk.names if name.endswith(".snap")]:
+        disk.remove(name)
+    again = open_log(World(), disk)
+    assert again.leader_epoch == 7
+
+
+def test_silent_producers_are_forgotten_with_retention(world, log):
+    partition = log.open_partition(partition_number(0))
+    append(log, partition, producer=(5, 0, 0))
+    world.run()
+    log.apply_retention(world.now_ms + SMALL.producer_id_expiration_ms + 1, lambda _: KEEP)
+    assert not log._states.entries
+
+
+def test_retention_gives_the_loop_away_between_slices(world, disk):
+    from penstock.storage import retention
+
+    log = open_log(world, disk)
+    logs = [log.open_partition(partition_number(number)) for number in range(1200)]
+    for partition in logs:
+        append(log, partition, size=61)
+        world.run()
+    turns = []
+    log.apply_retention(0, lambda _: Retention(0, -1))
+    while world.work or world.soon:
+        waiting = len(world.soon)
+        if waiting:
+            turns.append(waiting)
+        world.turn()
+        if world.work:
+            world.work_one()
+    assert sum(partition.log_start_offset for partition in logs) > retention.ENTRIES_PER_SLICE
+
+
+def test_a_second_pass_while_one_runs_does_nothing(world, log):
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 200)
+    log.apply_retention(0, lambda _: KEEP)
+    log.apply_retention(0, lambda _: Retention(0, -1))
+    world.run()
+    assert partition.log_start_offset == 0
