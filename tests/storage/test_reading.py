@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.storage.errors import OffsetOutOfRange, ReadFailed
+from penstock.storage.lookup import Block
 from penstock.storage.partition_log import Columns
 from penstock.storage.reader import (
     GAP_BYTES_MAX,
@@ -15,7 +16,6 @@ from penstock.storage.reader import (
     Wanted,
     make_plan,
 )
-from penstock.storage.lookup import Block
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import (
     ALL,
@@ -200,7 +200,7 @@ def test_a_plan_agrees_with_walking_over_the_frames(layout, offset, max_bytes, l
     plan = make_plan(columns, wanted)
 
     expected, total = [], 0
-    for at, first in enumerate(columns.bases):
+    for at, _first in enumerate(columns.bases):
         last = columns.bases[at + 1] if at + 1 < len(columns.bases) else base
         if last <= offset:
             continue

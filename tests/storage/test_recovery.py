@@ -1,5 +1,6 @@
 """Starting again: torn tails, stale frames, damaged files, and damage that must not be hidden."""
 
+import contextlib
 import errno
 from random import Random
 
@@ -92,13 +93,13 @@ def test_what_was_cut_off_does_not_come_back_when_new_frames_grow_up_to_it():
     append(log, partition, size=150, fill=2)
     log.writer.write_staged()
     disk.names[f"{DIRECTORY}/log/{0:020d}.log"].data[first : first + 60] = bytes(60)
-    world, again, found = reopened(disk)
+    _world, again, found = reopened(disk)
     assert again.recovery.frames_cut == 1
     assert found.log_end_offset == 2
     append(again, found, size=150, fill=3)
     assert again.end_position == second, "the new frame ends where the ghost began"
     again.writer.write_staged()
-    _, third, found = reopened(disk)
+    _, _third, found = reopened(disk)
     assert found.log_end_offset == 3
 
 
@@ -164,7 +165,7 @@ def test_nothing_is_replayed_after_a_clean_close():
 
 
 def test_replay_after_a_kill_is_bounded_by_the_checkpoint_interval():
-    world, disk, log, _ = started(config=SMALL, batches=2000)
+    _world, disk, _log, _ = started(config=SMALL, batches=2000)
     _, again, found = reopened(disk, SMALL)
     assert again.recovery.replayed_bytes < 2 * SMALL.checkpoint_interval_bytes
     assert found.log_end_offset == 2000
@@ -235,7 +236,7 @@ def test_an_index_that_is_damaged_behind_its_header_is_rebuilt_when_it_is_used(a
 
 
 def test_a_missing_segment_is_reported():
-    world, disk, log, _ = started(config=SMALL, batches=1500)
+    _world, disk, _log, _ = started(config=SMALL, batches=1500)
     disk.remove(f"{DIRECTORY}/log/{SMALL.segment_bytes:020d}.log")
     with pytest.raises(CorruptLog, match="missing"):
         reopened(disk, SMALL)
@@ -319,10 +320,8 @@ def test_power_loss_while_recovering_from_power_loss_loses_nothing():
                 raise KeyboardInterrupt
 
         disk.on_operation = count
-        try:
+        with contextlib.suppress(KeyboardInterrupt):
             reopened(disk, SMALL)
-        except KeyboardInterrupt:
-            pass
         disk.on_operation = None
         disk.power_loss(random)
         world, again, found = reopened(disk, SMALL)
@@ -331,7 +330,7 @@ def test_power_loss_while_recovering_from_power_loss_loses_nothing():
 
 
 def test_the_log_opens_on_a_full_disk_and_takes_data_when_there_is_room():
-    world, disk, log, partition = started(batches=10)
+    world, disk, _log, _partition = started(batches=10)
     disk.fail("allocate", ".log", errno.ENOSPC)
     world, again, found = reopened(disk)
     assert found.log_end_offset == 10

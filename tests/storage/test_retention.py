@@ -113,7 +113,9 @@ def test_files_go_only_after_a_snapshot_has_the_new_log_starts(world, log, disk)
     disk.on_operation = lambda kind, path: order.append((kind, path[-5:]))
     log.apply_retention(0, lambda _: Retention(0, -1))
     world.run()
-    kinds = [kind for kind, path in order if path == ".snap" or kind == "rename" and ".log" in path]
+    kinds = [
+        kind for kind, path in order if path == ".snap" or (kind == "rename" and ".log" in path)
+    ]
     assert kinds[0] == "replace"
 
 
