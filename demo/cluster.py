@@ -31,9 +31,9 @@ class Cluster:
             "--metrics-port",
             "0",
             "--set",
-            "node.auto_create_topics=true",
+            "broker.auto_create_topics=true",
             "--set",
-            f"node.default_partitions={partitions}",
+            f"controller.default_partitions={partitions}",
         ]
         self.bootstrap = ""
         self._job = Job(command, log=directory.with_name("up.log"))

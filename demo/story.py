@@ -54,7 +54,7 @@ class Story:
     def kill_node(self) -> tuple[float, float]:
         """Kill the node in mid-stream. Returns the gaps in acknowledging and in landing."""
         self._until(lambda: self._acked_share >= 0.25, "a quarter acknowledged")
-        self._open_gate(0.75)
+        self._flow(to_share=0.75)
         self.growth.begin_gap()
         self._ledger.begin_gap()
         old = self.cluster.kill_node()
@@ -69,7 +69,7 @@ class Story:
     def kill_spark(self) -> float:
         """Kill the Spark job in mid-stream. Returns the gap in landing."""
         self._until(lambda: self._acked_share >= 0.55, "half of it acknowledged")
-        self._open_gate(1.0)
+        self._flow(to_share=1.0)
         self.growth.begin_gap()
         count = self.landing.kill()
         self.screen.step(f"[red]kill -9[/red] Spark job, {count} processes")
@@ -97,6 +97,12 @@ class Story:
     @property
     def _acked_share(self) -> float:
         return self._ledger.acked / self.source.records
+
+    def _flow(self, *, to_share: float) -> None:
+        """Let the producer go on, and wait until it does: what is killed next is in use."""
+        before = self._ledger.acked
+        self._open_gate(to_share)
+        self._until(lambda: self._ledger.acked > before, "the producer to go on")
 
     def _open_gate(self, share: float) -> None:
         self.stream.gate = max(1, int(self.source.records * share))
