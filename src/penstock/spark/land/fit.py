@@ -2,8 +2,9 @@
 
 The fast path converts a whole Arrow batch at once. If that fails, the batch is cut into parts, and
 those that fail again, until the records that do not fit stand alone: with few bad records this
-costs twice the fast path, with many it ends at one conversion per record. What comes out does not depend on where batches were cut, so that a
-second attempt at the same offsets gives the same rows and the same dead letters.
+costs twice the fast path, with many it ends at one conversion per record. What comes out does not
+depend on where batches were cut, so that a second attempt at the same offsets gives the same rows
+and the same dead letters.
 
 JSON goes through Arrow's parser as `{"v": VALUE}` lines. The wrapper closes two holes: a bare
 `null` line crashes the parser, and values such as `{} {"a":` and `{}}` would join into two valid

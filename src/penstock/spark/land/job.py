@@ -63,7 +63,7 @@ def _run_locked(options: LandOptions, log: Path) -> int:
         name = f"penstock land {options.topic}"
         with spark_session(name, options.master, options.spark_conf, log) as spark:
             summary = Summary(topic=options.topic, table=str(options.to), format=options.format)
-            with Progress(summary, show=options.progress) as progress, _StopSignal() as stop:
+            with Progress(summary, show=options.progress) as progress, StopSignal() as stop:
                 Landing(options, spark, access, log=log).run(summary, progress, stop)
             show_summary(summary, options.output)
     return 0
@@ -96,7 +96,7 @@ class Landing:
             return table, None
         return table, open_table(options.format, _dead_spec(options))
 
-    def run(self, summary: Summary, progress: Progress, stop: "_StopSignal") -> None:
+    def run(self, summary: Summary, progress: Progress, stop: "StopSignal") -> None:
         """Land until there is no more to do, or until told to stop."""
         conflicts = 0
         while not stop.is_set():
@@ -185,14 +185,14 @@ def _cause(error: Exception) -> str:
     return (named or lines or [type(error).__name__])[-1]
 
 
-class _StopSignal:
+class StopSignal:
     """SIGINT and SIGTERM ask for an end after the batch at hand; a second one is not waited for."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> "_StopSignal":
+    def __enter__(self) -> "StopSignal":
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, self._on_signal)
         return self
