@@ -76,21 +76,21 @@ async def _run(host: str, port: int, count: int, seed: int) -> Report:
 
 async def _bad_client(host: str, port: int, frames: Iterator[BadFrame], report: Report) -> None:
     """Send frames, each over the same connection as long as the node keeps it."""
-    writer: asyncio.StreamWriter | None = None
+    streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
     for bad in frames:
-        if writer is None:
+        if streams is None:
             try:
-                reader, writer = await asyncio.open_connection(host, port)
+                streams = await asyncio.open_connection(host, port)
             except OSError:
                 report.connect_failures += 1
                 continue
         report.frames_sent += 1
         report.by_kind[bad.name.partition(":")[0]] += 1
-        if not await _send(reader, writer, bad, report):
-            writer.close()
-            writer = None
-    if writer is not None:
-        writer.close()
+        if not await _send(*streams, bad, report):
+            streams[1].close()
+            streams = None
+    if streams is not None:
+        streams[1].close()
 
 
 async def _send(

@@ -4,13 +4,15 @@ import asyncio
 import random
 import socket
 import struct
+from collections.abc import Iterable
 
 import pytest
 
 from penstock.net.connection import Connection
+from penstock.net.context import ConnectionContext
 from penstock.net.errors import CloseKind
-from penstock.net.receive import SPARE_BYTES
-from tests.net.serving import LOOPS, Recorder, echo, frame, run, serving
+from penstock.net.receive import SPARE_BYTES, FrameBudget, ReceiveBuffers
+from tests.net.serving import LOOPS, OPEN_LIMITS, Recorder, echo, frame, run, serving
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 
@@ -253,7 +255,7 @@ def test_an_answer_after_the_peer_has_gone_goes_nowhere(loop: str) -> None:
             peer = await server.connect()
             peer.send(frame(b"gone"))
             await handler.wait_for(1)
-            peer.writer.transport.abort()  # type: ignore[attr-defined]
+            peer.writer.transport.abort()
             await server.until(lambda: server.stats.connections == 0)
             handler.answer(0)
             assert handler.connections[0].is_closed
@@ -305,7 +307,7 @@ def test_an_exception_of_the_handler_ends_its_connection_only(loop: str) -> None
         asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
 
         def on_frame(connection: Connection, data: memoryview) -> None:
-            if data[:3] == b"bug":
+            if bytes(data[:3]) == b"bug":
                 raise RuntimeError
             echo(connection, data)
 
@@ -316,5 +318,72 @@ def test_an_exception_of_the_handler_ends_its_connection_only(loop: str) -> None
             good.send(frame(b"fine"))
             assert await good.answer() == b"fine"
             assert seen
+
+    run(scenario(), loop)
+
+
+class RecordingTransport(asyncio.Transport):
+    """Keeps what is written; enough of a transport for a connection without a socket."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.writes.append(b"".join(list_of_data))
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+def connected(handler: Recorder) -> tuple[Connection, RecordingTransport]:
+    """A connection on a transport that records."""
+    context = ConnectionContext(
+        listener_name="test",
+        limits=OPEN_LIMITS,
+        buffers=ReceiveBuffers(FrameBudget(1 << 30)),
+        on_frame=handler.on_frame,
+        on_gone=lambda _: None,
+    )
+    connection = Connection(context, "127.0.0.1")
+    transport = RecordingTransport()
+    connection.connection_made(transport)
+    return connection, transport
+
+
+def receive(connection: Connection, data: bytes) -> None:
+    memoryview(connection.get_buffer(-1))[: len(data)] = data
+    connection.buffer_updated(len(data))
+
+
+@pytest.mark.parametrize("size", [1, 200_000])
+def test_all_answers_of_one_turn_leave_in_one_write(loop: str, size: int) -> None:
+    async def scenario() -> None:
+        handler = Recorder()
+        connection, transport = connected(handler)
+        receive(connection, b"".join(frame(b"%d" % n) for n in range(5)))
+        for slot in handler.slots:
+            slot.send(b"head", bytes(size))
+        assert transport.writes == []
+        await asyncio.sleep(0)
+        assert transport.writes == [(b"head" + bytes(size)) * 5]
+        assert connection.in_flight == 0
+
+    run(scenario(), loop)
+
+
+def test_an_idle_connection_holds_no_receive_memory(loop: str) -> None:
+    async def scenario() -> None:
+        connection, _ = connected(Recorder())
+        receive(connection, frame(b"whole") + frame(b"part")[:7])
+        assert connection.unfinished_bytes == 7
+        receive(connection, frame(b"part")[7:])
+        assert connection.unfinished_bytes == 0
 
     run(scenario(), loop)

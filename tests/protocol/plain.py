@@ -2,6 +2,7 @@
 
 import random
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from typing import Any
@@ -40,7 +41,7 @@ def _plain_element(field: FieldSchema, rng: random.Random) -> Any:
         return _plain_int(_INT_BITS[kind], rng)
     if kind == "uuid":
         return rng.choice((None, rng.randbytes(16), uuid.UUID(bytes=rng.randbytes(16))))
-    return {
+    make: dict[str, Callable[[], Any]] = {
         "string": lambda: rng.choice(TEXTS),
         "bytes": lambda: rng.randbytes(rng.choice((0, 1, 200))),
         "records": lambda: rng.randbytes(rng.choice((1, 70, 20_000))),
@@ -51,7 +52,8 @@ def _plain_element(field: FieldSchema, rng: random.Random) -> Any:
         "timedelta_i32": lambda: rng.choice((0, 1, 30_000, (1 << 31) - 1)),
         "timedelta_i64": lambda: rng.choice((0, 1, 86_400_000)),
         "datetime_i64": lambda: rng.choice((0, 1_700_000_000_123)),
-    }[kind]()
+    }
+    return make[kind]()
 
 
 def _plain_int(bits: int, rng: random.Random) -> int:

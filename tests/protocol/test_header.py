@@ -2,6 +2,7 @@
 
 import struct
 from io import BytesIO
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,7 +42,7 @@ def test_error_codes_are_those_of_kafka() -> None:
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
 def test_headers_are_written_as_kio_does_and_read_back(key: ApiKey, version: int) -> None:
-    header_type = load_request_schema(key, version).__header_schema__
+    header_type: Any = load_request_schema(key, version).__header_schema__
     out = BytesIO()
     entity_writer(header_type)(
         out,
@@ -59,7 +60,7 @@ def test_headers_are_written_as_kio_does_and_read_back(key: ApiKey, version: int
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
 def test_response_headers_are_written_as_kio_does_and_read_back(key: ApiKey, version: int) -> None:
-    header_type = load_response_schema(key, version).__header_schema__
+    header_type: Any = load_response_schema(key, version).__header_schema__
     out = BytesIO()
     entity_writer(header_type)(out, header_type(correlation_id=78))
     assert response_header(key, version, 78) == out.getvalue()

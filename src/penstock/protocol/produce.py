@@ -176,11 +176,9 @@ def _parse_any(frame: memoryview, at: int, version: int) -> ProduceRequest:
     partitions: list[PartitionData] = []
     for _ in range(walker.count()):
         topic = walker.take(_TOPIC_ID_BYTES) if version >= TOPIC_ID_VERSION else walker.name()
-        for _ in range(walker.count()):
-            partition = walker.int32()
-            start, end = walker.bytes_range()
-            walker.tags()
-            partitions.append(PartitionData(topic, partition, start, end))
+        partitions += [
+            _make(PartitionData, (topic, *walker.numbered_bytes())) for _ in range(walker.count())
+        ]
         walker.tags()
     walker.tags()
     walker.finish()

@@ -17,6 +17,7 @@ _NAME_BYTES_MAX = 0x7FFF
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
+_INT32_PAIR = struct.Struct(">ii")
 
 
 class Walker:
@@ -29,10 +30,6 @@ class Walker:
         self.at = at
         self._is_flexible = is_flexible
         self._elements_left = elements_max
-
-    def int8(self) -> int:
-        (raw,) = self.take(1)
-        return raw - 256 if raw > 127 else raw
 
     def int16(self) -> int:
         return self._unpack(_INT16)
@@ -113,12 +110,24 @@ class Walker:
         except UnicodeDecodeError:
             raise MalformedRequest("a string is not UTF-8") from None
 
-    def bytes_range(self) -> tuple[int, int]:
-        """Return [start, end) of a byte field; null is empty."""
-        length = max(self._length(_INT32), 0)
-        start = self.at
-        self.at += length
-        return start, self.at
+    def numbered_bytes(self) -> tuple[int, int, int]:
+        """Return (int32, start, end) of a number and a byte field, then step over tags."""
+        frame = self.frame
+        if self._is_flexible:
+            (number,) = self.unpack(_INT32)
+            size, start = read_uvarint(frame, self.at)
+            size = max(size - 1, 0)
+        else:
+            number, size = self.unpack(_INT32_PAIR)
+            start = self.at
+            if size < -1:
+                raise MalformedRequest("a length is negative")
+            size = max(size, 0)
+        end = start + size
+        if end > len(frame):
+            raise MalformedRequest("a byte field is longer than the frame")
+        self.at = skip_tags(frame, end) if self._is_flexible else end
+        return number, start, end
 
     def tags(self) -> None:
         """Step over tagged fields where the version has them."""
