@@ -69,7 +69,7 @@ async def append_many(log: SetLog, batch: memoryview, total: int, partitions: in
         for step in range(APPENDS_PER_TURN):
             log.append(logs[(number + step) % partitions], batch, header)
         await asyncio.sleep(0)
-        while log.end_position - log.flushed_position > 96 << 20:
+        while log.end_position - log.flushed_position > 96 << 20:  # noqa: ASYNC110  it polls
             await asyncio.sleep(0.001)
     cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
     written = measured * len(batch)
@@ -153,7 +153,7 @@ async def recovery(loop: asyncio.AbstractEventLoop, root: Path) -> dict:
     config = LogConfig(segment_bytes=1 << 31, checkpoint_interval_bytes=1 << 40)
     log = open_log(loop, root, "recovery", config)
     await append_many(log, make_batch(16_384), GIB // 16_432 * 10 // 11)
-    while log.flushed_position < log.end_position:
+    while log.flushed_position < log.end_position:  # noqa: ASYNC110  it polls
         await asyncio.sleep(0.01)
     start = time.perf_counter()
     again = open_log(loop, root, "recovery", config)

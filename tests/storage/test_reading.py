@@ -253,6 +253,9 @@ def test_lookup_by_time_finds_the_first_batch_that_is_not_older(world, log):
     limit = partition.positions[-2]
     assert look(log.offset_for_timestamp, 10, limit) is None
     assert look(log.offset_for_max_timestamp, limit) == (late, 9)
+    log.delete_records(partition, len(times))
+    assert look(log.offset_for_timestamp, 1, ALL) is None
+    assert look(log.offset_for_max_timestamp, ALL) is None
 
 
 def test_usage_names_partitions_files_and_what_is_left(world, log):

@@ -86,7 +86,7 @@ def test_a_byte_that_flips_in_the_last_frame_cuts_it_wherever_it_is():
 
 def test_what_was_cut_off_does_not_come_back_when_new_frames_grow_up_to_it():
     # Two frames, unsynced; power loss takes the first and leaves the second whole.
-    world, disk, log, partition = started(batches=2)
+    _, disk, log, partition = started(batches=2)
     first = log.end_position
     append(log, partition, size=150, fill=1)
     second = log.end_position

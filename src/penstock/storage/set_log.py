@@ -298,22 +298,24 @@ class SetLog:
 
     def _search(self, partition: PartitionLog, limit_position: int) -> TimeSearch:
         topic_partition = partition.topic_partition
+        start = partition.log_start_offset
         in_memory = []
         for segment in self._store.closing:
             sealed = (segment.pending or {}).get(topic_partition)
-            if sealed is not None:
+            if sealed is not None and sealed.end_offset > start:
                 count = len(sealed.columns.bases)
                 in_memory.append(InMemory(segment.base, segment.path, sealed.columns, count))
         active = self._store.active
         columns = partition.columns
-        in_memory.append(InMemory(active.base, active.path, columns, len(columns.bases)))
+        if columns.bases and partition.log_end_offset > start:
+            in_memory.append(InMemory(active.base, active.path, columns, len(columns.bases)))
         return TimeSearch(
             self._disk,
             self.directory,
             self._reader.closed(),
             in_memory,
             topic_partition,
-            partition.log_start_offset,
+            start,
             min(limit_position, self.writer.written_position),
         )
 
