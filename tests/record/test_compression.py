@@ -16,6 +16,7 @@ from penstock.record.compression import (
     XERIAL_MAGIC,
     ZSTD,
     Bounds,
+    _lz4_guess,
     compress,
     decompress,
 )
@@ -52,6 +53,13 @@ def test_cut_xerial_block_is_corrupt(cut: int) -> None:
 
 def test_lz4_blocks_are_independent_as_java_demands() -> None:
     assert compress(LZ4, b"x" * 100)[4] & 0x20
+
+
+@given(st.integers(0, 9), st.binary(min_size=1, max_size=300))
+def test_lz4_guess_is_enough_and_not_far_too_much(power: int, data: bytes) -> None:
+    plain = data * 2**power
+    block = memoryview(compress(LZ4, plain))
+    assert len(plain) <= _lz4_guess(block, 1 << 20) <= len(plain) * 4 + (64 << 10)
 
 
 def test_several_gzip_and_zstd_members_are_one_stream() -> None:

@@ -6,11 +6,11 @@
     3      lz4     frame format, blocks independent
     4      zstd    frames (RFC 8878)
 
-The idea of the bound: output goes into a buffer of ours that never grows past the limit; a codec
-that declares its size is asked first, the others get a buffer that doubles up to the limit, so that
-the work done is at most about twice that of knowing the size. The limit is the smaller of a number
-of bytes and a ratio to the input; the ratio counts only above `ratio_free_bytes`, since a small
-batch of equal records is no bomb.
+The idea of the bound: output goes into a buffer of ours that never grows past the limit. A codec
+that declares its size is asked first; for the others the size is guessed, and the buffer grows
+fourfold up to the limit, so that all attempts together cost little more than the last one. The
+limit is the smaller of a number of bytes and a ratio to the input; the ratio counts only above
+`ratio_free_bytes`, since a small batch of equal records is no bomb.
 
 Source: KIP-110 (zstd), xerial `SnappyOutputStream` (framing), Kafka `Lz4BlockInputStream` (refuses
 linked blocks, so we write independent ones), CVE-2023-34455 (declared snappy length).
@@ -37,6 +37,9 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _FIRST_GUESS_FACTOR = 4
 _LZ4_LEVEL = 1  # the default of the library is a slow one
 _ZSTD_LEVEL = 3  # as Kafka
+_LZ4_HEADER_BYTES = 7
+_LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
+_UINT32_LE = Struct("<I")
 _INT32 = Struct(">i")
 _INTO = Callable[[memoryview, bytearray], int]
 
@@ -92,7 +95,7 @@ def decompress(codec: int, data: memoryview, bounds: Bounds) -> memoryview:
     if codec == SNAPPY:
         return _unsnappy(data, limit)
     if codec == LZ4:
-        return _grow(cramjam.lz4.decompress_into, data, _first_guess(data, limit), limit)
+        return _grow(cramjam.lz4.decompress_into, data, _lz4_guess(data, limit), limit)
     if codec == ZSTD:
         return _unzstd(data, limit)
     raise UnsupportedCodec(codec)
@@ -124,6 +127,29 @@ def _grow(into: _INTO, data: memoryview, size: int, limit: int) -> memoryview:
 def _gunzip_guess(data: memoryview, limit: int) -> int:
     """The last four bytes of a gzip member are its size modulo 2^32; only a guess."""
     return min(limit, int.from_bytes(data[-4:], "little"))
+
+
+def _lz4_guess(data: memoryview, limit: int) -> int:
+    """Count the blocks: each but the last holds as much as the header says that a block may hold.
+
+    Where that is far more than usual (a short frame of large blocks) guess as without. What is
+    damaged is left to the decoder to say. Source: lz4 frame format 1.6.4, frame descriptor.
+    """
+    usual = _first_guess(data, limit)
+    if len(data) < _LZ4_HEADER_BYTES:
+        return usual
+    flags, block_bytes = data[4], _LZ4_BLOCK_BYTES.get(data[5] >> 4 & 7, 0)
+    at = _LZ4_HEADER_BYTES + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+    checksum_bytes = 4 if flags & 0x10 else 0
+    count = 0
+    while at + _UINT32_LE.size <= len(data):
+        (size,) = _UINT32_LE.unpack_from(data, at)
+        if size == 0:
+            break
+        count += 1
+        at += _UINT32_LE.size + (size & 0x7FFFFFFF) + checksum_bytes
+    bound = min(limit, count * block_bytes)
+    return bound if 0 < bound <= max(1 << 20, 4 * usual) else usual
 
 
 def _unsnappy(data: memoryview, limit: int) -> memoryview:
