@@ -318,6 +318,7 @@ def test_an_exception_of_the_handler_ends_its_connection_only(loop: str) -> None
             good.send(frame(b"fine"))
             assert await good.answer() == b"fine"
             assert seen
+            assert server.stats.closed == {CloseKind.HANDLER_FAILED: 1}
 
     run(scenario(), loop)
 
@@ -328,9 +329,20 @@ class RecordingTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.writes: list[bytes] = []
+        self.protocol: Connection | None = None
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Full and empty again at once, as a fast socket under uvloop may be."""
         self.writes.append(bytes(data))
+        if self.protocol is not None:
+            self.protocol.pause_writing()
+            self.protocol.resume_writing()
+
+    def pause_reading(self) -> None:
+        """There is nobody to read from."""
+
+    def resume_reading(self) -> None:
+        """There is nobody to read from."""
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         self.writes.append(b"".join(list_of_data))
@@ -342,13 +354,21 @@ class RecordingTransport(asyncio.Transport):
         return 0
 
 
-def connected(handler: Recorder) -> tuple[Connection, RecordingTransport]:
-    """A connection on a transport that records."""
+def connected(
+    handler: Recorder, answer: bytes | None = None
+) -> tuple[Connection, RecordingTransport]:
+    """A connection on a transport that records; with `answer` it answers everything at once."""
+
+    def on_frame(connection: Connection, data: memoryview) -> None:
+        handler.on_frame(connection, data)
+        if answer is not None:
+            handler.slots[-1].send(answer)
+
     context = ConnectionContext(
         listener_name="test",
         limits=OPEN_LIMITS,
         buffers=ReceiveBuffers(FrameBudget(1 << 30)),
-        on_frame=handler.on_frame,
+        on_frame=on_frame,
         on_gone=lambda _: None,
     )
     connection = Connection(context, "127.0.0.1")
@@ -385,5 +405,18 @@ def test_an_idle_connection_holds_no_receive_memory(loop: str) -> None:
         assert connection.unfinished_bytes == 7
         receive(connection, frame(b"part")[7:])
         assert connection.unfinished_bytes == 0
+
+    run(scenario(), loop)
+
+
+def test_a_write_that_fills_and_empties_the_transport_at_once_repeats_no_request(loop: str) -> None:
+    async def scenario() -> None:
+        handler = Recorder()
+        connection, transport = connected(handler, answer=frame(bytes(9 << 20)))
+        transport.protocol = connection
+        receive(connection, frame(b"0")[:7])
+        receive(connection, frame(b"0")[7:] + b"".join(frame(b"%d" % n) for n in range(1, 5)))
+        assert handler.frames == [b"0", b"1", b"2", b"3", b"4"]
+        assert len(transport.writes) == 5
 
     run(scenario(), loop)

@@ -200,6 +200,9 @@ class Connection(asyncio.BufferedProtocol):
                     self._paused |= _PAUSED_IN_FLIGHT
                 if self.is_closed:
                     break
+        except BaseException:
+            self.end(CloseKind.HANDLER_FAILED)  # else the frame would be handled again
+            raise
         finally:
             self._is_in_loop = False
         if count:
@@ -299,8 +302,8 @@ class Connection(asyncio.BufferedProtocol):
         if not self._paused & reason or self.is_closed:
             return
         self._paused &= ~reason
-        if not self._paused & _PAUSED_FRAMES:
-            self._handle_left()
+        if not self._paused & _PAUSED_FRAMES and not self._is_in_loop:
+            self._handle_left()  # in the loop, a large answer was written at once: it goes on
         self._read_or_not()
         if self._out:
             self._schedule_flush()

@@ -20,6 +20,8 @@ class CloseKind(StrEnum):
     ANSWERS_NOT_READ = "answers_not_read"
     REQUEST = "request"
     """The layer above asked for it, mostly for a malformed request; it counts why."""
+    HANDLER_FAILED = "handler_failed"
+    """The layer above raised: a bug there."""
     SHUTDOWN = "shutdown"
 
 
