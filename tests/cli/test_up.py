@@ -236,6 +236,16 @@ def test_many_records_over_several_partitions_come_back_once_and_in_order(cluste
     assert by_key == {str(key): list(range(key, 50_000, 7)) for key in range(7)}
 
 
+def test_a_topic_can_be_truncated(cluster):
+    cluster.run("topic", "create", "cut")
+    cluster.run("produce", "cut", stdin=b"a\nb\nc\n")
+    cut = json.loads(cluster.run("topic", "truncate", "cut", "--before", "2", "-o", "json"))
+    assert cut == [{"partition": 0, "start": 2}]
+    assert cluster.run("consume", "cut") == "c\n"
+    cluster.run("topic", "truncate", "cut", "--before", "end")
+    assert cluster.run("consume", "cut") == ""
+
+
 def test_groups_are_reset_described_and_deleted(cluster):
     cluster.run("topic", "create", "read")
     cluster.run("produce", "read", stdin=b"a\nb\nc\n")

@@ -1,4 +1,4 @@
-"""`penstock topic`: create, list, describe, alter and delete topics."""
+"""`penstock topic`: create, list, describe, alter, truncate and delete topics."""
 
 import sys
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.client.admin import Admin
     from penstock.client.views import TopicView
 
-app = typer.Typer(help="Create, list, describe, alter and delete topics.")
+app = typer.Typer(help="Create, list, describe, alter, truncate and delete topics.")
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
 ConfigOption = Annotated[
@@ -168,6 +168,31 @@ def delete(
         print_json({"deleted": topics})
     else:
         note(f"deleted {', '.join(topics)}")
+
+
+@app.command()
+def truncate(
+    topic: TopicArgument,
+    before: Annotated[
+        str,
+        typer.Option(metavar="PLACE", help="end, an offset, or a time (ISO or @ms)."),
+    ],
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only these.")
+    ] = None,
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    timeout: TimeoutOption = ADMIN_SECONDS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Delete the records before a place, in all partitions or some."""
+    from penstock.cli.places import Place, resolve
+    from penstock.client.admin import Admin
+
+    place = Place.parse(before)
+    with connected(bootstrap, timeout) as cluster:
+        starts = Admin(cluster).delete_records(topic, resolve(cluster, topic, place, partition))
+    rows = [{"partition": number, "start": start} for number, start in sorted(starts.items())]
+    print_rows(rows, ("partition", "start"), output)
 
 
 def _print_topics(views: "list[TopicView]", output: Output) -> None:
