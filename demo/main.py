@@ -99,10 +99,15 @@ def _tell(story: Story) -> list[tuple[str, str]]:
     spark_gap = story.kill_spark()
     story.finish()
     return [
-        ("node killed: seconds without acknowledgement", f"{acked_gap:.1f}"),
-        ("node killed: seconds without new rows", f"{landed_gap:.1f}"),
-        ("Spark job killed: seconds without new rows", f"{spark_gap:.1f}"),
+        ("node killed: seconds without acknowledgement", _gap(acked_gap)),
+        ("node killed: seconds without new rows", _gap(landed_gap)),
+        ("Spark job killed: seconds without new rows", _gap(spark_gap)),
     ]
+
+
+def _gap(seconds: float) -> str:
+    """Show a gap; with an input of a few records there may be none left to end it."""
+    return f"{seconds:.1f}" if seconds else "nothing was left to come"
 
 
 def _conclude(story: Story, screen: Screen, gaps: Sequence[tuple[str, str]]) -> bool:
