@@ -355,13 +355,13 @@ class RecordingTransport(asyncio.Transport):
 
 
 def connected(
-    handler: Recorder, answer: bytes | None = None
+    handler: Recorder, answer: bytes = b"", after: int = 1 << 30
 ) -> tuple[Connection, RecordingTransport]:
-    """A connection on a transport that records; with `answer` it answers everything at once."""
+    """A connection on a transport that records; from frame `after` on it answers at once."""
 
     def on_frame(connection: Connection, data: memoryview) -> None:
         handler.on_frame(connection, data)
-        if answer is not None:
+        if len(handler.frames) > after:
             handler.slots[-1].send(answer)
 
     context = ConnectionContext(
@@ -412,11 +412,15 @@ def test_an_idle_connection_holds_no_receive_memory(loop: str) -> None:
 def test_a_write_that_fills_and_empties_the_transport_at_once_repeats_no_request(loop: str) -> None:
     async def scenario() -> None:
         handler = Recorder()
-        connection, transport = connected(handler, answer=frame(bytes(9 << 20)))
+        limit = OPEN_LIMITS.in_flight_max
+        connection, transport = connected(handler, answer=frame(bytes(9 << 20)), after=limit)
         transport.protocol = connection
-        receive(connection, frame(b"0")[:7])
-        receive(connection, frame(b"0")[7:] + b"".join(frame(b"%d" % n) for n in range(1, 5)))
-        assert handler.frames == [b"0", b"1", b"2", b"3", b"4"]
-        assert len(transport.writes) == 5
+        sent = [b"%d" % n for n in range(limit + 4)]
+        receive(connection, b"".join(map(frame, sent)))
+        assert handler.frames == sent[:limit]
+        for slot in handler.slots[:limit]:
+            slot.send(b"small")
+        await asyncio.sleep(0)
+        assert handler.frames == sent
 
     run(scenario(), loop)
