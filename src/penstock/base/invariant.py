@@ -6,7 +6,7 @@ state that is known to be wrong is how acknowledged data gets lost.
 """
 
 
-class InvariantViolation(Exception):  # noqa: N818  the name says what happened, as in TIGER_STYLE
+class InvariantViolation(Exception):
     """A safety property does not hold: our bug or corrupt state. Stop or fence, never retry."""
 
 
