@@ -193,7 +193,7 @@ partition_states = st.builds(
 )
 def test_a_snapshot_gives_back_what_it_was_made_of(clean, segments, epochs, states, producers):
     snapshot = Snapshot(123, clean, 100, 7, 999, segments, epochs, states, producers)
-    data = encode_snapshot(snapshot, map(encode_partition, states), len(states))
+    data = encode_snapshot(snapshot, [encode_partition(state) for state in states])
     assert decode_snapshot("p", memoryview(data)) == snapshot
 
 
@@ -201,7 +201,7 @@ def test_any_flipped_or_missing_byte_of_a_snapshot_is_noticed():
     state = PartitionState(TopicId(bytes(16)), 1, 2, 3, 4, 5, 6, 7, 8)
     producers = [((2, 9), (0, 5, ((0, 1, 2), (3, 4, 5))))]
     snapshot = Snapshot(123, True, 100, 7, 999, [1], [(1, 0)], [state], producers)
-    data = bytearray(encode_snapshot(snapshot, [encode_partition(state)], 1))
+    data = bytearray(encode_snapshot(snapshot, [encode_partition(state)]))
     for at in range(len(data)):
         data[at] ^= 0x40
         with pytest.raises(CorruptFile):

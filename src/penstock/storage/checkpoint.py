@@ -9,8 +9,8 @@ but the length of a recovery, and the deleting of old segments, depends on it.
 Source: Kafka's `recovery-point-offset-checkpoint`; here one file for the whole log.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Clock, Disk, DiskFile, Offload
@@ -32,23 +32,40 @@ from penstock.storage.writer import LogWriter
 SNAPSHOTS_KEPT = 2
 
 
+CapturedPartition: TypeAlias = tuple[
+    TopicPartition,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    int,
+    tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]],
+]
+"""(partition, the numbers of PartitionState from `serial` on, first new index entry, end of the
+entries, the columns)"""
+
+
 class Capture(NamedTuple):
     """The state of the log at one instant, as far as it changed since the last checkpoint."""
 
     snapshot: Snapshot
-    states: list[PartitionState]
+    partitions: list[CapturedPartition]
     dropped: list[int]
-    side: list[tuple[TopicPartition, Columns, int, int, int]]
-    """(partition, its columns, first new entry, end of entries, end offset)"""
     is_new_side: bool
 
 
-def state_of(partition: PartitionLog) -> PartitionState:
-    """Return what a snapshot keeps of `partition`."""
-    topic_id, number = partition.topic_partition
-    return PartitionState(
-        topic_id,
-        number,
+def capture_partition(partition: PartitionLog) -> CapturedPartition:
+    """Take one partition's state. Ten thousand of these happen in one turn: a plain tuple."""
+    bases = partition.bases
+    count = len(bases)
+    start = partition.side_count
+    partition.side_count = count
+    return (
+        partition.topic_partition,
         partition.serial,
         partition.log_start_offset,
         partition.log_end_offset,
@@ -56,7 +73,45 @@ def state_of(partition: PartitionLog) -> PartitionState:
         partition.size_bytes,
         partition.sized_from,
         partition.max_timestamp,
+        start,
+        count,
+        (bases, partition.positions, partition.sizes, partition.timestamps),
     )
+
+
+def _state_of(captured: CapturedPartition) -> PartitionState:
+    (topic_id, number), *numbers = captured[:8]
+    return PartitionState(topic_id, number, *numbers)
+
+
+def _side_entries(
+    partitions: Iterable[CapturedPartition],
+) -> Iterator[tuple[TopicPartition, Sealed]]:
+    """Yield the entries that each partition has gained since the last checkpoint."""
+    for captured in partitions:
+        start, count, columns = captured[8:]
+        if count > start:
+            gained = Columns(*(column[start:count] for column in columns))
+            yield captured[0], Sealed(gained, captured[3])
+
+
+class CheckpointFiles:
+    """What `_write` goes on with from one checkpoint to the next. Only one piece of work has it."""
+
+    __slots__ = ("blobs", "is_abandoned", "side_bytes", "side_file")
+
+    def __init__(self) -> None:
+        self.blobs: dict[int, bytes] = {}
+        """Each partition's part of a snapshot, by serial: most do not change in between."""
+        self.side_file: DiskFile | None = None
+        self.side_bytes = 0
+        self.is_abandoned = False
+        """Set when the log was closed meanwhile and has written a snapshot of its own."""
+
+    def close(self) -> None:
+        if self.side_file is not None:
+            self.side_file.close()
+            self.side_file = None
 
 
 class Checkpointer:
@@ -84,11 +139,9 @@ class Checkpointer:
         self.last_error: Exception | None = None
         """Why the last checkpoint failed; None when it worked."""
         self.last_position = 0
-        self._blobs: dict[int, bytes] = {}
-        self._side_file: DiskFile | None = None
+        self._files = CheckpointFiles()
         self._side_base = -1
         self._side_generation = 0
-        self._side_bytes = 0
         self._kept: list[tuple[str, str]] = []
         self._captured: Capture | None = None
         self._is_writing = False
@@ -133,7 +186,8 @@ class Checkpointer:
             return
         self._captured = None
         self._is_writing = True
-        offload.submit(lambda: self._write(captured), self._written)
+        files = self._files
+        offload.submit(lambda: self._write(captured, files), self._written)
 
     def _begin(self, now_ms: int) -> None:
         writer = self._writer
@@ -155,18 +209,13 @@ class Checkpointer:
         if is_new_side:
             self._side_base = store.active.base
             self._side_generation += 1
-            self._side_bytes = 0
             for partition in writer.touched:
                 partition.side_count = 0
-        changed = list(dict.fromkeys(writer.dirty))
-        with_entries = writer.touched if is_new_side else changed
-        side = []
-        for partition in with_entries:
-            count = len(partition.bases)
-            if count > partition.side_count:
-                entries = (partition.side_count, count, partition.log_end_offset)
-                side.append((partition.topic_partition, partition.columns, *entries))
-                partition.side_count = count
+        changed = dict.fromkeys(writer.dirty)
+        if is_new_side:
+            changed |= dict.fromkeys(writer.touched)
+        changed = {partition: None for partition in changed if not partition.is_dropped}
+        partitions = [capture_partition(partition) for partition in changed]
         for partition in changed:
             partition.is_dirty = False
         dropped, self.dropped = self.dropped, []
@@ -176,46 +225,43 @@ class Checkpointer:
             is_clean=is_clean,
             active_base=self._side_base,
             side_generation=self._side_generation,
-            side_bytes=self._side_bytes,
+            side_bytes=0,
             segments=[s.base for s in store.segments if not s.is_doomed],
             epochs=list(self.epochs),
             partitions=[],
             producers=list(self._states.entries.items()),
         )
-        return Capture(snapshot, [state_of(p) for p in changed], dropped, side, is_new_side)
+        return Capture(snapshot, partitions, dropped, is_new_side)
 
-    def _write(self, captured: Capture) -> None:
+    def _write(self, captured: Capture, files: CheckpointFiles) -> None:
         """Off the loop: side file first, then the snapshot that counts on it. Raises OSError."""
-        for state in captured.states:
-            self._blobs[state.serial] = encode_partition(state)
+        for partition in captured.partitions:
+            state = _state_of(partition)
+            files.blobs[state.serial] = encode_partition(state)
         for serial in captured.dropped:
-            self._blobs.pop(serial, None)
+            files.blobs.pop(serial, None)
         snapshot = captured.snapshot
         path = side_path(self._directory, snapshot.active_base, snapshot.side_generation)
-        side = encode_side(
-            (topic_partition, Sealed(_slice(columns, start, end), end_offset))
-            for topic_partition, columns, start, end, end_offset in captured.side
-        )
+        side = encode_side(_side_entries(captured.partitions))
         if captured.is_new_side:
-            if self._side_file is not None:
-                self._side_file.close()
-                self._side_file = None
-            self._side_file = self._disk.open(path, create=True)
-            self._side_file.truncate(0)
+            files.close()
+            files.side_file = self._disk.open(path, create=True)
+            files.side_file.truncate(0)
+            files.side_bytes = 0
             self._disk.sync_directory(f"{self._directory}/index")
         if side:
-            assert self._side_file is not None
-            self._side_file.write(snapshot.side_bytes, [side])
-            self._side_file.sync()
-        self._side_bytes = snapshot.side_bytes + len(side)
-        data = encode_snapshot(
-            snapshot._replace(side_bytes=self._side_bytes), self._blobs.values(), len(self._blobs)
-        )
+            assert files.side_file is not None
+            files.side_file.write(files.side_bytes, [side])
+            files.side_file.sync()
+            files.side_bytes += len(side)
+        snapshot = snapshot._replace(side_bytes=files.side_bytes)
         name = snapshot_path(self._directory, snapshot.position)
-        self._disk.replace(name, data)
-        self._remove_old(name, path)
+        if files.is_abandoned:
+            return
+        self._disk.replace(name, encode_snapshot(snapshot, list(files.blobs.values())))
+        self._remove_old(name, path, snapshot.side_generation)
 
-    def _remove_old(self, name: str, side: str) -> None:
+    def _remove_old(self, name: str, side: str, generation: int) -> None:
         """Keep the newest two snapshots and the side files that they count on."""
         disk, directory = self._disk, self._directory
         self._kept = [*(kept for kept in self._kept if kept[0] != name), (name, side)]
@@ -225,7 +271,8 @@ class Checkpointer:
             disk.remove(f"{directory}/snapshot/{old}")
         sides = {kept[1] for kept in self._kept}
         for old in disk.list(f"{directory}/index"):
-            if old.endswith(".side") and f"{directory}/index/{old}" not in sides:
+            is_older = old.endswith(".side") and int(old[21:-5]) < generation
+            if is_older and f"{directory}/index/{old}" not in sides:
                 disk.remove(f"{directory}/index/{old}")
 
     def _written(self, _: None, error: BaseException | None) -> None:
@@ -246,21 +293,21 @@ class Checkpointer:
         """
         if self._is_writing:
             self._side_base = -1
-            self._side_file = None
-            self._blobs = {}
-        self._blobs = {}
+            self._files.is_abandoned = True
+            self._files = CheckpointFiles()
         captured = self.capture(is_clean=is_clean)
-        states = [state_of(p) for p in partitions if p.log_end_offset or p.log_start_offset]
-        self._write(captured._replace(states=states, dropped=[]))
+        done = {partition[0] for partition in captured.partitions}
+        more = [
+            capture_partition(p)
+            for p in partitions
+            if p.topic_partition not in done and (p.log_end_offset or p.log_start_offset)
+        ]
+        every = [*captured.partitions, *more]
+        self._write(captured._replace(partitions=every), self._files)
         self.last_position = captured.snapshot.position
         self.last_error = None
 
     def close(self) -> None:
-        """Close the side file."""
-        if self._side_file is not None and not self._is_writing:
-            self._side_file.close()
-            self._side_file = None
-
-
-def _slice(columns: Columns, start: int, end: int) -> Columns:
-    return Columns(*(column[start:end] for column in columns))
+        """Close the side file, unless work off the loop still has it."""
+        if not self._is_writing:
+            self._files.close()

@@ -57,6 +57,7 @@ class PartitionLog:
         "bases",
         "frame_key",
         "is_dirty",
+        "is_dropped",
         "last_end_position",
         "log_end_offset",
         "log_start_offset",
@@ -94,6 +95,8 @@ class PartitionLog:
         """Largest timestamp ever appended, ms."""
         self.is_dirty = False
         """Whether the log has noted the partition as changed in this segment since a snapshot."""
+        self.is_dropped = False
+        """Whether it was dropped: no snapshot names it any more."""
         self.side_count = 0
         """Entries of the columns that the side file holds already."""
         self.bases = self.positions = self.sizes = self.timestamps = EMPTY

@@ -250,7 +250,7 @@ class SetLog:
             return
         self._states.forget_partition(partition.serial)
         self._checkpointer.dropped.append(partition.serial)
-        partition.take_columns()
+        partition.is_dropped = True
 
     def read(
         self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
@@ -376,6 +376,7 @@ class SetLog:
         """
         if self._store.is_closed:
             return
+        self.writer.on_turn = _nothing
         if not self.is_fenced:
             self.writer.finish()
             if self.writer.end_position == self.writer.written_position:
@@ -395,7 +396,7 @@ class SetLog:
         for partition in self.writer.touched:
             end_offset = partition.log_end_offset
             columns = partition.take_columns()
-            if columns.bases and self.partitions.get(partition.topic_partition) is partition:
+            if columns.bases and not partition.is_dropped:
                 pending[partition.topic_partition] = Sealed(columns, end_offset)
         self.writer.touched = []
         segment.pending = pending
@@ -419,6 +420,10 @@ class SetLog:
 
 def _found(done: TimeFound, hit: TimestampHit | None, error: BaseException | None) -> None:
     done(hit, None if error is None else as_platform_error(error))
+
+
+def _nothing() -> None:
+    """Do nothing: no checkpoint begins any more."""
 
 
 def _no_progress(_done: int, _total: int) -> None:

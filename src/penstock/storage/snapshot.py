@@ -20,7 +20,7 @@ snapshot never speaks of bytes that power loss can take.
 Source: Kafka's producer snapshot and checkpoint files; one file here because they must agree.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -84,9 +84,7 @@ def snapshot_path(directory: str, position: int) -> str:
     return f"{directory}/snapshot/{position:020d}.snap"
 
 
-def encode_snapshot(
-    snapshot: Snapshot, encoded_partitions: Iterable[bytes], partition_count: int
-) -> bytes:
+def encode_snapshot(snapshot: Snapshot, encoded_partitions: Sequence[bytes]) -> bytes:
     """Return the file's bytes. The partitions come encoded: most of them did not change."""
     parts = [BASE.pack(base) for base in snapshot.segments]
     parts += [EPOCH.pack(*epoch) for epoch in snapshot.epochs]
@@ -106,7 +104,7 @@ def encode_snapshot(
         snapshot.side_bytes,
         len(snapshot.segments),
         len(snapshot.epochs),
-        partition_count,
+        len(encoded_partitions),
         len(snapshot.producers),
         crc32c(body),
     )

@@ -87,6 +87,7 @@ class LogWriter:
         self._room_end = 0
         self._is_scheduled = False
         self._unsynced: list[DiskFile] = []
+        self._in_sync: list[DiskFile] = []
         self._is_syncing = False
         self._sync_wanted = 0
         self._sync_timer: Cancellable | None = None
@@ -394,6 +395,7 @@ class LogWriter:
         self._is_syncing = True
         target = self.written_position
         files, self._unsynced = self._unsynced, []
+        self._in_sync = files
         ticket = self._store.guard.enter()
 
         def work() -> None:
@@ -408,7 +410,8 @@ class LogWriter:
 
     def _synced(self, target: int, error: BaseException | None) -> None:
         self._is_syncing = False
-        if self.fenced is not None:
+        self._in_sync = []
+        if self.fenced is not None or self._store.is_closed:
             return
         if error is not None:
             if not isinstance(error, OSError):
@@ -474,13 +477,15 @@ class LogWriter:
         self.write_staged()
         if self.fenced is not None:
             raise self.fenced
-        files, self._unsynced = self._unsynced, []
+        files = [*self._in_sync, *self._unsynced]
+        self._unsynced = []
         try:
             for file in files:
                 file.sync()
         except OSError as error:
             self.fence(f"sync failed: {error}")
             raise LogFenced(str(error)) from error
+        self.note_flushed(self.written_position)
         for timer in (self._sync_timer, self._space_timer):
             if timer is not None:
                 timer.cancel()
