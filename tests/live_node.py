@@ -143,7 +143,7 @@ class LiveNode:
             self._ready.set()
             await self._stop.wait()
             await self.node.stop()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001  told to the test
             self._error = error
             self._ready.set()
         finally:

@@ -23,7 +23,7 @@ from penstock.controller.image import (
 from penstock.controller.topic_config import TopicSettings
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.protocol.header import has_tagged_response_header
+from penstock.protocol.header import RequestHeader, has_tagged_response_header
 from penstock.protocol.messages import (
     decode_request,
     decode_response,
@@ -108,7 +108,8 @@ class Front:
         body = decode_request(key, version, frame, 0)
         connection: Any = SimpleNamespace(client_host="10.1.1.1")
         slot: Any = Slot()
-        reply = Reply(slot, (key, version, 99), self.world.clock, ApiStats("x"), 0)
+        header = RequestHeader(key, version, 99, "cli", 0)
+        reply = Reply(slot, header, self.world.clock, ApiStats("x"), 0)
         request = Request(version, "cli", body, connection)
         handler.handle(self.broker, request, CheckedReply(reply, key))
         return slot  # type: ignore[no-any-return]
