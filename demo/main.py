@@ -29,7 +29,8 @@ DEFAULT_INPUT = "/usr"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; returns the exit code."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _terminated)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _terminated)
     given = options.input or options.path or os.environ.get("INPUT") or DEFAULT_INPUT
     directory = Path(tempfile.mkdtemp(prefix="penstock-demo-"))
     try:
@@ -71,6 +72,9 @@ def _say(text: str) -> None:
 
 
 def _terminated(_number: int, _frame: object) -> NoReturn:
+    """Begin to clean up; a second signal must not leave anything running."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

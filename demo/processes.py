@@ -47,6 +47,9 @@ class Job:
                 os.kill(member, signal.SIGKILL)
         self.process.kill()
         self.process.wait(STOP_SECONDS)
+        deadline = time.monotonic() + STOP_SECONDS
+        while session_members(self.process.pid) and time.monotonic() < deadline:
+            time.sleep(0.02)  # a JVM takes a moment to give its memory back
         return len(members)
 
     def stop(self) -> int | None:
@@ -75,13 +78,3 @@ def session_members(session_id: int) -> list[int]:
             if int(fields[3]) == session_id and fields[0] != "Z":
                 members.append(int(entry.name))
     return members
-
-
-def wait_gone(pid: int, timeout_seconds: float = STOP_SECONDS) -> bool:
-    """Wait until a process that is not our child has gone."""
-    deadline = time.monotonic() + timeout_seconds
-    while Path(f"/proc/{pid}").exists():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True

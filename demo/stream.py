@@ -15,6 +15,7 @@ from demo.source import Source
 
 POLL_SECONDS = 0.01
 FLUSH_SECONDS = 60.0
+STOP_SECONDS = 5.0
 BURST_RECORDS = 2000
 
 
@@ -88,7 +89,7 @@ class Stream:
         """Stop sending, whether or not everything was sent."""
         self._is_stopping.set()
         if self._thread.ident is not None:
-            self._thread.join(FLUSH_SECONDS + 5)
+            self._thread.join(STOP_SECONDS)
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
@@ -107,7 +108,10 @@ class Stream:
             self.sent += 1
             if self.sent % BURST_RECORDS == 0:
                 self._producer.poll(0)
-        self._producer.flush(FLUSH_SECONDS)
+        deadline = time.monotonic() + FLUSH_SECONDS
+        while self._producer.flush(0.2) and not self._is_stopping.is_set():
+            if time.monotonic() > deadline:
+                break
         self.is_done = True
 
     def _may_send(self, begun: float) -> bool:
