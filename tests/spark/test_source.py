@@ -172,7 +172,7 @@ def test_a_stream_goes_on_from_its_checkpoint_in_limited_batches(
 def test_progress_shows_the_newest_offset_so_that_lag_can_be_seen(
     spark: "SparkSession", topics: Topics, tmp_path: Path
 ) -> None:
-    from penstock.spark.lag import lag_of
+    from penstock.spark import lag_of
 
     topic = topics.make()
     topics.fill(topic, [b"v"] * 40)

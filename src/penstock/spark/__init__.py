@@ -10,10 +10,12 @@ The package reaches the platform as any client does: by the Kafka protocol throu
 
 from typing import TYPE_CHECKING
 
+from penstock.spark.lag import lag_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["register"]
+__all__ = ["lag_of", "register"]
 
 
 def register(spark: "SparkSession") -> None:

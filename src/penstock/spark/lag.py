@@ -6,21 +6,16 @@ minus `endOffset`.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.spark.ranges import PartitionName, offsets_from_json
 
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQueryProgress
 
-
-def lag_of(
-    progress: "StreamingQueryProgress | Mapping[str, Any]",
-) -> dict[PartitionName, int]:
+def lag_of(progress: Mapping[str, Any]) -> dict[PartitionName, int]:
     """Return for each partition how many records the query had not read after this batch.
 
-    Takes an entry of `query.recentProgress` or the progress of a listener's event. Sources of
-    other formats are left out.
+    Takes an entry of `query.recentProgress`, or `json.loads(event.progress.json)` in a listener.
+    Sources of other formats are left out.
     """
     behind: dict[PartitionName, int] = {}
     for source in progress["sources"]:

@@ -80,7 +80,7 @@ def push(filters: Iterable[Filter]) -> tuple[Pushed, list[Filter]]:
     times: list[int] = []
     left: list[Filter] = []
     for item in filters:
-        path = getattr(item, "attribute", ())
+        path: tuple[str, ...] = getattr(item, "attribute", ())
         column = path[0] if len(path) == 1 else None
         value = getattr(item, "value", None)
         if column in ("topic", "partition") and type(item) in _TESTS and value is not None:
