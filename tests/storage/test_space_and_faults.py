@@ -267,7 +267,7 @@ def test_a_batch_that_can_never_fit_is_told_so(world, disk):
     partition = log.open_partition(partition_number(0))
     with pytest.raises(BatchTooLargeForLog):
         append(log, partition, size=65_500)
-    append(log, partition, size=65_536 - 48 - 60 - 48)
+    append(log, partition, size=65_536 - 48 - 60 - 48 - 1024)
     world.run()
     assert log.flushed_position == log.end_position
 
@@ -297,3 +297,36 @@ def test_unknown_callbacks_are_not_needed(world, disk):
     world.run()
     log.close()
     log.close()
+
+
+def test_deletes_and_epochs_go_on_when_the_disk_is_full(world, disk):
+    disk.capacity = 300_000
+    log = open_log(world, disk)
+    partition = log.open_partition(partition_number(0))
+    count = fill(world, log, partition)
+    assert log.is_full
+    assert log.delete_records(partition, count - 5) == count - 5
+    log.begin_epoch(2)
+    world.run()
+    assert log.flushed_position == log.end_position
+    world = World()
+    disk.capacity = disk.used
+    again = open_log(world, disk)
+    assert again.leader_epoch == 2
+    assert again.open_partition(partition_number(0)).log_start_offset == count - 5
+
+
+def test_dead_segments_go_although_there_is_no_room_left_for_a_snapshot(world, disk):
+    disk.capacity = 400_000
+    log = open_log(world, disk)
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition)
+    disk.capacity = disk.used
+    log.apply_retention(0, lambda _: Retention(0, -1))
+    world.run()
+    assert partition.log_start_offset > 0
+    world.advance(SMALL.space_check_ms)
+    assert disk.free_bytes() > 0 or not log.is_full
+    append(log, partition, size=1000)
+    world.run()
+    assert log.flushed_position == log.end_position

@@ -9,6 +9,7 @@ but the length of a recovery, and the deleting of old segments, depends on it.
 Source: Kafka's `recovery-point-offset-checkpoint`; here one file for the whole log.
 """
 
+import errno
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -249,31 +250,52 @@ class Checkpointer:
             files.side_file.truncate(0)
             files.side_bytes = 0
             self._disk.sync_directory(f"{self._directory}/index")
+        name = snapshot_path(self._directory, snapshot.position)
+        try:
+            self._put(snapshot, side, name, files)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            # A full disk must not keep dead segments from going: the older snapshot makes room,
+            # and side files that could be made again from the log.
+            self._remove_snapshots(keep=1)
+            self._remove_sides(snapshot.side_generation, set())
+            self._put(snapshot, side, name, files)
+        if not files.is_abandoned:
+            files.side_bytes += len(side)
+            self._remove_old(name, path, snapshot.side_generation)
+
+    def _put(self, snapshot: Snapshot, side: bytes, name: str, files: CheckpointFiles) -> None:
+        """Write and sync the side file, then the snapshot. Can be repeated. Raises OSError."""
         if side:
             assert files.side_file is not None
             files.side_file.write(files.side_bytes, [side])
             files.side_file.sync()
-            files.side_bytes += len(side)
-        snapshot = snapshot._replace(side_bytes=files.side_bytes)
-        name = snapshot_path(self._directory, snapshot.position)
-        if files.is_abandoned:
-            return
-        self._disk.replace(name, encode_snapshot(snapshot, list(files.blobs.values())))
-        self._remove_old(name, path, snapshot.side_generation)
+        snapshot = snapshot._replace(side_bytes=files.side_bytes + len(side))
+        data = encode_snapshot(snapshot, list(files.blobs.values()))
+        if not files.is_abandoned:
+            self._disk.replace(name, data)
+
+    def _remove_snapshots(self, *, keep: int) -> None:
+        disk, directory = self._disk, self._directory
+        names = [n for n in disk.list(f"{directory}/snapshot") if n.endswith(".snap")]
+        for old in names[:-keep]:
+            disk.remove(f"{directory}/snapshot/{old}")
 
     def _remove_old(self, name: str, side: str, generation: int) -> None:
         """Keep the newest two snapshots and the side files that they count on."""
-        disk, directory = self._disk, self._directory
         self._kept = [*(kept for kept in self._kept if kept[0] != name), (name, side)]
         self._kept = self._kept[-SNAPSHOTS_KEPT:]
-        names = [n for n in disk.list(f"{directory}/snapshot") if n.endswith(".snap")]
-        for old in names[:-SNAPSHOTS_KEPT]:
-            disk.remove(f"{directory}/snapshot/{old}")
-        sides = {kept[1] for kept in self._kept}
-        for old in disk.list(f"{directory}/index"):
-            is_older = old.endswith(".side") and int(old[21:-5]) < generation
-            if is_older and f"{directory}/index/{old}" not in sides:
-                disk.remove(f"{directory}/index/{old}")
+        self._remove_snapshots(keep=SNAPSHOTS_KEPT)
+        self._remove_sides(generation, {kept[1] for kept in self._kept})
+
+    def _remove_sides(self, generation: int, kept: set[str]) -> None:
+        """Remove side files older than `generation`: a younger one belongs to a log reopened."""
+        disk, directory = self._disk, self._directory
+        for name in disk.list(f"{directory}/index"):
+            path = f"{directory}/index/{name}"
+            if name.endswith(".side") and int(name[21:-5]) < generation and path not in kept:
+                disk.remove(path)
 
     def _written(self, _: None, error: BaseException | None) -> None:
         self._is_writing = False

@@ -12,8 +12,6 @@ from annotated_types import Ge, Le, Unit
 
 from penstock.base.errors import ConfigError
 
-FRAME_BYTES_MAX = 0x7FFFFFFF
-
 
 class FlushPolicy(StrEnum):
     """When an append counts as durable."""
@@ -91,5 +89,3 @@ class LogConfig:
                 f"staging_bytes ({self.staging_bytes}) must exceed large_batch_bytes "
                 f"({self.large_batch_bytes}) by 1024 or more"
             )
-        if self.segment_bytes < 65_536:
-            raise ConfigError(f"segment_bytes is {self.segment_bytes}, at least 65536 is needed")

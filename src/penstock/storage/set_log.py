@@ -18,6 +18,7 @@ Source: architecture decisions 1, 3, 5; RocketMQ's commit log, Kafka's batches. 
 It knows no topics, no replicas and no high watermark: `limit_position` is the caller's business.
 """
 
+import errno
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -158,7 +159,7 @@ class SetLog:
 
         Raises:
             CorruptLog: durable data is damaged or missing; nothing was changed.
-            OutOfSpace: there is no room for a first segment.
+            OutOfSpace: there is no room for a first segment, or for the snapshot at the end.
         """
         log = cls(
             disk=disk,
@@ -175,10 +176,13 @@ class SetLog:
         recovery = Recovery(self._disk, self.directory, self.config, self._states)
         try:
             recovery.run(progress)
+            self._take_over(recovery)
         except OSError as error:
-            if not recovery.segments:
+            if error.errno == errno.ENOSPC:
                 raise OutOfSpace(self.directory) from error
             raise
+
+    def _take_over(self, recovery: Recovery) -> None:
         self.partitions = recovery.partitions
         self.recovery = recovery.report
         self._next_serial = recovery.next_serial

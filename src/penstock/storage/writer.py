@@ -55,6 +55,9 @@ from penstock.storage.segments import Segment, SegmentStore
 COVERED_END = FRAME_HEADER_BYTES + BATCH_COVERED_BYTES
 SEGMENT_OVERHEAD = FRAME_HEADER_BYTES + EPOCH_PAYLOAD.size
 """Every segment begins with an epoch frame, so that each can be read without the older ones."""
+CONTROL_BYTES_MAX = 64 << 10
+"""Room at the end of a segment that batches leave to deletes and epochs: those go on when the disk
+is full. Never more than a 64th of the segment."""
 
 _pack_batch = BATCH_AFTER_CRC.pack_into
 _pack_crc = CRC.pack_into
@@ -80,6 +83,7 @@ class LogWriter:
         self._staging = bytearray(config.staging_bytes)
         self._view = memoryview(self._staging)
         self._large_bytes = config.large_batch_bytes
+        self._control_bytes = min(CONTROL_BYTES_MAX, config.segment_bytes // 64)
         self._is_sync_policy = config.flush_policy is FlushPolicy.SYNC
         self.end_position = self.written_position = self.flushed_position = 0
         self.leader_epoch = -1
@@ -135,7 +139,7 @@ class LogWriter:
         frame_bytes = size + 48
         end = self.end_position + frame_bytes
         if end > self._room_end or size >= self._large_bytes:
-            if self._make_room(size):
+            if self._make_room(size, self._control_bytes):
                 return self._append_large(partition, batch, header)
             end = self.end_position + frame_bytes
         position = end - frame_bytes
@@ -225,7 +229,7 @@ class LogWriter:
         """Append a frame of another kind; return its position. Raises as `append` does."""
         size = FRAME_HEADER_BYTES + len(payload)
         if self.end_position + size > self._room_end:
-            self._make_room(len(payload))
+            self._make_room(len(payload), 0)
         position = self.end_position
         self._stage_frame(kind, key, payload)
         return position
@@ -239,7 +243,7 @@ class LogWriter:
             old=self.leader_epoch,
         )
         if self.end_position + SEGMENT_OVERHEAD > self._room_end:
-            self._make_room(EPOCH_PAYLOAD.size)
+            self._make_room(EPOCH_PAYLOAD.size, 0)
         start = self.end_position
         self.leader_epoch = leader_epoch
         self.epoch_start = start
@@ -265,22 +269,26 @@ class LogWriter:
             self._is_scheduled = True
             self.scheduler.call_soon(self._turn)
 
-    def _make_room(self, payload_bytes: int) -> bool:
-        """Make sure a frame fits; return whether it is to be written without staging."""
+    def _make_room(self, payload_bytes: int, reserve_bytes: int) -> bool:
+        """Make sure a frame fits; return whether it is to be written without staging.
+
+        The last `reserve_bytes` of the segment are left to others.
+        """
         if self.fenced is not None:
             raise self.fenced
         frame_bytes = payload_bytes + FRAME_HEADER_BYTES
-        limit = self._config.segment_bytes - SEGMENT_OVERHEAD - FRAME_HEADER_BYTES
+        overhead = SEGMENT_OVERHEAD + FRAME_HEADER_BYTES + self._control_bytes
+        limit = self._config.segment_bytes - overhead
         if payload_bytes > limit:
             raise BatchTooLargeForLog(payload_bytes, limit)
-        if self.end_position + frame_bytes > self._store.active.end:
+        if self.end_position + frame_bytes > self._store.active.end - reserve_bytes:
             self._roll()
         is_large = payload_bytes >= self._large_bytes
         if is_large and self._store.active.file is not None:
             return True
-        if self.end_position + frame_bytes > self._room_end:
+        if self.end_position - self.written_position + frame_bytes > len(self._staging):
             self.write_staged()
-            if self.end_position + frame_bytes > self._room_end:
+            if self.end_position - self.written_position + frame_bytes > len(self._staging):
                 raise self._refusal()
         return False
 
@@ -321,7 +329,7 @@ class LogWriter:
 
     def _set_room(self) -> None:
         staging_end = self.written_position + len(self._staging)
-        room_end = min(self._store.active.end, staging_end)
+        room_end = min(self._store.active.end - self._control_bytes, staging_end)
         self._room_end = -1 if self.fenced is not None else room_end
 
     def write_staged(self) -> None:
