@@ -1,6 +1,8 @@
 """What the parts of the coordinator share: settings, time, deadlines, journal, counters.
 
 Not a place for behaviour; it exists so that each part takes one argument rather than six.
+
+Source: Kafka, GroupMetadata.generateMemberId for the form of member ids.
 """
 
 from collections.abc import Callable

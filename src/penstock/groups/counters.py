@@ -3,8 +3,8 @@
 Plain numbers that the owner reads whenever its metrics are asked for. Hold-ups are events with a
 name in them: the usual question about a slow rebalance is which member it waited for.
 
-Source: reference pains of operators (confluentinc/kafka-rest#611: one member that does not poll
-blocks the join for thirty minutes, and nothing says which).
+Source: confluentinc/kafka-rest#611 (one member that does not poll blocks the join for thirty
+minutes, and nothing says which).
 """
 
 from collections import deque

@@ -4,6 +4,8 @@ A rebalance answers many members in the middle of its work. If such an answer ma
 hand in the next request at once, that request would see half a state change. So callbacks given to
 the coordinator are wrapped: calling one only queues its answer, and the queue is emptied when the
 outermost turn of the coordinator ends. The order of answers is the order of the calls.
+
+Source: the run-to-completion rule of etcd-io/raft's Ready (messages leave after the state changed).
 """
 
 from collections import deque
