@@ -7,15 +7,13 @@ produce path looks up by the bytes of the name as they stand in the request and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.broker.batch_rules import BatchRules, rules_of
+from penstock.broker.replica_set import ReplicaSetMember
 from penstock.controller.image import TopicImage
 from penstock.storage.partition_log import PartitionLog
-
-if TYPE_CHECKING:
-    from penstock.broker.replica_set import ReplicaSetMember
 
 
 class FetchWaiter(Protocol):

@@ -14,14 +14,20 @@ are not here: this class is told its epoch and its members.
 
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
 
 from penstock.base.ids import LeaderEpoch, Offset, Position, ReplicaId, ReplicaSetId
-from penstock.broker.partitions import HostedPartition
 from penstock.broker.purgatory import AckQueue
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.epochs import EpochHistory
 from penstock.storage.partition_log import PartitionLog
 from penstock.storage.set_log import SetLog
+
+
+class Watched(Protocol):
+    """A partition whose fetch waiters want to know when its end becomes readable."""
+
+    def wake(self) -> None: ...
 
 
 class ReplicaSetMember:
@@ -54,7 +60,7 @@ class ReplicaSetMember:
         self.waiting_for_master = AckQueue()
         self.on_fenced: Callable[[ReplicaSetMember, Exception], None] | None = None
         self._own_id = own_id
-        self._visible: deque[tuple[int, HostedPartition]] = deque()
+        self._visible: deque[tuple[int, Watched]] = deque()
         log.on_durable = self._on_durable
         log.on_fenced = self._on_log_fenced
 
@@ -73,7 +79,7 @@ class ReplicaSetMember:
         self.in_sync_count = len(members)
         self._on_durable()
 
-    def watch(self, end_position: int, partition: HostedPartition) -> None:
+    def watch(self, end_position: int, partition: Watched) -> None:
         """Wake the partition's fetch waiters once `end_position` is confirmed."""
         self._visible.append((end_position, partition))
 
