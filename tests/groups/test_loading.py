@@ -1,5 +1,8 @@
 """Restarts, ownership of partitions, and rewrites."""
 
+import pytest
+
+from penstock.base.invariant import InvariantViolation
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import OfferedProtocol
@@ -178,6 +181,22 @@ def test_a_rewrite_is_due_when_the_log_grew_enough() -> None:
     assert 1_000 < size < 2_000
     world.coordinator.rewritten(partition, 100)
     assert world.coordinator.rewrites.due() == ()
+
+
+def test_a_partition_that_is_not_loaded_is_never_rewritten() -> None:
+    world = World(rewrite_after_bytes=1)
+    world.commit({("t", 0): 1})
+    partition = world.coordinator.partition_of("orders")
+    world.coordinator.unload(partition)
+    world.coordinator.begin_loading(partition)
+    for key, value in world.journal.logs[partition]:
+        world.coordinator.load(partition, key, value)
+    assert world.coordinator.rewrites.due() == ()
+    with pytest.raises(InvariantViolation):
+        world.coordinator.snapshot(partition)
+    world.coordinator.finish_loading(partition)
+    assert world.coordinator.rewrites.due() == (partition,)
+    assert len([*world.coordinator.snapshot(partition)]) == 1
 
 
 def test_a_rewrite_waits_until_as_much_was_appended_as_is_live() -> None:

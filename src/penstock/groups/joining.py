@@ -117,7 +117,7 @@ class Joining:
         error = None
         if group.is_fenced(request.member_id, request.instance_id):
             error = ErrorCode.FENCED_INSTANCE_ID
-        elif member is None or member.instance_id != request.instance_id:
+        elif member is None or request.instance_id not in (None, member.instance_id):
             error = ErrorCode.UNKNOWN_MEMBER_ID
         if error is not None or member is None:
             assert error is not None

@@ -29,10 +29,11 @@ _log = logging.getLogger("penstock.groups")
 class PartitionLoader:
     """Collects the latest record of each key of one partition."""
 
-    __slots__ = ("_counters", "_metadata", "_offsets", "partition")
+    __slots__ = ("_counters", "_metadata", "_offsets", "loaded_bytes", "partition")
 
     def __init__(self, partition: int, counters: GroupCounters) -> None:
         self.partition = partition
+        self.loaded_bytes = 0
         self._counters = counters
         self._offsets: dict[str, dict[TopicKey, CommittedOffset]] = {}
         self._metadata: dict[str, bytes] = {}

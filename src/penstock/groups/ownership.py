@@ -9,6 +9,7 @@ Source: Kafka, handleGroupImmigration, onGroupLoaded, onGroupUnloaded; housekeep
 
 from collections.abc import Iterator
 
+from penstock.base.invariant import invariant
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.group import Group, GroupState
@@ -48,14 +49,17 @@ class PartitionOwnership:
 
     def load(self, partition: int, key: bytes, value: bytes | None) -> None:
         """Take the next record of a partition that is being loaded, in log order."""
-        self._loaders[partition].load(key, value)
-        self._rewrites.appended(partition, records_bytes(((key, value),)))
+        loader = self._loaders[partition]
+        loader.load(key, value)
+        loader.loaded_bytes += records_bytes(((key, value),))
 
     def finish_loading(self, partition: int) -> None:
         """Answer for the partition's groups from now on; sessions of loaded members start now."""
         with self._context.outbox.turn():
             loader = self._loaders.pop(partition)
             self._table.partitions[partition] = PartitionState.ACTIVE
+            # Counted only now: a rewrite of a partition that is half loaded would lose the rest.
+            self._rewrites.appended(partition, loader.loaded_bytes)
             for group in loader.groups(wall_ms=self._context.clock.wall_ms()):
                 self._table.groups[group.group_id] = group
                 for member in group.members.values():
@@ -78,16 +82,25 @@ class PartitionOwnership:
         Each list holds what the journal has at the moment it is taken; the owner must append it
         before anything else can be appended. When all of them are durable, the log may start where
         the first one lies, and `rewritten` is to be called.
+
+        Invariant: the partition is loaded; what is not in memory would be lost with the old log.
         """
+        state = self._table.partitions.get(partition)
+        invariant(
+            state is PartitionState.ACTIVE, "only a loaded partition is rewritten", n=partition
+        )
+        return self._live_records(partition)
+
+    def rewritten(self, partition: int, live_bytes: int) -> None:
+        """Note that a rewrite of so many bytes is durable."""
+        self._rewrites.rewritten(partition, live_bytes)
+
+    def _live_records(self, partition: int) -> Iterator[list[JournalRecord]]:
         for group_id in sorted(group.group_id for group in self._groups_of(partition)):
             group = self._table.groups.get(group_id)
             records = [] if group is None else live_records(group)
             if records:
                 yield records
-
-    def rewritten(self, partition: int, live_bytes: int) -> None:
-        """Note that a rewrite of so many bytes is durable."""
-        self._rewrites.rewritten(partition, live_bytes)
 
     def _groups_of(self, partition: int) -> list[Group]:
         return [group for group in self._table.groups.values() if group.partition == partition]

@@ -69,7 +69,8 @@ class Rebalances:
     def remove(self, group: Group, member: Member, reason: str) -> None:
         """Remove a member and go on without it."""
         self._drop(group, member)
-        _log.info("group=%s %s removed: %s", group.group_id, member.describe(), reason)
+        if group.state is GroupState.PREPARING:
+            _log.info("group=%s %s removed: %s", group.group_id, member.describe(), reason)
         self._rejoin(group, f"{member.describe()} removed: {reason}")
 
     def remove_pending(self, group: Group, member_id: str) -> None:
