@@ -65,8 +65,9 @@ def spark_session(
     except ImportError as error:
         raise SparkUnavailable("PySpark is missing: pip install 'penstock[spark]'") from error
     _quiet_python_logs()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    is_local = master.startswith("local")
+    is_local = master.startswith("local[") or master == "local"
+    if is_local:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = _SETTINGS | (_LOCAL_SETTINGS if is_local else {}) | dict(settings)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
