@@ -5,10 +5,11 @@ import os
 import re
 import signal
 import socket
+import subprocess
 
 import pytest
 
-from tests.cli.launched import free_port, is_alive, launched, penstock, wait_for
+from tests.cli.launched import PENSTOCK, free_port, is_alive, launched, penstock, wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 
@@ -77,6 +78,41 @@ def refused(done, message):
     assert done.stdout == b""
     (line,) = done.stderr.decode().splitlines()
     assert re.search(message, line), line
+
+
+def test_a_node_that_never_answers_is_given_up(tmp_path):
+    # A file where the log's directory should be: every start fails in the same way.
+    data = tmp_path / "d" / "node-1" / "data"
+    arguments = ("up", "--data", tmp_path / "d", "--port", free_port(), "--metrics-port", 0)
+    with launched(tmp_path / "d") as up:
+        assert up.stop() == (0, "")
+    for path in (data / "metadata").rglob("*"):
+        path.unlink()
+    (data / "metadata").rmdir()
+    (data / "metadata").write_text("")
+    done = penstock(*arguments, timeout=80)
+    assert done.returncode in {1, 2}
+    assert done.stdout == b""
+    lines = done.stderr.decode().splitlines()
+    assert len(lines) <= 20
+    assert lines[-1].startswith("penstock: node 1 ended with exit code ")
+
+
+def test_sigterm_while_the_node_starts_ends_cleanly(tmp_path):
+    for delay in (0.3, 0.6, 0.9):
+        process = subprocess.Popen(
+            [
+                *(*PENSTOCK, "up", "--data", str(tmp_path / "d")),
+                *("--port", str(free_port()), "--metrics-port", "0"),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(delay)
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) in {(0, b""), (-signal.SIGTERM, b"")}
 
 
 def test_a_port_in_use_is_one_line(tmp_path):

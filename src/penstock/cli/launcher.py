@@ -173,7 +173,9 @@ async def _announce(nodes: Sequence[NodeProcess]) -> None:
     waiting = list(nodes)
     warn_at = loop.time() + STILL_STARTING_SECONDS
     while waiting:
-        waiting = [node for node in waiting if await brokers_seen(*node.address) != expected]
+        for node in waiting:
+            node.has_answered = await brokers_seen(*node.address) == expected
+        waiting = [node for node in waiting if not node.has_answered]
         if waiting and loop.time() > warn_at:
             say(f"node {waiting[0].broker_id} is still starting; its log says how far it is")
             warn_at += STILL_STARTING_SECONDS

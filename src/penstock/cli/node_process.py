@@ -2,7 +2,8 @@
 
 `keep_running` starts the process, copies its output to the node's log, echoes warnings and errors
 to stderr, and starts it again after it died, until it is told to stop. A node that ends with the
-exit code for wrong settings is not started again: that would fail the same way for ever.
+exit code for wrong settings is not started again, nor one that keeps dying before it has answered
+for the first time: that would go the same way for ever.
 """
 
 import asyncio
@@ -17,6 +18,9 @@ from penstock.cli.exit_codes import EXIT_OK, EXIT_USAGE
 from penstock.cli.node_files import BoundedLog, write_whole
 
 RESTART_SECONDS = 1.0
+FIRST_STARTS_MAX = 5
+"""A node that died so often before it ever answered will not answer by trying again."""
+
 STOP_SECONDS_MAX = 30.0
 """After this long a node that was asked to end is killed; its log recovers at the next start."""
 
@@ -32,6 +36,7 @@ class NodeProcess:
     ) -> None:
         self.broker_id = broker_id
         self.address = address
+        self.has_answered = False
         self._directory = directory
         self._restart = restart
         self._stopping = asyncio.Event()
@@ -41,10 +46,12 @@ class NodeProcess:
     async def keep_running(self) -> int:
         """Return the last exit code, once the node has ended and is not to be started again."""
         self._log = BoundedLog(self._directory / "log" / "node.log")
+        starts = 0
         try:
             while True:
                 code = await self._run_once()
-                if self._stopping.is_set() or not self._restart or code == EXIT_USAGE:
+                starts += 1
+                if self._is_over(code, starts):
                     return code
                 say(f"node {self.broker_id} {ended(code)}; starting it again")
                 with contextlib.suppress(TimeoutError):
@@ -53,6 +60,11 @@ class NodeProcess:
                     return EXIT_OK
         finally:
             self._log.close()
+
+    def _is_over(self, code: int, starts: int) -> bool:
+        """Whether a node that ended with `code` is left as it is."""
+        is_hopeless = code == EXIT_USAGE or (starts >= FIRST_STARTS_MAX and not self.has_answered)
+        return self._stopping.is_set() or not self._restart or is_hopeless
 
     async def stop(self) -> None:
         """Ask the node to end; kill it when it takes too long."""
@@ -78,6 +90,8 @@ class NodeProcess:
             stderr=asyncio.subprocess.STDOUT,
             start_new_session=True,
         )
+        if self._stopping.is_set():  # it came while the process was being made
+            self._process.terminate()
         pid_file = self._directory / "pid"
         write_whole(pid_file, f"{self._process.pid}\n")
         try:
