@@ -60,8 +60,9 @@ class Story:
         old = self.cluster.kill_node()
         self.screen.step(f"[red]kill -9[/red] node, process {old}")
         new = self.cluster.wait_restarted(old)
-        self._until(lambda: self._ledger.gap_seconds > 0, "acknowledgements again")
-        gap = self._ledger.gap_seconds
+        before = self._ledger.acked
+        self._until(lambda: self._ledger.acked > before, "acknowledgements again")
+        gap = self._ledger.end_gap()
         self.screen.step(f"node is back as process {new}: {gap:.1f} s without acknowledgement")
         self._until(lambda: self.growth.gap_seconds > 0, "new rows after the node came back")
         return gap, self.growth.gap_seconds

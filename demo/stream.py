@@ -30,20 +30,28 @@ class Ledger:
         self.failed: list[str] = []
         self.last_ack = 0.0
         self.first_ack = 0.0
-        self._waiting_since = 0.0
+        self._watched_since = 0.0
         self.gap_seconds = 0.0
 
     def begin_gap(self) -> None:
-        """Remember that something was killed now; the next acknowledgement ends the gap."""
-        self._waiting_since = time.monotonic()
+        """Something is killed now: from here on keep the longest time without acknowledgement.
+
+        The longest, and not the first: what the node had sent before it died still arrives.
+        """
         self.gap_seconds = 0.0
+        self._watched_since = time.monotonic()
+
+    def end_gap(self) -> float:
+        """Return the longest time without acknowledgement since `begin_gap`, in seconds."""
+        self._watched_since = 0.0
+        return self.gap_seconds
 
     def took(self, record_id: int, message: Message) -> None:
         """Write down one acknowledgement."""
         now = time.monotonic()
-        if self._waiting_since:
-            self.gap_seconds = now - max(self.last_ack, self._waiting_since)
-            self._waiting_since = 0.0
+        if self._watched_since:
+            quiet = now - max(self.last_ack, self._watched_since)
+            self.gap_seconds = max(self.gap_seconds, quiet)
         self.first_ack = self.first_ack or now
         self.last_ack = now
         self.partition_of[record_id] = message.partition() or 0
