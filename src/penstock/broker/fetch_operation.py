@@ -81,6 +81,7 @@ class FetchOperation:
         "_broker",
         "_deadline",
         "_is_done",
+        "_is_parked",
         "_loads_open",
         "_max_bytes",
         "_min_bytes",
@@ -103,6 +104,7 @@ class FetchOperation:
         self._on_done = on_done
         self._deadline: Cancellable | None = None
         self._is_done = False
+        self._is_parked = False
         self._loads_open = 0
         self.reads = reads
 
@@ -111,6 +113,7 @@ class FetchOperation:
         if self._look() or max_wait_ms <= 0:
             self._finish_when_loaded()
             return
+        self._is_parked = True
         self._broker.stats.fetches_parked += 1
         self._deadline = self._broker.scheduler.call_later(max_wait_ms, self._on_deadline)
         self._watch()
@@ -182,12 +185,17 @@ class FetchOperation:
         if self._loads_open or self._is_done:
             return
         self._is_done = True
+        if self._is_parked:
+            self._leave()
+        self._on_done(self.reads)
+
+    def _leave(self) -> None:
+        """Take the deadline back, and the places on partitions where nothing has come."""
         if self._deadline is not None:
             self._deadline.cancel()
-            for read in self.reads:
-                if read.hosted is not None and self in read.hosted.waiters:
-                    read.hosted.waiters.remove(self)
-        self._on_done(self.reads)
+        for read in self.reads:
+            if read.hosted is not None and self in read.hosted.waiters:
+                read.hosted.waiters.remove(self)
 
 
 def check_leader_epoch(member: ReplicaSetMember, requested: int) -> None:

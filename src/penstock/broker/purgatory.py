@@ -36,12 +36,13 @@ class Waiting(Protocol):
 class AckQueue:
     """Parked requests of one replica set, in the order of their end positions."""
 
-    __slots__ = ("_last_position", "_queue", "_released")
+    __slots__ = ("_is_failed", "_last_position", "_queue", "_released")
 
     def __init__(self) -> None:
         self._queue: deque[tuple[int, Waiting]] = deque()
         self._last_position = 0
         self._released = 0
+        self._is_failed = False
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -50,10 +51,13 @@ class AckQueue:
         """Park until everything below `end_position` (exclusive) is acknowledged.
 
         What is acknowledged already completes at once: a duplicate appends nothing, so nothing
-        that follows it would release it.
+        that follows it would release it. After `fail_all` everything else fails at once.
         """
         if end_position <= self._released:
             waiting.complete()
+            return
+        if self._is_failed:
+            waiting.fail()
             return
         if end_position < self._last_position:
             invariant(False, "parked out of order", at=end_position)
@@ -76,6 +80,7 @@ class AckQueue:
 
     def fail_all(self) -> None:
         """Answer everything that is parked: this log acknowledges nothing any more."""
+        self._is_failed = True
         failed, self._queue = self._queue, deque()
         for _, waiting in failed:
             waiting.fail()

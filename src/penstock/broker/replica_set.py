@@ -92,9 +92,11 @@ class ReplicaSetMember:
     def _on_durable(self) -> None:
         durable = self.log.durable_position
         self.waiting_for_master.release(durable)
-        if not self.confirm.acknowledge(self._own_id, Position(durable)):
-            return
-        confirmed = self.confirm_position = self.confirm.position
+        if self.confirm.acknowledge(self._own_id, Position(durable)):
+            self._confirmed(self.confirm.position)
+
+    def _confirmed(self, confirmed: int) -> None:
+        self.confirm_position = confirmed
         self.waiting_for_all.release(confirmed)
         visible = self._visible
         while visible and visible[0][0] <= confirmed:
