@@ -186,10 +186,9 @@ def test_topics_are_created_listed_altered_described_and_deleted(cluster):
 
 
 def failed(cluster, *arguments, stdin=b""):
-    environment = {"PENSTOCK_BOOTSTRAP": cluster.bootstrap}
-    done = penstock(*arguments, stdin=stdin, environment=environment)
-    assert done.returncode == 1, done
-    (line,) = done.stderr.decode().splitlines()
+    code, _, errors = cluster.try_to_run(*arguments, stdin=stdin)
+    assert code == 1, errors
+    (line,) = errors.splitlines()
     return line
 
 

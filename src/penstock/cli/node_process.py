@@ -18,7 +18,7 @@ from penstock.cli.exit_codes import EXIT_OK, EXIT_USAGE
 from penstock.cli.node_files import BoundedLog, write_whole
 
 RESTART_SECONDS = 1.0
-FIRST_STARTS_MAX = 5
+FIRST_STARTS_MAX = 3
 """A node that died so often before it ever answered will not answer by trying again."""
 
 STOP_SECONDS_MAX = 30.0
