@@ -13,6 +13,9 @@ from benchmarks.harness.machine import describe
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
+WIDTH = 180
+"""Columns when the output goes to a file."""
+
 Row = Mapping[str, object]
 
 
@@ -39,7 +42,10 @@ def show(title: str, rows: Sequence[Row], *, goal: str = "") -> None:
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(*[_shown(value) for value in row.values()])
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=WIDTH)
+    console.print(table)
 
 
 def median(values: Sequence[float]) -> float:

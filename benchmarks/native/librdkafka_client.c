@@ -148,6 +148,8 @@ static int consume(char **a) {
     set(conf, "fetch.message.max.bytes", "4194304");
     set(conf, "fetch.max.bytes", "52428800");
     set(conf, "queued.max.messages.kbytes", "262144");
+    set(conf, "queued.min.messages", "10000000");
+    set(conf, "fetch.queue.backoff.ms", "1"); /* its default of 1 s would be what is measured */
     set(conf, "fetch.wait.max.ms", "100");
     rd_kafka_t *rk = make(CONSUMER, conf, a[0]);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, a[1], NULL);
