@@ -1,4 +1,4 @@
-"""Fetch (key 1), versions 4 to 17: whole batches from partitions, with long poll and sessions.
+"""Fetch (key 1), versions 4 to 18: whole batches from partitions, with long poll and sessions.
 
     parse ─► session: which partitions, and is the epoch right? ─► FetchOperation ─► answer
 
@@ -32,7 +32,7 @@ from penstock.protocol.fetch import (
 from penstock.protocol.header import RequestHeader
 
 KEY = ApiKey.FETCH
-VERSIONS = range(4, 18)
+VERSIONS = range(4, 19)
 TOPIC_ID_VERSION = 13
 WAIT_MS_MAX = 300_000
 
