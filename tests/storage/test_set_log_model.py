@@ -312,7 +312,7 @@ class SetLogAgainstList(RuleBasedStateMachine):
 
 TestSetLogAgainstList = SetLogAgainstList.TestCase
 TestSetLogAgainstList.settings = settings(
-    max_examples=30,
+    max_examples=20,
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=list(HealthCheck),

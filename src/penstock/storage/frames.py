@@ -92,11 +92,6 @@ def frame_key(topic_partition: TopicPartition) -> bytes:
     return KEY.pack(topic_partition.partition, topic_partition.topic_id)
 
 
-def read_frame_header(buffer: memoryview, at: int = 0) -> FrameHeader:
-    """Unpack the header at `at`; checks nothing."""
-    return FrameHeader(*HEADER.unpack_from(buffer, at))
-
-
 def build_frame(
     kind: int, key: bytes, payload: bytes, *, leader_epoch: int, position: int, unflushed: int
 ) -> bytes:

@@ -120,6 +120,10 @@ class ProducerTable:
             if len(entries) > states.capacity:
                 entries.popitem(last=False)
             return
-        window = (*state[2][-4:], span) if state[0] == header.producer_epoch else (span,)
+        window = (
+            (*state[2][1 - WINDOW_BATCHES :], span)
+            if state[0] == header.producer_epoch
+            else (span,)
+        )
         entries[key] = (header.producer_epoch, states.now_ms, window)
         entries.move_to_end(key)

@@ -39,14 +39,15 @@ from penstock.storage.frames import (
 from penstock.storage.partition_log import EMPTY, Columns, PartitionLog
 from penstock.storage.producers import ProducerStates
 from penstock.storage.rebuild import rebuild_index, scan_columns
-from penstock.storage.scan import SegmentScan, find_good_frames
+from penstock.storage.scan import SegmentScan, find_good_frames, used_end
 from penstock.storage.sealed_index import Sealed, encode_index, read_index_header
 from penstock.storage.segments import Segment, index_path, prepare_file, segment_path
 from penstock.storage.side_file import decode_side, side_path
 from penstock.storage.snapshot import Snapshot, decode_snapshot, snapshot_path
 
 Progress = Callable[[int, int], None]
-"""(bytes done, bytes in all)"""
+"""(bytes done, bytes in all as far as can be told before they are read). It may raise to give up:
+then nothing but indexes has been written."""
 PROGRESS_BYTES = 8 << 20
 NO_SNAPSHOT = Snapshot(0, False, 0, 0, 0, [], [], [], [])
 
@@ -63,6 +64,8 @@ class RecoveryReport:
     """Why the frame behind the last good one is none."""
     frames_cut: int = 0
     """Whole frames behind a torn one, never acknowledged, that were cut off with it."""
+    cut_bytes: int = 0
+    """What these frames come to; the torn one itself is not counted."""
     damaged_files: list[str] = field(default_factory=list)
     """Snapshots, side files and indexes that were unreadable and have been rebuilt."""
     was_clean: bool = False
@@ -278,10 +281,10 @@ class Recovery:
     def _replay(self, progress: Progress) -> None:
         """Read frames from the snapshot on, segment after segment, to the first bad one."""
         start = self.position
-        total = max(self.segments[-1].end - start, 1)
+        todo = [s for s in self.segments if s.base >= self._snapshot.active_base]
+        total = self._bytes_to_replay(todo)
         reported = 0
         progress(0, total)
-        todo = [s for s in self.segments if s.base >= self._snapshot.active_base]
         for segment in todo:
             self.position = max(self.position, segment.base)
             file = self._disk.open(segment.path)
@@ -292,7 +295,7 @@ class Recovery:
                 self.position = scan.position
                 if scan.position - start - reported >= PROGRESS_BYTES:
                     reported = scan.position - start
-                    progress(reported, total)
+                    progress(reported, max(reported, total))
             self.report.replayed_bytes += scan.position - max(start, segment.base)
             if scan.position > max(start, segment.base):
                 file.sync()
@@ -303,7 +306,18 @@ class Recovery:
                 break
             file.close()
             self._seal(segment, scan.position)
-        progress(total, total)
+        done = self.position - start
+        progress(done, done)
+
+    def _bytes_to_replay(self, todo: list[Segment]) -> int:
+        """Files are allocated ahead: only the last one with data says where the data ends."""
+        for segment in reversed(todo):
+            file = self._disk.open(segment.path)
+            end = used_end(file, segment.base, segment.end)
+            file.close()
+            if end > segment.base:
+                return max(end - self.position, 1)
+        return 1
 
     def _look_behind(self, segment: Segment, file: DiskFile, todo: list[Segment]) -> None:
         """Count whole frames behind the bad one; refuse if they prove that it was durable."""
@@ -319,6 +333,7 @@ class Recovery:
             if header.flushed_before > self.position:
                 raise CorruptLog(self._directory, self.position, self.report.stop_reason)
         self.report.frames_cut = len(behind)
+        self.report.cut_bytes = sum(header.frame_bytes for header in behind)
 
     def _apply(self, header: FrameHeader, payload: memoryview) -> None:
         if self.epochs and header.leader_epoch < self.epochs[-1][0]:

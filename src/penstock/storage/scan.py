@@ -22,6 +22,7 @@ from penstock.storage.frames import (
 )
 
 WINDOW_BYTES = 1 << 20
+_PROBE_BYTES = 4096
 
 
 class SegmentScan:
@@ -106,6 +107,26 @@ def _next_frame(
                 return frame[0]
         at = data.find(MAGIC_PREFIX, at + 1)
     return None
+
+
+def used_end(file: DiskFile, base: int, end: int) -> int:
+    """Estimate where the data of a segment ends; `base` where there is none. A few small reads.
+
+    Bytes that were allocated and never written are zero. In a recycled file older frames follow
+    the data, so the estimate is too high there; it is for showing progress.
+    """
+    try:
+        check_header(file.read(0, FRAME_HEADER_BYTES), 0, base, end - base)
+    except CorruptFrame:
+        return base
+    low, high = base, end
+    while high - low > WINDOW_BYTES:
+        middle = (low + high) // 2
+        if any(file.read(middle - base, _PROBE_BYTES)):
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 assert MAGIC_PREFIX[:2] == FRAME_MAGIC.to_bytes(2, "big")

@@ -19,7 +19,8 @@ It knows no topics, no replicas and no high watermark: `limit_position` is the c
 """
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -169,18 +170,23 @@ class SetLog:
             offload=offload,
             scheduler=scheduler,
         )
-        log._open(progress or _no_progress)
+        log.open(log.replay(progress or _no_progress))
         return log
 
-    def _open(self, progress: Progress) -> None:
+    def replay(self, progress: Progress) -> Recovery:
+        """Do the long part of `recover`: read the files. May run on another thread, once.
+
+        Raises what `recover` raises, and what `progress` raises.
+        """
         recovery = Recovery(self._disk, self.directory, self.config, self._states)
-        try:
+        with _no_space_is_ours(self.directory):
             recovery.run(progress)
+        return recovery
+
+    def open(self, recovery: Recovery) -> None:
+        """Take over what `replay` has found; from here on the log can be used. Waits a little."""
+        with _no_space_is_ours(self.directory):
             self._take_over(recovery)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise OutOfSpace(self.directory) from error
-            raise
 
     def _take_over(self, recovery: Recovery) -> None:
         self.partitions = recovery.partitions
@@ -420,6 +426,16 @@ class SetLog:
             raise error
         segment.pending = None
         self._store.closing.remove(segment)
+
+
+@contextmanager
+def _no_space_is_ours(directory: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise OutOfSpace(directory) from error
+        raise
 
 
 def _found(done: TimeFound, hit: TimestampHit | None, error: BaseException | None) -> None:

@@ -9,11 +9,6 @@ Everything between written_position and end_position lies in `staging`, at its d
 written_position. A batch is thus copied once and the caller's memory is free when `append`
 returns; a large batch skips the copy and is written at once, behind what is staged.
 
-Group commit: one sync at a time. It covers what was written when it began; what was written
-meanwhile is covered by the next one, which starts as soon as the first ends. A sync takes every
-file that was written since the last one, oldest first, so a roll never lets flushed_position pass
-data of an older file.
-
 No space: the next file is allocated ahead of need (segments.py), so writing itself does not run
 out. Where there is no next file, the append that needs it is refused and nothing has changed. A
 write that hits ENOSPC all the same keeps its bytes staged and is tried again: writing the same
@@ -22,7 +17,7 @@ bytes to the same place twice does no harm, and nothing of it was acknowledged.
 Any other failed write, and every failed sync, fences the log for good: after a failed fsync the
 kernel may report success for pages that it has dropped.
 
-Source: group commit as in RocketMQ's `GroupCommitService`; "fsyncgate" for the fence.
+Source: RocketMQ's commit log; "fsyncgate" for the fence. Syncs are made by group_commit.py.
 It does not read, and knows neither snapshots nor retention.
 """
 
@@ -32,7 +27,7 @@ from collections.abc import Callable
 from crc32c import crc32c
 
 from penstock.base.invariant import invariant
-from penstock.base.ports import Cancellable, DiskFile, Offload, Scheduler
+from penstock.base.ports import Cancellable, Offload, Scheduler
 from penstock.record.batch import BatchHeader
 from penstock.storage.config import FlushPolicy, LogConfig
 from penstock.storage.errors import BatchTooLargeForLog, LogFenced, OutOfSpace
@@ -49,6 +44,7 @@ from penstock.storage.frames import (
     WHOLE_SET,
     build_frame,
 )
+from penstock.storage.group_commit import GroupCommit
 from penstock.storage.partition_log import EMPTY, PartitionLog
 from penstock.storage.segments import Segment, SegmentStore
 
@@ -78,7 +74,6 @@ class LogWriter:
         self._store = store
         self._directory = directory
         self._config = config
-        self._offload = offload
         self.scheduler = scheduler
         self._staging = bytearray(config.staging_bytes)
         self._view = memoryview(self._staging)
@@ -90,11 +85,14 @@ class LogWriter:
         self.epoch_start = 0
         self._room_end = 0
         self._is_scheduled = False
-        self._unsynced: list[DiskFile] = []
-        self._in_sync: list[DiskFile] = []
-        self._is_syncing = False
-        self._sync_wanted = 0
-        self._sync_timer: Cancellable | None = None
+        self._commit = GroupCommit(
+            config=config,
+            guard=store.guard,
+            offload=offload,
+            scheduler=scheduler,
+            on_synced=self._note_flushed,
+            on_failed=self.fence,
+        )
         self._space_timer: Cancellable | None = None
         self._announced = 0
         self.is_full = False
@@ -115,6 +113,7 @@ class LogWriter:
         """Begin to write at `position`, up to which the log is durable."""
         self.end_position = self.written_position = self.flushed_position = position
         self._announced = position
+        self._commit.start(position)
         self.leader_epoch = leader_epoch
         self.epoch_start = epoch_start
         self._set_room()
@@ -354,9 +353,8 @@ class LogWriter:
         except OSError as error:
             self._write_failed(error)
             return False
-        if not self._unsynced or self._unsynced[-1] is not file:
-            self._unsynced.append(file)
         self.written_position = self.end_position = self.end_position + length
+        self._commit.note_written(file, self.written_position)
         self._set_room()
         if length:
             self._schedule()
@@ -375,65 +373,17 @@ class LogWriter:
         self.write_staged()
         if self.written_position != self._announced:
             self._announced = self.written_position
-            self._want_sync()
+            self._commit.follow_policy()
             self.on_written()
             if not self._is_sync_policy:
                 self.on_durable()
         self.on_turn()
 
-    def _want_sync(self) -> None:
-        if self._is_sync_policy:
-            self.request_sync()
-            return
-        if self.written_position - self.flushed_position >= self._config.flush_interval_bytes:
-            self.request_sync()
-        elif self._sync_timer is None:
-            delay = self._config.flush_interval_ms
-            self._sync_timer = self.scheduler.call_later(delay, self._sync_due)
-
-    def _sync_due(self) -> None:
-        self._sync_timer = None
-        self.request_sync()
-
     def request_sync(self) -> None:
-        """Have everything written so far synced, by the sync under way and the next one."""
-        self._sync_wanted = self.written_position
-        if self._is_syncing or not self._unsynced or self.fenced is not None:
-            return
-        self._is_syncing = True
-        target = self.written_position
-        files, self._unsynced = self._unsynced, []
-        self._in_sync = files
-        ticket = self._store.guard.enter()
+        """Have everything written so far synced soon, whatever the policy."""
+        self._commit.request()
 
-        def work() -> None:
-            for file in files:
-                file.sync()
-
-        def done(_: None, error: BaseException | None) -> None:
-            self._store.guard.leave(ticket)
-            self._synced(target, error)
-
-        self._offload.submit(work, done)
-
-    def _synced(self, target: int, error: BaseException | None) -> None:
-        self._is_syncing = False
-        self._in_sync = []
-        if self.fenced is not None or self._store.is_closed:
-            return
-        if error is not None:
-            if not isinstance(error, OSError):
-                raise error
-            self.fence(f"sync failed: {error}")
-            return
-        self.note_flushed(target)
-        if self.flushed_position < self._sync_wanted:
-            self.request_sync()
-        elif self.flushed_position < self.written_position:
-            self._want_sync()
-
-    def note_flushed(self, target: int) -> None:
-        """Move flushed_position to `target` and tell the owner."""
+    def _note_flushed(self, target: int) -> None:
         invariant(
             self.flushed_position <= target <= self.written_position,
             "flushed position out of order",
@@ -478,6 +428,7 @@ class LogWriter:
             return
         self.fenced = LogFenced(reason)
         self._room_end = -1
+        self._commit.stop()
         self.on_fenced(self.fenced)
 
     def finish(self) -> None:
@@ -485,18 +436,14 @@ class LogWriter:
         self.write_staged()
         if self.fenced is not None:
             raise self.fenced
-        files = [*self._in_sync, *self._unsynced]
-        self._unsynced = []
+        if self._space_timer is not None:
+            self._space_timer.cancel()
         try:
-            for file in files:
-                file.sync()
+            self._commit.sync_now()
         except OSError as error:
             self.fence(f"sync failed: {error}")
             raise LogFenced(str(error)) from error
-        self.note_flushed(self.written_position)
-        for timer in (self._sync_timer, self._space_timer):
-            if timer is not None:
-                timer.cancel()
+        self._note_flushed(self.written_position)
 
 
 def _nothing() -> None:
