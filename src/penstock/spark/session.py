@@ -65,7 +65,7 @@ def spark_session(
     except ImportError as error:
         raise SparkUnavailable("PySpark is missing: pip install 'penstock[spark]'") from error
     _quiet_python_logs()
-    is_local = master.startswith("local[") or master == "local"
+    is_local = master.startswith("local")
     if is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     chosen = _SETTINGS | (_LOCAL_SETTINGS if is_local else {}) | dict(settings)
@@ -79,6 +79,7 @@ def spark_session(
         raise SparkUnavailable(f"Spark did not start ({_first_line(error)}), see {log}") from error
     try:
         spark.sparkContext.setLogLevel("ERROR")
+        _quiet_accumulators(spark)
         if not is_local:
             spark.sparkContext.addPyFile(str(_package_zip()))
         yield spark
@@ -97,6 +98,13 @@ def _stop(spark: "SparkSession") -> None:
             process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=10)
+
+
+def _quiet_accumulators(spark: "SparkSession") -> None:
+    """PySpark's own socket server prints a stack when the JVM ends before it; nobody needs that."""
+    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
 
 
 def _quiet_python_logs() -> None:
@@ -131,4 +139,7 @@ def _package_zip() -> Path:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """Return the line that says something: py4j's first one only names the call."""
+    lines = [line.strip(": ") for line in str(error).splitlines() if line.strip(": ")]
+    telling = [line for line in lines if not line.startswith("An error occurred")]
+    return (telling or lines or [type(error).__name__])[0]

@@ -105,20 +105,28 @@ class Landing:
             summary.lag = batch.lag + sum(p.wanted.length for p in batch.pieces)
             progress.update("landing" if batch.pieces else "waiting for records")
             if batch.pieces:
-                try:
-                    self._land(batch, summary)
-                except TableConflict:
-                    conflicts += 1
-                    if conflicts > CONFLICTS_MAX:
-                        raise
-                    self._table, self._dead = self._open()
-                    continue
-                conflicts = 0
-                progress.update("committed")
+                conflicts = self._attempt(batch, summary, stop, conflicts)
+                progress.update("committed" if conflicts == 0 else "planning again")
             elif not self._options.stream or self._options.until_caught_up:
                 return
-            if not batch.lag:
+            if not batch.lag and not conflicts:
                 stop.wait(self._options.trigger_seconds - (time.monotonic() - started))
+
+    def _attempt(self, batch: Batch, summary: Summary, stop: "StopSignal", conflicts: int) -> int:
+        """Land a batch; return how many attempts in a row lost against another writer."""
+        try:
+            self._land(batch, summary)
+        except TableConflict:
+            if conflicts >= CONFLICTS_MAX:
+                raise
+            self._table, self._dead = self._open()
+            return conflicts + 1
+        except SparkRoomError:
+            # whoever asks us to stop may have sent the signal to Spark's processes as well
+            # (a service manager does); the table is as it was, the next run lands the batch
+            if not stop.is_set():
+                raise
+        return 0
 
     def _land(self, batch: Batch, summary: Summary) -> None:
         written = self._run_tasks(batch)
