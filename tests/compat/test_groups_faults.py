@@ -195,7 +195,7 @@ def test_clients_of_two_libraries_divide_a_topic_among_them(node: NodeProcess) -
     found: list[int] = []
 
     def are_divided_between_both() -> bool:
-        for records in python.poll(20).values():
+        for records in python.poll(300).values():
             found.extend(int(record.value) for record in records)
         theirs = {each.partition for each in python.assignment()}
         return len(native.partitions) == len(theirs) == 3 and not native.partitions & theirs
