@@ -158,7 +158,7 @@ static int consume(char **a) {
     rd_kafka_message_t *messages[5000];
     double begun = 0, begun_cpu = 0, last = now();
     while (bytes < total && now() - last < 20) {
-        ssize_t n = rd_kafka_consume_batch_queue(queue, 1000, messages, 5000);
+        ssize_t n = rd_kafka_consume_batch_queue(queue, 5, messages, 5000);
         for (ssize_t i = 0; i < n; i++) {
             if (!messages[i]->err) bytes += messages[i]->len, records++;
             rd_kafka_message_destroy(messages[i]);
