@@ -291,7 +291,7 @@ class GroupCoordinator:
     def group_count(self) -> int:
         return len(self._table.groups)
 
-    # Helpers
+    # What the methods above share
 
     def _join_refusal(self, request: JoinGroup) -> ErrorCode | None:
         config = self.config
