@@ -2,6 +2,7 @@
 
     StorageError
       OutOfSpace            no room for another segment: refused now, works again when there is room
+        SegmentNotReady     the next segment is still being allocated: the disk is behind
       LogFenced             a write or fsync failed: this log takes no writes until it is recovered
       OffsetOutOfRange      below the log start or beyond the log end
       BatchTooLargeForLog   can never fit into a segment
@@ -29,6 +30,16 @@ class OutOfSpace(StorageError):
 
     def __init__(self, directory: str) -> None:
         super().__init__(f"no space left for {directory}: free some, or shorten retention")
+        self.directory = directory
+
+
+class SegmentNotReady(OutOfSpace):
+    """The log has filled a segment before the disk had made the next one; works again soon."""
+
+    def __init__(self, directory: str) -> None:
+        StorageError.__init__(
+            self, f"the next segment of {directory} is not allocated yet: the disk is behind"
+        )
         self.directory = directory
 
 

@@ -88,7 +88,8 @@ class Wanted(NamedTuple):
     limit_position: int
 
 
-Loaded = Callable[[Chunk | None, PlatformError | None], None]
+Failed = PlatformError | None
+Loaded = Callable[[Chunk | None, Failed], None]
 
 
 class NeedsDisk:
@@ -330,45 +331,71 @@ class LogReader:
             self._store.keep_open(segment)
 
     def offset_at_position(self, partition: PartitionLog, position: int) -> int:
-        """Return the first offset whose frame does not end at or below `position`."""
+        """Return the first offset whose frame does not end at or below `position`.
+
+        Waits for the disk where that lies in a closed segment.
+        """
+        known = self._known_offset_at(partition, position)
+        if known is not None:
+            return known
+        return self._search_at(partition, position)()
+
+    def find_offset_at(
+        self, partition: PartitionLog, position: int, done: Callable[[int | None, Failed], None]
+    ) -> None:
+        """Find the same off the loop; `done(offset, error)` comes at once if memory can tell."""
+        known = self._known_offset_at(partition, position)
+        if known is not None:
+            done(known, None)
+            return
+
+        def found(offset: int | None, error: BaseException | None) -> None:
+            done(offset, None if error is None else as_platform_error(error))
+
+        self.off_loop(self._search_at(partition, position), found)
+
+    def _known_offset_at(self, partition: PartitionLog, position: int) -> int | None:
         if position >= partition.last_end_position:
             return partition.log_end_offset
         columns = partition.columns
-        if columns.bases and position > columns.positions[0]:
-            entry = columns.first_entry_at(position)
-            if entry == len(columns.bases):
-                return partition.log_end_offset
-            return max(columns.bases[entry], partition.log_start_offset)
-        found = self._closed_offset_at(partition, position)
-        if found is None:
-            found = columns.bases[0] if columns.bases else partition.log_end_offset
-        return max(found, partition.log_start_offset)
+        if not columns.bases or position <= columns.positions[0]:
+            return None
+        entry = columns.first_entry_at(position)
+        if entry == len(columns.bases):
+            return partition.log_end_offset
+        return max(columns.bases[entry], partition.log_start_offset)
 
-    def _closed_offset_at(self, partition: PartitionLog, position: int) -> int | None:
-        """Look through the closed segments from `position` on; waits for the disk if it must.
+    def _search_at(self, partition: PartitionLog, position: int) -> Callable[[], int]:
+        """Return a look through the closed segments from `position` on; it may wait.
 
         Small reads of an index, asked for by rare requests (the end of an old epoch).
         """
+        disk, directory = self._disk, self._directory
         topic_partition = partition.topic_partition
-        closing = {segment.base: segment.pending for segment in self._store.closing}
-        for segment in self._store.segments[:-1]:
-            if segment.end <= position:
-                continue
-            pending = closing.get(segment.base)
-            if pending is not None:
-                sealed = pending.get(topic_partition)
-                columns = None if sealed is None else sealed.columns
-            else:
-                one = (ClosedSegment(segment.base, segment.path),)
-                lookup = SealedLookup(self._disk, self._directory, one)
-                block = next(lookup.blocks(topic_partition, _any_entry), None)
-                columns = None if block is None else block.columns
-            if columns is None:
-                continue
-            entry = columns.first_entry_at(position)
-            if entry < len(columns.bases):
-                return columns.bases[entry]
-        return None
+        closed = [
+            (ClosedSegment(segment.base, segment.path), segment.pending)
+            for segment in self._store.segments[:-1]
+            if segment.end > position
+        ]
+        bases = partition.bases
+        in_active = bases[0] if bases else partition.log_end_offset
+        log_start_offset = partition.log_start_offset
+
+        def search() -> int:
+            for segment, pending in closed:
+                if pending is None:
+                    lookup = SealedLookup(disk, directory, (segment,))
+                    block = next(lookup.blocks(topic_partition, _any_entry), None)
+                    columns = None if block is None else block.columns
+                else:
+                    sealed = pending.get(topic_partition)
+                    columns = None if sealed is None else sealed.columns
+                entry = 0 if columns is None else columns.first_entry_at(position)
+                if columns is not None and entry < len(columns.bases):
+                    return max(columns.bases[entry], log_start_offset)
+            return max(in_active, log_start_offset)
+
+        return search
 
 
 def _any_entry(_: IndexEntry) -> bool:

@@ -279,10 +279,19 @@ class SetLog:
     def offset_at_position(self, partition: PartitionLog, position: int) -> int:
         """Return the first offset whose frame does not lie wholly below `position`.
 
-        That is the high watermark for a confirm position. Positions in closed segments whose
-        index is not in memory may wait for the disk (the end of an old epoch).
+        That is the high watermark for a confirm position. Waits for the disk where the position
+        lies in a closed segment: use `find_offset_at` for positions that may be old.
         """
         return self._reader.offset_at_position(partition, position)
+
+    def find_offset_at(
+        self,
+        partition: PartitionLog,
+        position: int,
+        done: Callable[[int | None, PlatformError | None], None],
+    ) -> None:
+        """Find the same without waiting: `done(offset, error)`, at once or later on the loop."""
+        self._reader.find_offset_at(partition, position, done)
 
     def offset_for_timestamp(
         self,

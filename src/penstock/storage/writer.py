@@ -30,7 +30,12 @@ from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable, Offload, Scheduler
 from penstock.record.batch import BatchHeader
 from penstock.storage.config import FlushPolicy, LogConfig
-from penstock.storage.errors import BatchTooLargeForLog, LogFenced, OutOfSpace
+from penstock.storage.errors import (
+    BatchTooLargeForLog,
+    LogFenced,
+    OutOfSpace,
+    SegmentNotReady,
+)
 from penstock.storage.frames import (
     BATCH_AFTER_CRC,
     BATCH_COVERED_BYTES,
@@ -95,6 +100,8 @@ class LogWriter:
         )
         self._space_timer: Cancellable | None = None
         self._announced = 0
+        self._has_write_failed = False
+        """Whether the last write found no space, and has still to be tried again."""
         self.is_full = False
         self.fenced: LogFenced | None = None
         self.dirty: list[PartitionLog] = []
@@ -130,7 +137,7 @@ class LogWriter:
         The batch gets its base offset and leader epoch; `batch` may be used again at once.
 
         Raises:
-            OutOfSpace: nothing has changed; try again later.
+            OutOfSpace: nothing has changed; try again later. SegmentNotReady: very soon.
             LogFenced: the log takes no more writes.
             BatchTooLargeForLog: it never fits.
         """
@@ -323,6 +330,8 @@ class LogWriter:
     def _refusal(self) -> Exception:
         if self.fenced is not None:
             return self.fenced
+        if not self._has_write_failed and self._store.prepare_error is None:
+            return SegmentNotReady(self._directory)
         self.is_full = True
         return OutOfSpace(self._directory)
 
@@ -353,6 +362,7 @@ class LogWriter:
         except OSError as error:
             self._write_failed(error)
             return False
+        self._has_write_failed = False
         self.written_position = self.end_position = self.end_position + length
         self._commit.note_written(file, self.written_position)
         self._set_room()
@@ -364,7 +374,7 @@ class LogWriter:
         if error.errno != errno.ENOSPC:
             self.fence(f"write failed: {error}")
             return
-        self.is_full = True
+        self.is_full = self._has_write_failed = True
         self._retry_later()
 
     def _turn(self) -> None:
