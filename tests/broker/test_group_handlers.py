@@ -427,12 +427,8 @@ def test_positions_of_a_topic_made_anew_under_the_same_name_are_not_shown(versio
 
 def test_an_unknown_topic_id_is_named_so() -> None:
     front = Front()
-    groups = [
-        {
-            "group_id": "g",
-            "topics": [{"topic_id": uuid.UUID(int=9), "partition_indexes": [0]}],
-        }
-    ]
+    topics = [{"topic_id": uuid.UUID(int=9), "partition_indexes": [0]}]
+    groups = [{"group_id": "g", "topics": topics}]
     (found,) = front.ask(ApiKey.OFFSET_FETCH, 10, groups=groups).groups
     assert found.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
