@@ -201,6 +201,11 @@ class SetLogAgainstList(RuleBasedStateMachine):
         below = [e.end for e in self.entries[number] if e.end_position <= position]
         expected = max([partition.log_start_offset, *below])
         assert self.log.offset_at_position(partition, position) == expected
+        self.world.turn()
+        found = []
+        self.log.find_offset_at(partition, position, lambda *result: found.append(result))
+        self.world.run()
+        assert found == [(expected, None)]
 
     @rule(number=st.integers(0, PARTITIONS - 1), timestamp=st.integers(0, 5000))
     def find_by_time(self, number, timestamp):

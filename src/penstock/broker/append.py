@@ -37,9 +37,9 @@ _TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME = 0x38
 def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
     """Return the hosted partition; raises UnknownPartition, InternalTopicRefused."""
     hosted = hosted_partition(topic, partition)
-    if hosted is None:
+    if topic is None or hosted is None:
         raise UnknownPartition
-    if hosted.topic.internal:
+    if topic.internal:
         raise InternalTopicRefused
     return hosted
 

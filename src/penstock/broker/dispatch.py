@@ -61,7 +61,7 @@ class Dispatcher:
             return
         stats = self._stats[api.key]
         stats.requests += 1
-        reply = Reply(connection.reserve(), header, self._clock, stats, started_us)
+        reply = Reply(connection, header, self._clock, stats, started_us)
         try:
             if api.is_raw:
                 api.handle(self._broker, header, frame, reply)
@@ -119,7 +119,7 @@ class Dispatcher:
             connection.close(reason)
             return
         lowest = header._replace(api_version=0)
-        reply = Reply(connection.reserve(), lowest, self._clock, self._stats[api.key], started_us)
+        reply = Reply(connection, lowest, self._clock, self._stats[api.key], started_us)
         versions = [
             {"api_key": key, "min_version": first, "max_version": last}
             for key, first, last in self._broker.api_versions()

@@ -15,11 +15,12 @@ Source: Kafka `DelayedFetch`, `ReplicaManager.readFromLog`; KIP-74 (at least one
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, Position
 from penstock.base.ports import Cancellable
+from penstock.broker.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.error_map import error_code_of
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch_session import SessionPartition
@@ -40,6 +41,7 @@ class PartitionRead:
     __slots__ = (
         "buffers",
         "diverging",
+        "epoch_end",
         "error",
         "high_watermark",
         "hosted",
@@ -51,6 +53,8 @@ class PartitionRead:
     def __init__(self, wanted: SessionPartition, hosted: HostedPartition | None) -> None:
         self.wanted = wanted
         self.hosted = hosted
+        self.epoch_end: EpochEnd | None = None
+        """Where the fetcher's last epoch ended, if that was another one than the present."""
         self.clear()
 
     def clear(self) -> None:
@@ -109,7 +113,25 @@ class FetchOperation:
         self.reads = reads
 
     def start(self, max_wait_ms: int) -> None:
-        """Look once; answer, load or park."""
+        """Look once; answer, load or park. Ends of old epochs are looked up before that."""
+        self._loads_open = 1
+        for read in self.reads:
+            hosted, epoch = read.hosted, read.wanted.last_fetched_epoch
+            if hosted is not None and 0 <= epoch != hosted.member.leader_epoch:
+                self._loads_open += 1
+                find_epoch_end(hosted, epoch, partial(self._on_epoch_end, read, max_wait_ms))
+        self._begin(max_wait_ms)
+
+    def _on_epoch_end(
+        self, read: PartitionRead, max_wait_ms: int, end: EpochEnd | None, _: PlatformError | None
+    ) -> None:
+        read.epoch_end = end
+        self._begin(max_wait_ms)
+
+    def _begin(self, max_wait_ms: int) -> None:
+        self._loads_open -= 1
+        if self._loads_open:
+            return
         if self._look() or max_wait_ms <= 0:
             self._finish_when_loaded()
             return
@@ -220,23 +242,18 @@ def _read(read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
     offset = wanted.fetch_offset
     if not log.log_start_offset <= offset <= log.log_end_offset:
         raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
-    if wanted.last_fetched_epoch >= 0:
-        read.diverging = _diverging(member, hosted, wanted)
+    read.diverging = _diverging(read)
     if offset >= end or max_bytes <= 0 or read.diverging is not None:
         return None
     limit = min(max_bytes, max(wanted.max_bytes, 0))
     return member.log.read(log, offset, limit, member.confirm_position)
 
 
-def _diverging(
-    member: ReplicaSetMember, hosted: HostedPartition, wanted: SessionPartition
-) -> tuple[int, int] | None:
+def _diverging(read: PartitionRead) -> tuple[int, int] | None:
     """KIP-595: the fetcher's last epoch ended before its fetch offset, so it holds other data."""
-    log = member.log
-    found = member.epochs.end_of(LeaderEpoch(wanted.last_fetched_epoch), Position(log.end_position))
-    if found is None:
+    end, wanted = read.epoch_end, read.wanted
+    if end is None:
         return None
-    end_offset = log.offset_at_position(hosted.log, found.start_position)
-    if found.leader_epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-        return (found.leader_epoch, end_offset)
+    if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
+        return end
     return None

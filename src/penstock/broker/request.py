@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.base.ports import Buffer, Clock
 from penstock.broker.stats import ApiStats
+from penstock.net.replies import ReplyPlace
 from penstock.protocol.header import RequestHeader, has_tagged_response_header
 from penstock.protocol.messages import encode_response
 
 if TYPE_CHECKING:
-    from penstock.net.connection import Connection, ReplySlot
+    from penstock.net.connection import Connection
 
 _HEADER = Struct(">ii")
 _FLEXIBLE_HEADER = Struct(">iib")
@@ -37,29 +38,32 @@ class Request:
         return self.connection.client_host
 
 
-class Reply:
+class Reply(ReplyPlace):
     """The answer owed for one request: send it once, now or later, from the loop.
 
-    The connection keeps answers in request order; a reply that is sent early waits there.
+    It is its own place in the connection's order of answers: one that is sent early waits there.
     """
 
-    __slots__ = ("_clock", "_handled_us", "_header", "_slot", "_stats", "started_us")
+    __slots__ = ("_clock", "_handled_us", "_header", "_stats", "started_us")
 
-    def __init__(
+    def __init__(  # super().__init__ is written out: made for every request
         self,
-        slot: ReplySlot,
+        connection: Connection,
         header: RequestHeader,
         clock: Clock,
         stats: ApiStats,
         started_us: int,
     ) -> None:
         """`started_us` is the monotonic time at which the request was whole."""
-        self._slot = slot
+        self.connection = connection
+        self.buffers = None
+        self.next_place = None
         self._header = header
         self._clock = clock
         self._stats = stats
         self.started_us = started_us
         self._handled_us = 0
+        connection.enqueue(self)
 
     def __call__(self, fields: Mapping[str, object]) -> None:
         """Encode `fields` for the request's version and send them."""
@@ -68,19 +72,23 @@ class Reply:
 
     def raw(self, body: Buffer) -> None:
         """Send a body that is encoded already."""
-        self._slot.send(self._answer_header(len(body)), body)
+        size = len(body)
+        head = self._answer_header(size)
+        self.connection.answered(self, (head, body), len(head) + size)
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Send a body of several buffers, none of which is copied."""
-        self._slot.send(self._answer_header(sum(map(len, buffers))), *buffers)
+        size = sum(map(len, buffers))
+        head = self._answer_header(size)
+        self.connection.answered(self, (head, *buffers), len(head) + size)
 
     def skip(self) -> None:
         """Answer nothing: the client asked for acks=0."""
-        self._slot.skip()
+        self.connection.answered(self, (), 0)
 
     def close(self, reason: str) -> None:
         """End the connection instead of answering."""
-        self._slot.connection.close(reason)
+        self.connection.close(reason)
 
     def handled(self) -> None:
         """The handler has returned; what passes until the answer is waiting."""

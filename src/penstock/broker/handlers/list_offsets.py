@@ -21,6 +21,7 @@ from penstock.broker.error_map import error_code_of
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch_operation import check_leader_epoch
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.pending_answer import PendingAnswer
 from penstock.broker.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -54,33 +55,13 @@ class Found(NamedTuple):
 NOTHING = Found(-1)
 
 
-class PendingAnswer:
-    """The answer while look-ups by time are under way; sent when none is left."""
-
-    __slots__ = ("_open_count", "_reply", "_topics")
-
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
-        self._topics: list[dict[str, object]] = []
-        self._open_count = 1  # the request itself, until all look-ups have begun
-
-    def add_topic(self, name: str, partitions: list[dict[str, object]]) -> None:
-        self._topics.append({"name": name, "partitions": partitions})
-
-    def begin(self) -> None:
-        self._open_count += 1
-
-    def end(self) -> None:
-        self._open_count -= 1
-        if self._open_count == 0:
-            self._reply({"topics": self._topics})
-
-
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Answer partition by partition."""
-    pending = PendingAnswer(reply)
+    topics: list[dict[str, object]] = []
+    pending = PendingAnswer(reply, {"topics": topics})
     for topic in request.body.topics:
         answers: list[dict[str, object]] = []
+        topics.append({"name": topic.name, "partitions": answers})
         for wanted in topic.partitions:
             answer: dict[str, object] = {"partition_index": wanted.partition_index}
             answers.append(answer)
@@ -92,7 +73,6 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
                 _look_up(hosted, wanted, answer, pending)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
-        pending.add_topic(topic.name, answers)
     pending.end()
 
 

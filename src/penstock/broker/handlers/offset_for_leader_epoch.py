@@ -11,59 +11,60 @@ Epochs are those of the replica set: partitions of one set share them.
 from typing import Any
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch, Position
 from penstock.broker.broker import Broker
+from penstock.broker.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.error_map import error_code_of
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch_operation import check_leader_epoch
 from penstock.broker.partitions import HostedPartition
+from penstock.broker.pending_answer import PendingAnswer
 from penstock.broker.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.OFFSET_FOR_LEADER_EPOCH
 VERSIONS = range(2, 5)
-UNKNOWN = (-1, -1)
+UNKNOWN = EpochEnd(-1, -1)
 
 
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
-    """Answer partition by partition."""
-    reply(
-        {
-            "topics": [
-                {
-                    "topic": topic.topic,
-                    "partitions": [
-                        _answer(broker, topic.topic, wanted) for wanted in topic.partitions
-                    ],
-                }
-                for topic in request.body.topics
-            ]
-        }
-    )
+    """Answer partition by partition; an index that is not in memory is read off the loop."""
+    topics: list[dict[str, object]] = []
+    pending = PendingAnswer(reply, {"topics": topics})
+    for topic in request.body.topics:
+        answers: list[dict[str, object]] = []
+        topics.append({"topic": topic.topic, "partitions": answers})
+        for wanted in topic.partitions:
+            answer: dict[str, object] = {"partition": wanted.partition}
+            answers.append(answer)
+            try:
+                hosted = broker.partitions.find(topic.topic, wanted.partition)
+                _look_up(hosted, wanted, answer, pending)
+            except PlatformError as error:
+                answer["error_code"] = error_code_of(error)
+    pending.end()
 
 
-def _answer(broker: Broker, topic_name: str, wanted: Any) -> dict[str, object]:
-    answer: dict[str, object] = {"partition": wanted.partition}
-    try:
-        hosted = broker.partitions.find(topic_name, wanted.partition)
-        if hosted is None:
-            raise UnknownPartition
-        check_leader_epoch(hosted.member, wanted.current_leader_epoch)
-        answer["leader_epoch"], answer["end_offset"] = _end_of(hosted, wanted.leader_epoch)
-    except PlatformError as error:
-        answer["error_code"] = error_code_of(error)
-    return answer
+def _look_up(
+    hosted: HostedPartition | None, wanted: Any, answer: dict[str, object], pending: PendingAnswer
+) -> None:
+    if hosted is None:
+        raise UnknownPartition
+    check_leader_epoch(hosted.member, wanted.current_leader_epoch)
+    epoch = wanted.leader_epoch
+    if epoch < 0 or epoch > hosted.member.epochs.latest:
+        answer.update(UNKNOWN._asdict())
+        return
+    if epoch == hosted.member.leader_epoch:
+        answer.update(EpochEnd(epoch, hosted.log.log_end_offset)._asdict())
+        return
 
+    def done(end: EpochEnd | None, error: PlatformError | None) -> None:
+        if error is not None:
+            answer["error_code"] = error_code_of(error)
+        else:
+            found = end or EpochEnd(epoch, hosted.log.log_start_offset)
+            answer.update(found._asdict())
+        pending.end()
 
-def _end_of(hosted: HostedPartition, leader_epoch: int) -> tuple[int, int]:
-    """Return (epoch, end offset, exclusive)."""
-    member, log = hosted.member, hosted.log
-    if leader_epoch < 0 or leader_epoch > member.epochs.latest:
-        return UNKNOWN
-    if leader_epoch == member.leader_epoch:
-        return leader_epoch, log.log_end_offset
-    found = member.epochs.end_of(LeaderEpoch(leader_epoch), Position(member.log.end_position))
-    if found is None:
-        return leader_epoch, log.log_start_offset
-    end = member.log.offset_at_position(log, found.start_position)
-    return found.leader_epoch, max(end, log.log_start_offset)
+    pending.begin()
+    find_epoch_end(hosted, epoch, done)
