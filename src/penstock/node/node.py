@@ -7,6 +7,7 @@ import secrets
 import socket
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from penstock.base.errors import PlatformError
@@ -225,7 +226,7 @@ class Node:
 
     def _on_fenced(self, member: ReplicaSetMember, error: Exception) -> None:
         log.critical("set=%d fenced: %s", member.replica_set_id, error)
-        self._readiness.fence(member.replica_set_id, str(error))
+        self._readiness.fence(f"replica set {member.replica_set_id}", str(error))
 
     async def _start_groups(self, driver: ControllerDriver) -> None:
         """Make the internal topic where it is not there yet, and load the groups kept in it."""
@@ -233,6 +234,8 @@ class Node:
         if OFFSETS_TOPIC not in self._image.topics_by_name:
             topic = NewTopic(name=OFFSETS_TOPIC, partition_count=config.partition_count)
             await driver.submit(CreateTopics(topics=(topic,), internal=True))
+        # The topic's own count holds: the setting may have been changed since it was made.
+        config = replace(config, partition_count=len(self._journal.partitions))
         self._broker.groups = GroupCoordinator(
             self._clock, self._journal, config=config, new_suffix=lambda: str(uuid.uuid4())
         )
@@ -252,6 +255,7 @@ class Node:
                 groups.finish_loading(partition)
             else:
                 log.error("internal partition=%d not loaded: %s", partition, error)
+                self._readiness.fence(f"groups of internal partition {partition}", str(error))
 
         groups.begin_loading(partition)
         self._journal.load(hosted, on_record, on_done)

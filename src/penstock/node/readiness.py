@@ -33,9 +33,9 @@ class Readiness:
         self.enter("ready")
         self.is_ready = True
 
-    def fence(self, replica_set_id: int, reason: str) -> None:
-        """Say that a log takes no writes any more."""
-        self.fenced[str(replica_set_id)] = reason
+    def fence(self, part: str, reason: str) -> None:
+        """Say that a part of the node serves no more until the node is started again."""
+        self.fenced[part] = reason
 
     def health_page(self) -> Page:
         """The answer of /health."""
@@ -50,6 +50,6 @@ class Readiness:
             "phase": self.phase,
             "progress": self.progress,
             "ready": self.is_ready,
-            "fenced_replica_sets": self.fenced,
+            "fenced": self.fenced,
         }
         return Page(status, _JSON, json.dumps(state).encode() + b"\n")
