@@ -9,8 +9,12 @@ from penstock.controller.commands import (
     ChangeSyncStateSet,
     CreateCluster,
     CreateReplicaSet,
+    CreateTopics,
+    EndMastership,
+    NewTopic,
     RegisterBroker,
 )
+from penstock.controller.image import NO_MASTER
 from tests.controller.cluster import Cluster
 
 
@@ -36,6 +40,23 @@ def test_every_mastership_has_the_next_epoch() -> None:
     assert cluster.submit(BeginMastership(replica_set_id=0, master=0)) == 1
     assert cluster.submit(BeginMastership(replica_set_id=0, master=0)) == 2
     assert cluster.image.replica_sets[0].leader_epoch == 2
+
+
+def test_a_set_whose_mastership_ended_gets_no_new_partitions_until_one_begins_again() -> None:
+    cluster = Cluster(sets=((0,), (0,)))
+    assert cluster.submit(EndMastership(replica_set_id=0)) == 1
+    assert cluster.submit(EndMastership(replica_set_id=0)) == 1
+    assert cluster.image.replica_sets[0].master == NO_MASTER
+    assert _sets_of_new_topic(cluster, "without") == {1}
+    cluster.submit(BeginMastership(replica_set_id=0, master=0))
+    assert _sets_of_new_topic(cluster, "with") == {0}
+
+
+def _sets_of_new_topic(cluster: Cluster, name: str) -> set[int]:
+    topic = NewTopic(name=name, partition_count=2, replication_factor=1)
+    (outcome,) = cluster.submit(CreateTopics(topics=(topic,)))
+    assert outcome.error is None
+    return {one.replica_set_id for one in cluster.image.topics_by_name[name].partitions}
 
 
 def test_replica_set_is_created_once_and_of_known_brokers() -> None:

@@ -193,6 +193,13 @@ class BeginMastership(Command[int]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndMastership(Command[int]):
+    """Leave a set without a master, until one begins again. Answers the new leader epoch."""
+
+    replica_set_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSyncStateSet(Command[int]):
     """The master reports who is in step. Both epochs must be the current ones; answers the next.
 

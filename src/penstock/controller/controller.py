@@ -28,6 +28,7 @@ from penstock.controller.membership import (
     change_sync_state_set,
     create_cluster,
     create_replica_set,
+    end_mastership,
     register_broker,
 )
 from penstock.controller.records import MetadataRecord
@@ -45,6 +46,7 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     c.RegisterBroker: register_broker,
     c.CreateReplicaSet: create_replica_set,
     c.BeginMastership: begin_mastership,
+    c.EndMastership: end_mastership,
     c.ChangeSyncStateSet: change_sync_state_set,
 }
 

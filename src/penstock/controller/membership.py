@@ -14,6 +14,7 @@ from penstock.controller.commands import (
     ChangeSyncStateSet,
     CreateCluster,
     CreateReplicaSet,
+    EndMastership,
     ProducerIdBlock,
     RegisterBroker,
 )
@@ -25,7 +26,7 @@ from penstock.controller.errors import (
     UnknownBroker,
     UnknownReplicaSet,
 )
-from penstock.controller.image import BrokerImage, ReplicaSetImage
+from penstock.controller.image import NO_MASTER, BrokerImage, ReplicaSetImage
 from penstock.controller.records import (
     BrokerRegistered,
     ClusterCreated,
@@ -92,6 +93,18 @@ def begin_mastership(context: CommandContext, command: BeginMastership) -> Resul
     leader_epoch = replica_set.leader_epoch + 1
     record = MastershipBegun(
         replica_set_id=replica_set.replica_set_id, master=command.master, leader_epoch=leader_epoch
+    )
+    return Result(leader_epoch, (record,))
+
+
+def end_mastership(context: CommandContext, command: EndMastership) -> Result[int]:
+    """Take the set's master away under a new epoch; a set without one stays as it is."""
+    replica_set = _replica_set(context, command.replica_set_id)
+    if replica_set.master == NO_MASTER:
+        return Result(replica_set.leader_epoch)
+    leader_epoch = replica_set.leader_epoch + 1
+    record = MastershipBegun(
+        replica_set_id=replica_set.replica_set_id, master=NO_MASTER, leader_epoch=leader_epoch
     )
     return Result(leader_epoch, (record,))
 

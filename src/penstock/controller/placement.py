@@ -3,7 +3,7 @@
 Without a manual assignment a partition goes to the set with the fewest partitions among those that
 have as many members as the topic wants replicas; at equal load to the lowest set id. With n equal
 sets that is round robin. A manual assignment names brokers, and is carried by the least loaded set
-whose members are exactly these.
+whose members are exactly these. A set that has lost its master gets nothing new.
 
 Source: our own; Kafka's StripedReplicaPlacer spreads replicas over brokers, which the sets have
 done already. A `Placement` lives for one command and counts what the command placed so far.
@@ -18,7 +18,7 @@ from penstock.controller.errors import (
     InvalidReplicationFactor,
     MetadataPolicyViolation,
 )
-from penstock.controller.image import ClusterImage
+from penstock.controller.image import NO_EPOCH, NO_MASTER, ClusterImage, ReplicaSetImage
 
 
 class Placement:
@@ -80,10 +80,11 @@ class Placement:
         sets = [
             set_id
             for set_id, replica_set in self._image.replica_sets.items()
-            if len(replica_set.replicas) == replication_factor
+            if len(replica_set.replicas) == replication_factor and not _is_lost(replica_set)
         ]
         if not sets:
-            sizes = sorted({len(one.replicas) for one in self._image.replica_sets.values()})
+            usable = [one for one in self._image.replica_sets.values() if not _is_lost(one)]
+            sizes = sorted({len(one.replicas) for one in usable})
             raise InvalidReplicationFactor(
                 f"No replica set has {replication_factor} members; there are sets with"
                 f" {', '.join(map(str, sizes)) or 'none'}."
@@ -106,7 +107,7 @@ class Placement:
         sets = [
             set_id
             for set_id, replica_set in self._image.replica_sets.items()
-            if sorted(replica_set.replicas) == wanted
+            if sorted(replica_set.replicas) == wanted and not _is_lost(replica_set)
         ]
         if not sets:
             raise InvalidReplicaAssignment(f"No replica set has exactly the members {wanted}.")
@@ -128,3 +129,8 @@ class Placement:
         self._broker_loads.update(per_broker)
         for set_id, count in added.items():
             self._loads[set_id] += count
+
+
+def _is_lost(replica_set: ReplicaSetImage) -> bool:
+    """Whether the set had a master and has none; a new set has not had one yet."""
+    return replica_set.master == NO_MASTER and replica_set.leader_epoch != NO_EPOCH

@@ -78,7 +78,10 @@ class ReplicaSetCreated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MastershipBegun:
-    """`master` leads the set from now on; every mastership has a larger `leader_epoch`."""
+    """`master` leads the set from now on; every mastership has a larger `leader_epoch`.
+
+    -1 for `master`: nobody does.
+    """
 
     KIND: ClassVar = RecordKind.MASTERSHIP_BEGUN
     replica_set_id: int

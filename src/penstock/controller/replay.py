@@ -117,7 +117,8 @@ def _mastership_begun(image: ClusterImage, record: r.MastershipBegun, touched: _
         before=before.leader_epoch,
         after=record.leader_epoch,
     )
-    invariant(record.master in before.replicas, "a master is a member", master=record.master)
+    is_one = record.master == NO_MASTER or record.master in before.replicas
+    invariant(is_one, "a master is a member", master=record.master)
     image.replica_sets[before.replica_set_id] = replace(
         before, master=record.master, leader_epoch=record.leader_epoch
     )
