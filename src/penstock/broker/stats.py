@@ -2,8 +2,9 @@
 
 Times are split by stage as Kafka splits them: `local` is handling on the loop, `remote` is waiting
 for acknowledgement, disk or data, and `response` is waiting in the connection's output queue until
-earlier requests are answered. A histogram has one bucket per power of two of microseconds: the
-index is the bit length of the value, so observing costs one list increment.
+earlier requests are answered. Requests sent behind an unanswered one are counted and not timed. A
+histogram has one bucket per power of two of microseconds: the index is the bit length of the
+value, so observing costs one list increment.
 
 Everything here is touched by the event loop alone.
 """

@@ -27,7 +27,7 @@ from penstock.net.context import ConnectionContext
 from penstock.net.errors import CloseKind
 from penstock.net.limits import NetLimits
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
-from penstock.net.replies import ReplySlot
+from penstock.net.replies import ReplyPlace, ReplySlot
 
 _SIZE = Struct(">i")
 _SIZE_BYTES = _SIZE.size
@@ -51,7 +51,7 @@ _NOT_KAFKA_STARTS = (b"\x16\x03", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b
 log = logging.getLogger(__name__)
 
 
-__all__ = ["Connection", "ReplySlot"]
+__all__ = ["Connection", "ReplyPlace", "ReplySlot"]
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -95,8 +95,8 @@ class Connection(asyncio.BufferedProtocol):
         self._paused = 0
         self._is_reading = True
         self._is_in_loop = False
-        self._head: ReplySlot | None = None
-        self._tail: ReplySlot | None = None
+        self._head: ReplyPlace | None = None
+        self._tail: ReplyPlace | None = None
         self._in_flight = 0
         self._held_bytes = 0
         self._out: list[Buffer] = []
@@ -324,26 +324,33 @@ class Connection(asyncio.BufferedProtocol):
     def reserve(self) -> ReplySlot:
         """Take the next place in the order of answers; each must be answered or skipped once."""
         slot = ReplySlot(self)
-        tail = self._tail
-        if tail is None:
-            self._head = slot
-        else:
-            tail.next_slot = slot
-        self._tail = slot
-        self._in_flight += 1
+        self.enqueue(slot)
         return slot
 
-    def answered(self, slot: ReplySlot, buffers: tuple[Buffer, ...]) -> None:
-        """Queue the answer for its slot; for ReplySlot, which is what others call."""
-        assert slot.buffers is None, "a request is answered once"
-        slot.buffers = buffers
+    def enqueue(self, place: ReplyPlace) -> bool:
+        """Make `place`, which is new, the last in the order of answers; say if it is the only."""
+        tail = self._tail
+        self._tail = place
+        self._in_flight += 1
+        if tail is None:
+            self._head = place
+            return True
+        tail.next_place = place
+        return False
+
+    def answered(self, place: ReplyPlace, buffers: tuple[Buffer, ...], size: int) -> None:
+        """Queue the answer, `size` bytes in all, for its place; called by the place itself."""
+        assert place.buffers is None, "a request is answered once"
+        place.buffers = buffers
         if self.is_closed:
             return
         self._in_flight -= 1
-        size = sum(map(len, buffers))
-        if slot is self._head:
-            self._queue(buffers, size)
-            following = slot.next_slot
+        if place is self._head:
+            self._out += buffers
+            self._out_bytes += size
+            if self._out_bytes > self._context.limits.queued_bytes_max:
+                self._write_out()  # now, so that the peer's pace is felt
+            following = place.next_place
             if following is None:
                 self._head = self._tail = None
             else:
@@ -353,23 +360,19 @@ class Connection(asyncio.BufferedProtocol):
         if not self._is_in_loop and not self._flush_is_due:
             self._schedule_flush()
 
-    def _release_held(self, slot: ReplySlot | None) -> None:
+    def _release_held(self, place: ReplyPlace | None) -> None:
         """Move answers that waited for the head of the queue to the next write."""
-        while slot is not None and slot.buffers is not None:
-            size = sum(map(len, slot.buffers))
+        while place is not None and place.buffers is not None:
+            size = sum(map(len, place.buffers))
             self._held_bytes -= size
-            self._queue(slot.buffers, size)
-            slot = slot.next_slot
-        self._head = slot
-        if slot is None:
+            self._out += place.buffers
+            self._out_bytes += size
+            if self._out_bytes > self._context.limits.queued_bytes_max:
+                self._write_out()
+            place = place.next_place
+        self._head = place
+        if place is None:
             self._tail = None
-
-    def _queue(self, buffers: tuple[Buffer, ...], size: int) -> None:
-        """Add to the next write; much of it goes out now, so that the peer's pace is felt."""
-        self._out.extend(buffers)
-        self._out_bytes += size
-        if self._out_bytes > self._context.limits.queued_bytes_max:
-            self._write_out()
 
     def _hold(self, size: int) -> None:
         """An answer that waits for an earlier one: it counts as queued."""

@@ -1,4 +1,7 @@
-"""The place of one answer in its connection's queue."""
+"""The place of one answer in its connection's queue.
+
+The layer above may make its own kind of place, so that a request needs one object and not two.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -8,23 +11,29 @@ if TYPE_CHECKING:
     from penstock.net.connection import Connection
 
 
-class ReplySlot:
-    """The place of one answer in its connection's queue."""
+class ReplyPlace:
+    """What the connection needs to know of an answer: its bytes, once it has them, and the next."""
 
-    __slots__ = ("buffers", "connection", "next_slot")
+    __slots__ = ("buffers", "connection", "next_place")
 
     def __init__(self, connection: "Connection") -> None:
         self.connection = connection
         self.buffers: tuple[Buffer, ...] | None = None
-        self.next_slot: ReplySlot | None = None
+        self.next_place: ReplyPlace | None = None
+
+
+class ReplySlot(ReplyPlace):
+    """A place that sends whole answers."""
+
+    __slots__ = ()
 
     def send(self, *buffers: Buffer) -> None:
         """Answer with these bytes, size field included, once; after a close it does nothing.
 
         The buffers must not change until they are written; they are kept until then.
         """
-        self.connection.answered(self, buffers)
+        self.connection.answered(self, buffers, sum(map(len, buffers)))
 
     def skip(self) -> None:
         """There is no answer to this request."""
-        self.connection.answered(self, ())
+        self.connection.answered(self, (), 0)

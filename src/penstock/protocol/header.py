@@ -24,6 +24,8 @@ from penstock.protocol.varint import read_uvarint
 TAGS_MAX = 64
 """Tagged fields in one place; Kafka's own messages have at most a handful (Kafka 4.4: 10,000)."""
 
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
+"""A member of an enum costs a look-up at every use; this one is looked at for every request."""
 _API_VERSIONS_KNOWN_MAX = 4
 _REQUEST = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
@@ -37,6 +39,9 @@ class RequestHeader(NamedTuple):
     correlation_id: int
     client_id: str | None
     body_at: int
+
+
+_make = tuple.__new__
 
 
 def parse_request_header(frame: memoryview) -> RequestHeader:
@@ -62,11 +67,11 @@ def parse_request_header(frame: memoryview) -> RequestHeader:
         raise MalformedRequest("the client id has a negative length")
     if is_flexible(key, version) and not _is_future_api_versions(key, version):
         at = skip_tags(frame, at)
-    return RequestHeader(key, version, correlation_id, client_id, at)
+    return _make(RequestHeader, (key, version, correlation_id, client_id, at))
 
 
 def _is_future_api_versions(key: int, version: int) -> bool:
-    return key == ApiKey.API_VERSIONS and version > _API_VERSIONS_KNOWN_MAX
+    return key == _API_VERSIONS and version > _API_VERSIONS_KNOWN_MAX
 
 
 def skip_tags(frame: memoryview, at: int) -> int:
@@ -94,7 +99,7 @@ def response_header(api_key: int, api_version: int, correlation_id: int) -> byte
 
 def has_tagged_response_header(api_key: int, api_version: int) -> bool:
     """Whether the answer's header is v1, that is one byte (no tags) longer than v0."""
-    return api_key != ApiKey.API_VERSIONS and is_flexible(api_key, api_version)
+    return api_key != _API_VERSIONS and is_flexible(api_key, api_version)
 
 
 def request_header(

@@ -17,6 +17,7 @@ record room's matter. tests/protocol/test_produce.py holds all of it against kio
 
 import struct
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -77,7 +78,6 @@ class PartitionAnswer(NamedTuple):
 
 
 _make = tuple.__new__
-_NO_DETAILS: tuple[None, tuple[()], None] = (None, (), None)
 
 
 def appended(
@@ -85,8 +85,8 @@ def appended(
 ) -> PartitionAnswer:
     """The answer for records that were appended; made once for every request."""
     topic, partition, _, _ = part
-    answer = (topic, partition, 0, base_offset, log_append_time_ms, log_start_offset)
-    return _make(PartitionAnswer, (*answer, *_NO_DETAILS))
+    answer = topic, partition, 0, base_offset, log_append_time_ms, log_start_offset, None, (), None
+    return _make(PartitionAnswer, answer)
 
 
 # transactional_id null, one topic, a name of at most 126 bytes; each cuts at the name
@@ -202,20 +202,23 @@ def encode_produce_response(
 ) -> bytes:
     """Encode the body of the answer; consecutive answers of one topic become one entry."""
     if len(answers) == 1 and not endpoints:
-        answer = answers[0]
-        if answer[6:] == _NO_DETAILS:
-            return _encode_one(version, answer, throttle_ms)
+        one = _encode_one(version, answers[0], throttle_ms)
+        if one is not None:
+            return one
     return _encode_any(version, answers, throttle_ms, endpoints)
 
 
-def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> bytes:
-    topic, partition, error, base_offset, time_ms, start_offset, _, _, _ = answer
+def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> bytes | None:
+    """Encode an answer without details in one pack; None where it has some."""
+    topic, partition, error, base_offset, time_ms, start_offset, message, errors, leader = answer
+    if message is not None or errors or leader is not None:
+        return None
     if version >= FLEXIBLE_VERSION:
-        head = b"\2" + topic if version >= TOPIC_ID_VERSION else b"\2" + compact_bytes(topic)
+        head = b"\2" + topic if version >= TOPIC_ID_VERSION else _flexible_head(topic)
         return head + _FLEXIBLE_ONE.pack(
             2, partition, error, base_offset, time_ms, start_offset, 1, 0, 0, 0, throttle_ms, 0
         )
-    head = b"\0\0\0\1" + legacy_name(topic)
+    head = _legacy_head(topic)
     if version >= 8:
         return head + _LEGACY_ONE_V8.pack(
             1, partition, error, base_offset, time_ms, start_offset, 0, -1, throttle_ms
@@ -225,6 +228,18 @@ def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> byte
             1, partition, error, base_offset, time_ms, start_offset, throttle_ms
         )
     return head + _LEGACY_ONE_V3.pack(1, partition, error, base_offset, time_ms, throttle_ms)
+
+
+@lru_cache(maxsize=1024)
+def _flexible_head(topic: bytes) -> bytes:
+    """One topic of this name, up to the count of its partitions."""
+    return b"\2" + compact_bytes(topic)
+
+
+@lru_cache(maxsize=1024)
+def _legacy_head(topic: bytes) -> bytes:
+    """The same, before compact lengths."""
+    return b"\0\0\0\1" + legacy_name(topic)
 
 
 def _encode_any(

@@ -1,8 +1,8 @@
 """The real clock and the real scheduler: time.* and the event loop behind the ports of base."""
 
 import asyncio
-import time
 from collections.abc import Callable
+from time import monotonic_ns, time_ns
 
 from penstock.base.ports import Cancellable
 
@@ -10,14 +10,17 @@ from penstock.base.ports import Cancellable
 class SystemClock:
     """Wall time may jump; monotonic time may not."""
 
-    def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+    @staticmethod
+    def wall_ms() -> int:
+        return time_ns() // 1_000_000
 
-    def monotonic_ms(self) -> int:
-        return time.monotonic_ns() // 1_000_000
+    @staticmethod
+    def monotonic_ms() -> int:
+        return monotonic_ns() // 1_000_000
 
-    def monotonic_us(self) -> int:
-        return time.monotonic_ns() // 1_000
+    @staticmethod
+    def monotonic_us() -> int:
+        return monotonic_ns() // 1_000
 
 
 class LoopScheduler:

@@ -60,7 +60,7 @@ class PendingProduce:
     def park(self, members: list[ReplicaSetMember], acks: int) -> None:
         """Wait for every replica set that got a batch; with none, answer at once."""
         if not members:
-            self._send()
+            self._reply.raw(encode_produce_response(self._version, self._answers))
             return
         self._open_count = len(members)
         for member in members:
@@ -70,7 +70,7 @@ class PendingProduce:
     def complete(self) -> None:
         self._open_count -= 1
         if self._open_count == 0:
-            self._send()
+            self._reply.raw(encode_produce_response(self._version, self._answers))
 
     def expire(self) -> None:
         if self._open_count > 0:
@@ -88,9 +88,6 @@ class PendingProduce:
             answer if answer.error_code else PartitionAnswer(answer.topic, answer.partition, error)
             for answer in self._answers
         ]
-        self._send()
-
-    def _send(self) -> None:
         self._reply.raw(encode_produce_response(self._version, self._answers))
 
 
