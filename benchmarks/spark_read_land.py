@@ -1,6 +1,6 @@
 """Does Spark read a topic as fast as a file, and land it as fast as it copies one?
 
-One session, one topic of 1 KiB values (random, so that nothing compresses), 2 partitions. Each round
+One session, one topic of 1 KiB values (random), 2 partitions. Each round
 asks all cases in turn, and the ratio counts: reading the topic against reading the same rows from
 Parquet, landing against Spark's copy of that Parquet. CPU seconds are those of JVM and workers.
 """

@@ -1,7 +1,7 @@
 """Landing: rows, dead letters, and a job that dies anywhere, on a session that is already there."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import DataLost, OptionError, SparkRoomError, TableMismatch
 from penstock.spark.land import LandOptions
 from penstock.spark.land.job import Landing, StopSignal
+from penstock.spark.land.options import TableFormat
 from penstock.spark.land.progress import Progress, Summary
 from penstock.spark.land.tables import DataFile, FileLayout, Table
 from tests.spark.tables import read_table
@@ -195,6 +196,35 @@ def test_a_job_that_dies_around_a_commit_misses_and_doubles_nothing(
     job.run(topic, **how)
     assert sorted(row["id"] for row in job.rows(kind)) == [n for n in range(60) if n % 8]
     assert sorted(row["_offset"] for row in job.dead(kind)) == list(range(0, 60, 8))
+
+
+class _Rival(_Dies):
+    """Lets another job land everything just before the first commit."""
+
+    def __init__(self, table: Table, land: Callable[[], Any]) -> None:
+        super().__init__(table, "after")
+        self._land = land
+
+    def commit(self, files: Sequence[DataFile], ends: Mapping[int, int]) -> None:
+        self._land()
+        self._table.commit(files, ends)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_of_two_jobs_at_once_the_slower_one_plans_again(
+    job: Job, topics: Topics, kind: TableFormat
+) -> None:
+    topic = topics.make()
+    topics.fill(topic, _json(0, 30))
+    options = job.options(topic, format=kind, schema="id long")
+    summary = Summary(topic=topic, table=str(job.table), format=kind)
+    with BrokerAccess(topics.bootstrap, 20) as access:
+        landing = Landing(options, job._spark, access, log=job.table / "log")
+        rival = _Rival(landing._table, lambda: job.run(topic, format=kind, schema="id long"))
+        landing._table = rival
+        landing.run(summary, Progress(summary, show=False), StopSignal())
+    assert summary.rows == 0
+    assert sorted(row["id"] for row in job.rows(kind)) == list(range(30))
 
 
 def test_records_that_are_gone_stop_the_job_unless_allowed(job: Job, topics: Topics) -> None:

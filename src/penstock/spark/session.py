@@ -80,9 +80,10 @@ def spark_session(
     try:
         spark.sparkContext.setLogLevel("ERROR")
         _quiet_accumulators(spark)
-        if not is_local:
-            spark.sparkContext.addPyFile(str(_package_zip()))
-        yield spark
+        with tempfile.TemporaryDirectory(prefix="penstock-") as scratch:
+            if not is_local:
+                spark.sparkContext.addPyFile(str(_package_zip(Path(scratch))))
+            yield spark
     finally:
         _stop(spark)
 
@@ -128,10 +129,10 @@ def _stderr_to(log: Path) -> Iterator[None]:
         os.close(kept)
 
 
-def _package_zip() -> Path:
-    """Return a zip of the package's Python files."""
+def _package_zip(directory: Path) -> Path:
+    """Make a zip of the package's Python files in `directory`."""
     root = Path(penstock.__file__).parent
-    target = Path(tempfile.mkdtemp(prefix="penstock-")) / "penstock.zip"
+    target = directory / "penstock.zip"
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in sorted(root.rglob("*.py")):
             archive.write(path, Path("penstock") / path.relative_to(root))
