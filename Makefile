@@ -7,7 +7,8 @@ CODE := src tests tools demo benchmarks
 PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-unit test-process check format docs compat bench lock clean
+.PHONY: help setup java demo test test-unit test-process check check-format check-lint check-types
+.PHONY: check-rooms check-tidy format docs compat bench lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -32,11 +33,22 @@ test-unit: $(STAMP)
 test-process: $(STAMP)
 	$(PYTEST) -m "(process or spark) and not compat"
 
-check: setup ## format, lint, types, room order, house rules
+check: check-format check-lint check-types check-rooms check-tidy ## format, lint, types, room order, house rules
+
+check-format: $(STAMP)
 	$(BIN)/ruff format --check $(CODE)
+
+check-lint: $(STAMP)
 	$(BIN)/ruff check $(CODE)
+
+check-types: $(STAMP)
 	$(BIN)/mypy
+	$(BIN)/mypy tools
+
+check-rooms: $(STAMP)
 	$(BIN)/lint-imports
+
+check-tidy: $(STAMP)
 	$(BIN)/python tools/tidy.py
 
 format: setup ## format the code and put imports in order
