@@ -21,7 +21,10 @@ def ledger() -> Ledger:
 def table(rows: list[tuple[int, int, int, int]]) -> Rows:
     """Rows as (id, seq, partition, offset), ordered as the demo reads them."""
     ordered = sorted(rows, key=lambda row: (row[2], row[3]))
-    return {name: np.array([row[n] for row in ordered], dtype=np.int64) for n, name in enumerate(COLUMNS)}
+    return {
+        name: np.array([row[n] for row in ordered], dtype=np.int64)
+        for n, name in enumerate(COLUMNS)
+    }
 
 
 def landed() -> list[tuple[int, int, int, int]]:

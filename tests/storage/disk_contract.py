@@ -56,6 +56,19 @@ class DiskContract:
         file.allocate(10)
         assert file.size() == 10_000
 
+    def test_only_zeros_lie_outside_of_the_data_ranges(self, disk: Disk) -> None:
+        file = disk.open("a", create=True)
+        file.allocate(1 << 20)
+        file.write(5_000, [b"x"])
+        file.write(900_000, [b"y" * 100_000])
+        for position in (0, 5_001, 950_000):
+            left = position
+            ranges = file.data_ranges(position)
+            for start, end in [*ranges, (1 << 20, 1 << 20)]:
+                assert start >= left
+                assert not any(file.read(left, start - left))
+                left = end
+
     def test_truncated_bytes_do_not_come_back(self, disk: Disk) -> None:
         file = disk.open("a", create=True)
         file.write(0, [b"x" * 5000])

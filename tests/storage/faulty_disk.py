@@ -26,6 +26,9 @@ class Node:
     path: str = ""
 
 
+BLOCK = 4096
+
+
 class FaultyFile:
     """An open file of a FaultyDisk."""
 
@@ -81,6 +84,14 @@ class FaultyFile:
             del self.node.data[size:]
         self._disk.used += change
         self.node.pending.append(("size", size, b""))
+
+    def data_ranges(self, position: int) -> list[tuple[int, int]]:
+        blocks = range(position // BLOCK * BLOCK, len(self.node.data), BLOCK)
+        return [
+            (max(at, position), min(at + BLOCK, len(self.node.data)))
+            for at in blocks
+            if any(self.node.data[max(at, position) : at + BLOCK])
+        ]
 
     def size(self) -> int:
         return len(self.node.data)

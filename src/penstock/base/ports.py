@@ -75,6 +75,14 @@ class DiskFile(Protocol):
     def truncate(self, size: int) -> None:
         """Cut or extend the file to `size` bytes."""
 
+    def data_ranges(self, position: int) -> list[tuple[int, int]]:
+        """Ranges [start, end) from `position` on that may hold bytes other than zero, in order.
+
+        Allocated space that was never written is left out without reading it; a file system that
+        can not tell gives one range. Reading fills the page cache, which then counts as data: ask
+        before reading.
+        """
+
     def size(self) -> int: ...
     def close(self) -> None: ...
 

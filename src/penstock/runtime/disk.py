@@ -19,6 +19,7 @@ loop one wake-up at a time.
 
 import asyncio
 import contextlib
+import errno
 import itertools
 import os
 import queue
@@ -138,6 +139,20 @@ class FileHandle:
     def truncate(self, size: int) -> None:
         os.ftruncate(self._descriptor, size)
         self._recent_end = min(self._recent_end, size)
+
+    def data_ranges(self, position: int) -> list[tuple[int, int]]:
+        ranges = []
+        end = self.size()
+        while position < end:
+            try:
+                start = os.lseek(self._descriptor, position, os.SEEK_DATA)
+                position = os.lseek(self._descriptor, start, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    break
+                return [(position, end)]  # the file system does not know its holes
+            ranges.append((start, position))
+        return ranges
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size

@@ -77,19 +77,22 @@ def find_good_frames(file: DiskFile, base: int, position: int, end: int) -> Iter
 
     For the place behind a bad frame, where the next frame's position is not known. Frames are
     looked for by their magic; frames left over in a recycled file do not count, they name another
-    position.
+    position. Space that was never written is not read.
     """
-    while end - position >= FRAME_HEADER_BYTES:
-        window = file.read(position - base, min(WINDOW_BYTES, end - position))
-        data = bytes(window)
-        found = _next_frame(file, base, position, end, data)
-        if found is None:
-            if len(data) < WINDOW_BYTES:
-                return
-            position += len(data) - FRAME_HEADER_BYTES
-            continue
-        yield found
-        position = found.position + found.frame_bytes
+    for start, stop in file.data_ranges(position - base):
+        # A frame may begin with zeros, and so before the range in which its magic lies.
+        position = max(position, base + start - FRAME_HEADER_BYTES)
+        limit = min(end, base + stop)
+        while limit - position >= FRAME_HEADER_BYTES:
+            data = bytes(file.read(position - base, min(WINDOW_BYTES, limit - position)))
+            found = _next_frame(file, base, position, end, data)
+            if found is not None:
+                yield found
+                position = found.position + found.frame_bytes
+            elif len(data) < WINDOW_BYTES:
+                break
+            else:
+                position += len(data) - FRAME_HEADER_BYTES
 
 
 def _next_frame(
