@@ -83,16 +83,22 @@ def test_a_failed_replace_leaves_the_old_file_and_nothing_else(tmp_path, monkeyp
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
-def test_a_large_read_buffer_is_used_again_only_when_nobody_holds_it():
+@pytest.mark.parametrize("size", [5_000, 200_000, 1 << 20])
+def test_a_read_buffer_is_used_again_only_when_nobody_holds_it(size):
     buffers = ReadBuffers()
-    held = [buffers.take(200_000) for _ in range(40)]
+    held = [buffers.take(size) for _ in range(40)]
     for number, view in enumerate(held):
-        view[:] = bytes([number]) * 200_000
-    assert [view[5] for view in held] == list(range(40))
-    addresses = {id(view.obj) for view in held}
-    assert len(addresses) == 40
+        view[:] = bytes([number]) * size
+    assert all(bytes(view) == bytes([number]) * size for number, view in enumerate(held))
+    first = id(held[0].obj)
+    assert id(buffers.take(1 << 20).obj) not in {id(view.obj) for view in held}
     del held, view
-    assert id(buffers.take(200_000).obj) in addresses
+    assert id(buffers.take(1 << 20).obj) == first
+
+
+def test_small_reads_share_one_buffer():
+    buffers = ReadBuffers()
+    assert buffers.take(5_000).obj is buffers.take(6_000).obj
 
 
 def test_offload_gives_results_and_errors_back_on_the_loop():

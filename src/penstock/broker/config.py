@@ -14,8 +14,10 @@ class BrokerConfig:
     """Create a topic when a client asks for its metadata. Convenient for demonstrations; in
     production a misspelt name then becomes a topic."""
 
-    fetch_max_bytes: Annotated[int, Ge(1024), Le(256 << 20)] = 55 << 20
-    """Bytes one fetch answer may hold, whatever the client asks for (Kafka: 55 MiB)."""
+    fetch_max_bytes: Annotated[int, Ge(1024), Le(256 << 20)] = 8 << 20
+    """Bytes one fetch answer may hold, whatever the client asks for (Kafka: 55 MiB). A slow
+    consumer holds that much memory, and a larger answer does not fit the buffers that are used
+    again: memory touched for the first time costs more than reading and sending."""
 
     fetch_sessions_max: Annotated[int, Ge(0), Le(100_000)] = 1000
     """Incremental fetch sessions (KIP-227) kept at a time; 0 switches sessions off."""

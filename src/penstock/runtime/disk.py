@@ -10,8 +10,10 @@ Where a file system refuses RWF_NOWAIT (tmpfs and some network file systems) tha
 the directory. Then what this process wrote or read lately in a file is taken to be in memory: the
 last 32 MiB behind the furthest write. Older bytes go through the Offload as if they were not.
 
-Buffers for large cached reads come from a small ring and are used again when nobody holds a view
-on them any more: a fresh 1 MiB buffer is zeroed first, which costs half as much as the read itself.
+Buffers for cached reads come from a small pool and are used again when nobody holds a view on them
+any more: a fresh buffer is zeroed first, which costs half as much as the read itself. The first
+free one is taken, so that the same memory is used again while it is in the processor's cache.
+Reads of a few batches each fill one buffer together.
 
 `ThreadOffload` is one disk's own small pool: plain threads and a queue, results are handed to the
 loop one wake-up at a time.
@@ -39,33 +41,40 @@ BUFFERS_MAX = 1024
 """IOV_MAX: most buffers that one pwritev takes."""
 
 POOLED_BYTES = 1 << 20
-POOLED_FROM_BYTES = 128 << 10
-POOL_BUFFERS = 16
-POOL_TRIES = 4
+POOLED_FROM_BYTES = 4 << 10
+POOL_BUFFERS = 32
 
 
 class ReadBuffers:
-    """A ring of large buffers. Used on one thread only."""
+    """A few large buffers, cut up from front to back. Used on one thread only."""
 
     def __init__(self) -> None:
-        self._ring: list[bytearray] = []
-        self._next = 0
+        self._pool: list[bytearray] = []
+        self._open = memoryview(b"")
+        """What is left of the buffer that is being cut up."""
 
     def take(self, length: int) -> memoryview:
         """Return `length` writable bytes that nobody else holds."""
         if not POOLED_FROM_BYTES <= length <= POOLED_BYTES:
             return memoryview(bytearray(length))
-        if len(self._ring) < POOL_BUFFERS:
-            self._ring.append(bytearray(POOLED_BYTES))
-            return memoryview(self._ring[-1])[:length]
-        for _ in range(POOL_TRIES):
-            self._next = (self._next + 1) % POOL_BUFFERS
-            buffer = self._ring[self._next]
+        if length > len(self._open):
+            self._open = memoryview(b"")  # so that it does not hold a buffer that is free
+            self._open = self._free_buffer()
+        taken = self._open[:length]
+        self._open = self._open[length:]
+        return taken
+
+    def _free_buffer(self) -> memoryview:
+        """Return a whole buffer without any view on it; a new one when all are in use."""
+        for buffer in self._pool:
             with contextlib.suppress(BufferError):
                 buffer.pop()  # refused while a view exists, and then nothing has changed
                 buffer.append(0)
-                return memoryview(buffer)[:length]
-        return memoryview(bytearray(length))
+                return memoryview(buffer)
+        buffer = bytearray(POOLED_BYTES)
+        if len(self._pool) < POOL_BUFFERS:
+            self._pool.append(buffer)
+        return memoryview(buffer)
 
 
 class FileHandle:
