@@ -10,6 +10,7 @@ clients look whether the log is still the one they knew.
 import asyncio
 import logging
 import signal
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import uvloop
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.base.invariant import InvariantViolation
+from penstock.node.continuity import check_metadata_is_there
 from penstock.node.identity import DataDirectory, open_data_directories
 from penstock.node.node import Node
 from penstock.node.settings import NodeSettings
@@ -33,10 +35,10 @@ def run(settings: NodeSettings) -> int:
 
     Raises ConfigError for whatever the operator has to change before it can run.
     """
+    paths = [Path(path) for path in settings.node.data_directories]
+    check_metadata_is_there(paths)
     directories = open_data_directories(
-        [Path(path) for path in settings.node.data_directories],
-        broker_id=settings.node.broker_id,
-        cluster_id=settings.node.cluster_id,
+        paths, broker_id=settings.node.broker_id, cluster_id=settings.node.cluster_id
     )
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -46,44 +48,73 @@ def run(settings: NodeSettings) -> int:
             directory.close()
 
 
-async def _serve(settings: NodeSettings, directories: list[DataDirectory]) -> int:
-    loop = asyncio.get_running_loop()
-    stopping: asyncio.Future[int] = loop.create_future()
+class Stopping:
+    """When the process ends, and with which exit code: the first one that is said counts."""
 
-    def stop(code: int) -> None:
-        if not stopping.done():
-            stopping.set_result(code)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.exit_code: asyncio.Future[int] = loop.create_future()
 
-    def fail(reason: str) -> None:
+    def stop(self, exit_code: int) -> None:
+        """End the node in good order."""
+        if not self.exit_code.done():
+            self.exit_code.set_result(exit_code)
+
+    def fail(self, reason: str) -> None:
+        """End the node because it can not go on."""
         log.critical("node stops: %s", reason)
-        stop(EXIT_FAILED)
+        self.stop(EXIT_FAILED)
 
-    def on_loop_error(_loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+    def on_loop_error(
+        self, _loop: asyncio.AbstractEventLoop, context: Mapping[str, object]
+    ) -> None:
+        """Judge an exception that nobody has caught.
+
+        One out of a callback of ours, such as that of a disk or a timer, leaves a job half done,
+        and one out of a broken invariant means corrupt state: the process ends, and the next
+        start reads what is durable. What concerns one connection ends that connection.
+        """
         error = context.get("exception")
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and "transport" in context:
             log.debug("connection ended: %s", error)
             return
-        log.critical(
-            "unexpected: %s",
-            context.get("message"),
-            exc_info=error if isinstance(error, BaseException) else None,
-        )
-        if isinstance(error, InvariantViolation):
-            fail(f"invariant broken: {error}")
+        exception = error if isinstance(error, BaseException) else None
+        log.critical("unexpected: %s", context.get("message"), exc_info=exception)
+        if "handle" in context or isinstance(error, InvariantViolation):
+            self.fail(f"unexpected {error!r}")
 
-    loop.set_exception_handler(on_loop_error)
+
+async def _serve(settings: NodeSettings, directories: list[DataDirectory]) -> int:
+    loop = asyncio.get_running_loop()
+    stopping = Stopping(loop)
+    loop.set_exception_handler(stopping.on_loop_error)
     for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, stop, EXIT_CLEAN)
-    node = Node(settings, directories, fail)
+        loop.add_signal_handler(name, stopping.stop, EXIT_CLEAN)
+    node = Node(settings, directories, stopping.fail)
+    exit_code = EXIT_FAILED
     try:
-        await node.start()
-        log.info("ready broker=%d kafka=%s", settings.node.broker_id, node.address)
-        return await stopping
+        if await _start(node, stopping):
+            log.info("ready broker=%d kafka=%s", settings.node.broker_id, node.address)
+        exit_code = await stopping.exit_code
     except ConfigError:
         raise
-    except PlatformError as error:
+    except (PlatformError, OSError) as error:
         log.critical("node can not start: %s", error)
-        return EXIT_FAILED
+    except Exception:
+        log.critical("node can not start", exc_info=True)
     finally:
-        with suppress(asyncio.CancelledError):
-            await node.stop()
+        is_clean = await node.stop()
+    return exit_code if is_clean else EXIT_FAILED
+
+
+async def _start(node: Node, stopping: Stopping) -> bool:
+    """Start the node; returns False when it was told to stop meanwhile."""
+    starting = asyncio.get_running_loop().create_task(node.start(), name="start")
+    await asyncio.wait((starting, stopping.exit_code), return_when=asyncio.FIRST_COMPLETED)
+    if starting.done():
+        await starting
+        return True
+    starting.cancel()
+    with suppress(asyncio.CancelledError):
+        await starting
+    log.info("told to stop while starting")
+    return False

@@ -4,13 +4,13 @@ import asyncio
 import gc
 import logging
 import secrets
-import socket
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
-from penstock.base.errors import PlatformError
+from penstock.base.errors import ConfigError, PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaId, TopicId
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Dispatcher
@@ -24,18 +24,28 @@ from penstock.controller.commands import (
     CreateCluster,
     CreateReplicaSet,
     CreateTopics,
+    EndMastership,
     NewTopic,
     RegisterBroker,
 )
 from penstock.controller.controller import Controller
+from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.controller.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
 from penstock.net.stats import NetStats
+from penstock.node.continuity import (
+    check_leader_epochs,
+    check_metadata,
+    check_metadata_is_there,
+    sets_with_data,
+    sets_without_directory,
+)
 from penstock.node.identity import DataDirectory
 from penstock.node.layout import METADATA_DIRECTORY, ReplicaSetPlace, place_replica_sets
 from penstock.node.metrics_page import metrics_page
 from penstock.node.readiness import Readiness
+from penstock.node.recovery import LogOpener
 from penstock.node.settings import NodeSettings
 from penstock.node.settings_entries import settings_entries
 from penstock.runtime.clock import LoopScheduler, SystemClock
@@ -44,9 +54,6 @@ from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.http_server import HttpServer
 from penstock.runtime.metadata_log import MetadataLog
 from penstock.runtime.supervisor import Supervisor
-from penstock.storage.set_log import SetLog
-
-PROGRESS_EVERY_BYTES = 256 << 20
 
 log = logging.getLogger(__name__)
 
@@ -61,17 +68,19 @@ class Node:
         stop_process: Callable[[str], None],
     ) -> None:
         self._settings = settings
-        self._places = place_replica_sets([directory.path for directory in directories])
+        self._directories = [directory.path for directory in directories]
+        self._places: list[ReplicaSetPlace] = []
         self._cluster_id = directories[0].identity.cluster_id
         self._clock = SystemClock()
         self._scheduler = LoopScheduler(asyncio.get_running_loop())
         self._supervisor = Supervisor(stop_process)
         self._workers = {
-            place.directory: ThreadOffload(asyncio.get_running_loop(), name=place.name)
-            for place in self._places
+            path: ThreadOffload(asyncio.get_running_loop(), name=f"disk-{number}")
+            for number, path in enumerate(self._directories, 1)
         }
-        self._disks = {place.directory: FileDisk(place.directory) for place in self._places}
+        self._disks = {path: FileDisk(path) for path in self._directories}
         self._readiness = Readiness()
+        self._opener = LogOpener(settings.log, self._clock, self._scheduler, self._readiness)
         self._image = ClusterImage(controller_id=settings.node.broker_id, defaults=settings.topic)
         self._broker = Broker(
             broker_id=settings.node.broker_id,
@@ -90,13 +99,14 @@ class Node:
     @property
     def address(self) -> str:
         """Where clients are told to connect."""
-        host, port = self._advertised()
+        host, port = self._settings.node.advertised()
         return f"{host}:{port}"
 
     async def start(self) -> None:
         """Bring the node up; returns when clients are answered.
 
-        Raises ConfigError, StorageError, MetadataError.
+        Raises ConfigError, StorageError, MetadataError, OSError. Cancelling it leaves what has
+        been opened to `stop`.
         """
         raise_descriptor_limit()
         await self._start_http()
@@ -114,22 +124,26 @@ class Node:
         gc.freeze()
         self._readiness.ready()
 
-    async def stop(self) -> None:
-        """Take the node down: no new work, then close the logs so that nothing needs recovery."""
+    async def stop(self) -> bool:
+        """Take the node down: no new work, then close the logs so that nothing needs recovery.
+
+        Returns whether every log was closed as it should; what failed is in the node's log.
+        """
+        self._opener.give_up()
         self._readiness.is_ready = False
         self._readiness.enter("stopping")
         self._housekeeping.stop()
         if self._listener is not None:
             await self._listener.stop()
         await self._supervisor.stop()
-        for member in self._broker.members.values():
-            member.log.close()
+        failed = [member for member in self._broker.members.values() if not _close(member)]
         if self._metadata_log is not None:
             self._metadata_log.close()
         for workers in self._workers.values():
             workers.close()
         if self._http is not None:
             self._http.stop()
+        return not failed
 
     async def _start_http(self) -> None:
         node = self._settings.node
@@ -146,24 +160,32 @@ class Node:
 
     def _start_controller(self) -> ControllerDriver:
         """Open the metadata log in the first data directory and replay it into the image."""
-        first = self._places[0].directory
-        self._metadata_log = MetadataLog(
-            self._disks[first], METADATA_DIRECTORY, self._workers[first], self._scheduler
-        )
+        metadata_log = self._metadata_log = self._open_metadata_log(self._directories[0])
+        metadata_log.on_fenced = partial(self._on_fenced, "metadata log")
         controller = Controller(
             config=self._settings.controller,
             image=self._image,
             new_topic_id=lambda: TopicId(uuid.uuid4().bytes),
         )
-        driver = ControllerDriver(controller, self._metadata_log)
+        driver = ControllerDriver(controller, metadata_log)
         driver.start()
+        check_metadata(self._image, self._directories, cluster_id=self._cluster_id)
+        self._places = place_replica_sets(self._directories, sets_with_data(self._image))
         self._broker.controller = driver
         return driver
+
+    def _open_metadata_log(self, first: Path) -> MetadataLog:
+        check_metadata_is_there(self._directories)
+        disk, workers = self._disks[first], self._workers[first]
+        try:
+            return MetadataLog(disk, METADATA_DIRECTORY, workers, self._scheduler)
+        except (CorruptMetadata, UnsupportedMetadata) as error:
+            raise ConfigError(f"{first}: {error}; it is not changed: restore a copy") from error
 
     async def _register(self, driver: ControllerDriver) -> None:
         """Say who this broker is and which replica sets it carries; what is known stays."""
         node = self._settings.node
-        host, port = self._advertised()
+        host, port = node.advertised()
         await driver.submit(CreateCluster(cluster_id=self._cluster_id))
         await driver.submit(
             RegisterBroker(broker_id=node.broker_id, host=host, port=port, rack=node.rack or None)
@@ -173,50 +195,29 @@ class Node:
                 CreateReplicaSet(replica_set_id=place.replica_set_id, replicas=(node.broker_id,))
             )
 
-    def _advertised(self) -> tuple[str, int]:
-        node = self._settings.node
-        host = node.advertised_host or node.host
-        if host in {"0.0.0.0", "::"}:  # noqa: S104  compared, not bound
-            host = socket.gethostname()
-        return host, node.advertised_port or node.port
-
     async def _recover_logs(self) -> None:
         """Open every commit log; what the last run left unfinished is replayed and cut here."""
+        own_id = ReplicaId(self._settings.node.broker_id)
         for place in self._places:
-            progress = partial(self._show_progress, place)
-            set_log = SetLog.recover(
-                disk=self._disks[place.directory],
-                directory=place.name,
-                config=self._settings.log,
-                clock=self._clock,
-                offload=self._workers[place.directory],
-                scheduler=self._scheduler,
-                progress=progress,
+            set_id, directory = place.replica_set_id, place.directory
+            set_log = await self._opener.open(
+                place, self._disks[directory], self._workers[directory]
             )
-            member = ReplicaSetMember(
-                place.replica_set_id, ReplicaId(self._settings.node.broker_id), set_log
-            )
-            member.on_fenced = self._on_fenced
-            self._broker.members[place.replica_set_id] = member
-            await asyncio.sleep(0)
-
-    def _show_progress(self, place: ReplicaSetPlace, done_bytes: int, total_bytes: int) -> None:
-        self._readiness.enter(
-            "recovery",
-            replica_set=place.replica_set_id,
-            done_bytes=done_bytes,
-            total_bytes=total_bytes,
-        )
-        if done_bytes % PROGRESS_EVERY_BYTES == 0 or done_bytes == total_bytes:
-            log.info(
-                "recovery set=%d done=%d of=%d bytes",
-                place.replica_set_id,
-                done_bytes,
-                total_bytes,
-            )
+            member = ReplicaSetMember(set_id, own_id, set_log)
+            member.on_fenced = self._on_set_fenced
+            self._broker.members[set_id] = member
+            check_leader_epochs(self._image, place, set_log.epochs)
 
     async def _take_masterships(self, driver: ControllerDriver) -> None:
         broker_id = self._settings.node.broker_id
+        for lost in sets_without_directory(self._image, self._places, broker_id=broker_id):
+            set_id = lost.replica_set_id
+            await driver.submit(EndMastership(replica_set_id=set_id))
+            log.error(
+                "set=%d is in none of node.data_directories: its %d partitions are not served",
+                set_id,
+                self._image.partition_counts[set_id],
+            )
         for set_id, member in self._broker.members.items():
             leader_epoch = await driver.submit(
                 BeginMastership(replica_set_id=set_id, master=broker_id)
@@ -224,9 +225,12 @@ class Node:
             member.begin_mastership(LeaderEpoch(leader_epoch), (ReplicaId(broker_id),))
             log.info("set=%d master epoch=%d end=%d", set_id, leader_epoch, member.log.end_position)
 
-    def _on_fenced(self, member: ReplicaSetMember, error: Exception) -> None:
-        log.critical("set=%d fenced: %s", member.replica_set_id, error)
-        self._readiness.fence(f"replica set {member.replica_set_id}", str(error))
+    def _on_set_fenced(self, member: ReplicaSetMember, error: Exception) -> None:
+        self._on_fenced(f"replica set {member.replica_set_id}", error)
+
+    def _on_fenced(self, part: str, error: Exception) -> None:
+        log.critical("%s fenced: %s", part, error)
+        self._readiness.fence(part, str(error))
 
     async def _start_groups(self, driver: ControllerDriver) -> None:
         """Make the internal topic where it is not there yet, and load the groups kept in it."""
@@ -272,3 +276,13 @@ class Node:
 
     def _listener_stats(self) -> NetStats:
         return NetStats() if self._listener is None else self._listener.stats
+
+
+def _close(member: ReplicaSetMember) -> bool:
+    """Close one log; the others must be closed too, whatever this disk says."""
+    try:
+        member.log.close()
+    except (PlatformError, OSError) as error:
+        log.critical("set=%d was not closed cleanly: %s", member.replica_set_id, error)
+        return False
+    return True

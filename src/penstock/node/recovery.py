@@ -1,0 +1,113 @@
+"""Opening the commit logs at start: off the loop, with progress, and with a way to give up.
+
+    loop      open() ─────────────── progress to /ready and the log ───────► take over, report line
+    worker           replay the files, [progress every 8 MiB] ──► done
+
+The loop stays free, so that /health answers and SIGTERM is heard. Giving up raises out of the next
+progress report; at that point nothing but indexes has been written, and the next start does the
+same work again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from penstock.base.ports import Clock, Offload, Scheduler
+from penstock.node.layout import ReplicaSetPlace
+from penstock.node.readiness import Readiness
+from penstock.runtime.disk import FileDisk
+from penstock.storage.config import LogConfig
+from penstock.storage.recovery import RecoveryReport
+from penstock.storage.set_log import SetLog
+
+T = TypeVar("T")
+
+PROGRESS_EVERY_BYTES = 256 << 20
+"""Between two log lines; /ready shows every step."""
+
+log = logging.getLogger(__name__)
+
+
+class GivenUp(Exception):
+    """The node was told to stop while it recovered."""
+
+
+class LogOpener:
+    """Opens one log after the other. `give_up` may be called at any time."""
+
+    def __init__(
+        self, config: LogConfig, clock: Clock, scheduler: Scheduler, readiness: Readiness
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._scheduler = scheduler
+        self._readiness = readiness
+        self._is_given_up = False
+        self._logged_bytes = 0
+
+    def give_up(self) -> None:
+        """Let the recovery that runs end as soon as it can."""
+        self._is_given_up = True
+
+    async def open(self, place: ReplicaSetPlace, disk: FileDisk, workers: Offload) -> SetLog:
+        """Open the log of one place. Raises StorageError, OSError."""
+        loop = asyncio.get_running_loop()
+        self._logged_bytes = 0
+
+        def progress(done_bytes: int, total_bytes: int) -> None:
+            if self._is_given_up:
+                raise GivenUp
+            loop.call_soon_threadsafe(self._show, place, done_bytes, total_bytes)
+
+        set_log = SetLog(
+            disk=disk,
+            directory=place.name,
+            config=self._config,
+            clock=self._clock,
+            offload=workers,
+            scheduler=self._scheduler,
+        )
+        set_log.open(await in_worker(workers, lambda: set_log.replay(progress)))
+        log.info("recovery set=%d %s", place.replica_set_id, describe(set_log.recovery))
+        return set_log
+
+    def _show(self, place: ReplicaSetPlace, done_bytes: int, total_bytes: int) -> None:
+        set_id = place.replica_set_id
+        self._readiness.enter(
+            "recovery", replica_set=set_id, done_bytes=done_bytes, total_bytes=total_bytes
+        )
+        if done_bytes - self._logged_bytes >= PROGRESS_EVERY_BYTES:
+            self._logged_bytes = done_bytes
+            log.info("recovery set=%d done=%d of=%d bytes", set_id, done_bytes, total_bytes)
+
+
+def describe(report: RecoveryReport) -> str:
+    """Return one line about what a start found and did; sizes in bytes."""
+    parts = [
+        f"end={report.end_position}",
+        f"snapshot={report.snapshot_position}",
+        f"replayed={report.replayed_bytes} frames={report.replayed_frames}",
+        f"cut={report.cut_bytes} frames={report.frames_cut}",
+        "clean" if report.was_clean else f"stopped at: {report.stop_reason or 'end of segment'}",
+    ]
+    parts += [f"rebuilt: {damaged}" for damaged in report.damaged_files]
+    return ", ".join(parts)
+
+
+async def in_worker(workers: Offload, work: Callable[[], T]) -> T:
+    """Run `work` on a disk's threads; return what it returns, raise what it raises."""
+    outcome: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+
+    def done(result: T | None, error: BaseException | None) -> None:
+        if outcome.done():
+            return  # nobody waits any more
+        if error is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(result)
+
+    workers.submit(work, done)
+    result = await outcome
+    assert result is not None
+    return result
