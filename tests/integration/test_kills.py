@@ -1,10 +1,15 @@
-"""Killed with -9 under load: nothing lost, doubled or out of order (200 by benchmarks.kills)."""
+"""Killed with -9 or cut from power under load: nothing lost, doubled or out of order.
+
+Two hundred of each: `python -m benchmarks.kills` and `python -m benchmarks.power_cuts`.
+"""
 
 from pathlib import Path
 
 import pytest
 from benchmarks.harness.faults import cut_power_repeatedly, kill_repeatedly
 from benchmarks.harness.workload import Load
+
+from penstock.sim.history import Anomaly
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 
@@ -25,3 +30,13 @@ def test_four_power_cuts_lose_nothing_acknowledged(tmp_path: Path) -> None:
     assert run.faults == 4
     assert run.report is not None
     assert run.report.is_clean()
+
+
+@pytest.mark.usefixtures("loop_disks")
+def test_power_cuts_do_take_what_was_acknowledged_from_the_page_cache(tmp_path: Path) -> None:
+    """The weaker setting loses records, and the checker sees it: the tests above have teeth."""
+    slow_flush = {"log": {"flush_policy": "async", "flush_interval_ms": 5000}}
+    load = Load(seed=3, is_idempotent=False)
+    run = cut_power_repeatedly(tmp_path, cuts=2, load=load, settings=slow_flush)
+    assert run.report is not None
+    assert run.report.lost > 0 or run.report.count(Anomaly.INCONSISTENT_OFFSETS) > 0
