@@ -1,0 +1,152 @@
+"""Several data directories: a replica set each, and what happens to one stays with it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from benchmarks.harness.loop_disk import tiny_tmpfs
+from benchmarks.harness.node import NodeProcess
+from benchmarks.harness.workload import create_topic, read_all
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
+
+from tests.integration.clients import acked, errors, send
+from tests.integration.test_refusals import assert_one_clear_line, start_with
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+PARTITIONS = 4
+
+
+def node_on(directory: Path, *data: Path, **log_settings: int) -> NodeProcess:
+    """A node, not started, whose replica sets lie in these directories."""
+    for path in data:
+        path.mkdir(parents=True, exist_ok=True)
+    settings: dict[str, dict[str, object]] = {
+        "node": {"data_directories": [str(path) for path in data]},
+        "groups": {"partition_count": 2},
+        "log": {"segment_bytes": 4 << 20, "reserve_bytes": 0, **log_settings},
+    }
+    return NodeProcess(directory / "node", settings=settings)
+
+
+@contextmanager
+def with_records(tmp_path: Path) -> Iterator[NodeProcess]:
+    """A running node with two directories and ten records in each of four partitions."""
+    with node_on(tmp_path, tmp_path / "one", tmp_path / "two") as node:
+        create_topic(node.bootstrap, "spread", PARTITIONS)
+        for partition in range(PARTITIONS):
+            assert len(acked(produce(node, partition))) == 10
+        yield node
+
+
+def produce(node: NodeProcess, partition: int, count: int = 10, size: int = 10) -> list[object]:
+    values = [b"%d-%d." % (partition, n) + bytes(size) for n in range(count)]
+    return send(node.bootstrap, "spread", values, partition=partition)
+
+
+def partitions_read(node: NodeProcess) -> list[int]:
+    counts = [0] * PARTITIONS
+    for poll in read_all(node.bootstrap, "spread", PARTITIONS):
+        for _, value in poll.records:
+            counts[int(str(value).split("-")[0])] += 1
+    return counts
+
+
+def leaders(node: NodeProcess) -> list[int]:
+    topics = AdminClient({"bootstrap.servers": node.bootstrap}).list_topics("spread", 10).topics
+    return [topics["spread"].partitions[n].leader for n in range(PARTITIONS)]
+
+
+def log_bytes(directory: Path) -> int:
+    """Bytes written into a directory's commit log: what is not zero."""
+    files = directory.glob("set-*/log/*.log")
+    return sum(len(file.read_bytes().rstrip(b"\0")) for file in files)
+
+
+def test_partitions_are_spread_over_both_directories_and_survive_a_kill(tmp_path: Path) -> None:
+    with with_records(tmp_path) as node:
+        assert {path.name for path in tmp_path.glob("*/set-*")} == {"set-1", "set-2"}
+        assert log_bytes(tmp_path / "one") > 500
+        assert log_bytes(tmp_path / "two") > 500
+        node.restart()
+        assert partitions_read(node) == [10] * PARTITIONS
+        assert len(acked(produce(node, 0))) == len(acked(produce(node, 1))) == 10
+
+
+def test_directories_in_another_order_are_refused_unless_metadata_comes_first(
+    tmp_path: Path,
+) -> None:
+    with with_records(tmp_path) as node:
+        node.stop()
+    done = start_with(node_on(tmp_path / "b", tmp_path / "two", tmp_path / "one").config)
+    assert done.returncode == 2
+    assert_one_clear_line(done, str(tmp_path / "one"), "first")
+
+
+def test_a_damaged_log_in_one_directory_is_one_clear_line(tmp_path: Path) -> None:
+    with with_records(tmp_path) as node:
+        node.stop()
+    (segment,) = (tmp_path / "two" / "set-2" / "log").glob("00000000000000000000.log")
+    for snapshot in (tmp_path / "two" / "set-2" / "snapshot").iterdir():
+        snapshot.unlink()
+    content = bytearray(segment.read_bytes())
+    content[200] ^= 0xFF
+    segment.write_bytes(content)
+    done = start_with(node.config)
+    assert done.returncode == 1
+    assert_one_clear_line(done, "two/set-2", "damaged at position")
+
+
+def test_without_one_directory_its_partitions_wait_and_the_others_go_on(tmp_path: Path) -> None:
+    with with_records(tmp_path) as node:
+        node.stop()
+    with node_on(tmp_path / "less", tmp_path / "one") as less:
+        lost = [n for n, leader in enumerate(leaders(less)) if leader == -1]
+        assert len(lost) == PARTITIONS // 2
+        kept = next(n for n in range(PARTITIONS) if n not in lost)
+        assert len(acked(produce(less, kept))) == 10
+        create_topic(less.bootstrap, "new", 2)
+        assert len(acked(send(less.bootstrap, "new", [b"a."], partition=1))) == 1
+        assert "2 partitions are not served" in less.log_tail(100)
+        less.stop()
+    with node:
+        counts = partitions_read(node)
+        assert counts[kept] == 20
+        assert [counts[n] for n in lost] == [10, 10]
+
+
+def test_a_fresh_directory_in_place_of_a_lost_one_does_not_pass_for_it(tmp_path: Path) -> None:
+    with with_records(tmp_path) as node:
+        node.stop()
+    with node_on(tmp_path / "exchanged", tmp_path / "one", tmp_path / "three") as exchanged:
+        assert (tmp_path / "three" / "set-3").is_dir()
+        assert leaders(exchanged).count(-1) == PARTITIONS // 2
+
+
+def test_a_missing_directory_is_refused_by_name(tmp_path: Path) -> None:
+    with with_records(tmp_path) as node:
+        node.stop()
+    (tmp_path / "two").rename(tmp_path / "unmounted")
+    done = start_with(node.config)
+    assert done.returncode == 2
+    assert_one_clear_line(done, str(tmp_path / "two"), "does not exist")
+
+
+@pytest.mark.usefixtures("loop_disks")
+def test_a_full_file_system_refuses_only_its_own_partitions(tmp_path: Path) -> None:
+    (tmp_path / "two").mkdir()
+    with (
+        tiny_tmpfs(tmp_path / "two", size_mib=24) as small,
+        node_on(tmp_path, tmp_path / "one", small) as node,
+    ):
+        create_topic(node.bootstrap, "spread", PARTITIONS)
+        refused: dict[int, set[int]] = {}
+        for partition in range(PARTITIONS):
+            refused[partition] = errors(produce(node, partition, count=400, size=60_000))
+        full = [partition for partition, codes in refused.items() if codes]
+        assert len(full) == PARTITIONS // 2
+        assert all(refused[n] == {KafkaError.KAFKA_STORAGE_ERROR} for n in full)
+        assert {len(acked(produce(node, n))) for n in range(PARTITIONS) if n not in full} == {10}
+        assert json.dumps(full)

@@ -1,0 +1,167 @@
+"""Starts and stops that go wrong on the way: nothing is lost, and one clear line says what is."""
+
+import hashlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from benchmarks.harness.node import NodeProcess
+from benchmarks.harness.workload import create_topic, read_all
+from confluent_kafka import Consumer
+
+from tests.integration.clients import acked, send
+from tests.integration.test_refusals import assert_one_clear_line, start_with
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+
+EXIT_FAILED, EXIT_CONFIG = 1, 2
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> NodeProcess:
+    """A node that holds 200 records in the topic `kept` and was stopped cleanly."""
+    node = NodeProcess(tmp_path / "node")
+    with node:
+        create_topic(node.bootstrap, "kept", 1)
+        assert len(acked(send(node.bootstrap, "kept", [b"%d." % n for n in range(200)]))) == 200
+        assert node.stop() == 0
+    return node
+
+
+def content_of(directory: Path) -> dict[str, str]:
+    """Every file but the lock, by the hash of what is in it."""
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in directory.rglob("*")
+        if path.is_file() and path.name != "penstock.lock"
+    }
+
+
+def count_of(node: NodeProcess, topic: str) -> int:
+    return sum(len(poll.records) for poll in read_all(node.bootstrap, topic, 1))
+
+
+def last_recovery(node: NodeProcess) -> str:
+    lines = node.log_tail(1000).splitlines()
+    return [line for line in lines if "recovery set=" in line and "end=" in line][-1]
+
+
+def test_a_lost_metadata_log_is_refused_and_nothing_is_touched(stopped: NodeProcess) -> None:
+    shutil.rmtree(stopped.data / "metadata")
+    before = content_of(stopped.data)
+    done = start_with(stopped.config)
+    assert done.returncode == EXIT_CONFIG
+    assert_one_clear_line(done, "metadata is missing", "set-1 holds data")
+    assert content_of(stopped.data) == before
+
+
+def test_an_emptied_metadata_log_is_refused_and_nothing_is_touched(stopped: NodeProcess) -> None:
+    (stopped.data / "metadata" / "log").write_bytes(b"")
+    before = content_of(stopped.data)
+    done = start_with(stopped.config)
+    assert done.returncode == EXIT_CONFIG
+    assert_one_clear_line(done, "metadata/log")
+    assert content_of(stopped.data) == before
+
+
+def test_another_nodes_metadata_log_is_refused(stopped: NodeProcess, tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "other") as other:
+        other.stop()
+    shutil.rmtree(stopped.data / "metadata")
+    shutil.copytree(other.data / "metadata", stopped.data / "metadata")
+    before = content_of(stopped.data)
+    done = start_with(stopped.config)
+    assert done.returncode == EXIT_CONFIG
+    assert_one_clear_line(done, "belongs to cluster")
+    assert content_of(stopped.data) == before
+
+
+def test_an_older_copy_of_the_metadata_log_is_refused_and_the_newer_one_serves_again(
+    stopped: NodeProcess, tmp_path: Path
+) -> None:
+    shutil.copytree(stopped.data / "metadata", tmp_path / "older")
+    with stopped:
+        stopped.stop()
+    (stopped.data / "metadata").rename(tmp_path / "newer")
+    shutil.copytree(tmp_path / "older", stopped.data / "metadata")
+    done = start_with(stopped.config)
+    assert done.returncode == EXIT_CONFIG
+    assert_one_clear_line(done, "older copy")
+    shutil.rmtree(stopped.data / "metadata")
+    (tmp_path / "newer").rename(stopped.data / "metadata")
+    with stopped:
+        assert count_of(stopped, "kept") == 200
+
+
+def test_a_port_in_use_is_found_after_recovery_and_leaves_a_clean_log(
+    stopped: NodeProcess,
+) -> None:
+    with stopped:
+        send(stopped.bootstrap, "kept", [b"more."])
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", stopped.port))
+        holder.listen()
+        done = start_with(stopped.config)
+    assert done.returncode == EXIT_CONFIG
+    assert_one_clear_line(done, str(stopped.port))
+    with stopped:
+        assert "replayed=0" in last_recovery(stopped)
+        assert "clean" in last_recovery(stopped)
+        assert count_of(stopped, "kept") == 201
+
+
+@pytest.mark.parametrize("delay_ms", [150, 300, 450, 600, 750, 900])
+def test_sigterm_at_any_moment_of_a_start_ends_it_and_the_next_start_has_everything(
+    stopped: NodeProcess, delay_ms: int
+) -> None:
+    with stopped:
+        pass  # killed: the next start has something to replay
+    command = [str(Path(sys.executable).with_name("penstock")), "node"]
+    process = subprocess.Popen(
+        [*command, "--config", str(stopped.config)], stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(delay_ms / 1000)
+    process.terminate()
+    _, errors = process.communicate(timeout=10)
+    # Before its handler is there the signal ends the process as it ends any other.
+    assert process.returncode in {0, -signal.SIGTERM}
+    assert "Traceback" not in errors
+    with stopped:
+        assert count_of(stopped, "kept") == 200
+
+
+def test_sigterm_with_busy_clients_ends_in_time_and_leaves_nothing_to_replay(
+    stopped: NodeProcess,
+) -> None:
+    with stopped:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": stopped.bootstrap,
+                "group.id": "waiting",
+                "fetch.wait.max.ms": 5000,
+                "log_level": 0,
+            }
+        )
+        consumer.subscribe(["kept"])
+        consumer.poll(3)
+        producing = threading.Thread(
+            target=send, args=(stopped.bootstrap, "kept", [b"x" * 1000 for _ in range(50_000)])
+        )
+        producing.start()
+        time.sleep(0.3)
+        begun = time.monotonic()
+        assert stopped.stop() == 0
+        assert time.monotonic() - begun < 10
+        assert "Traceback" not in stopped.log_tail(1000)
+        producing.join()
+        consumer.close()
+    with stopped:
+        assert "replayed=0" in last_recovery(stopped)
+        assert "clean" in last_recovery(stopped)
