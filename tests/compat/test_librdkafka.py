@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
@@ -207,6 +208,33 @@ def test_a_record_above_the_limit_is_refused_and_the_next_one_is_not(
         producer.produce(name, value, on_delivery=lambda e, _m: codes.append(e.code() if e else 0))
         producer.flush(20)
     assert codes == [KafkaError.MSG_SIZE_TOO_LARGE, 0]
+
+
+def test_a_topic_can_stamp_records_with_the_time_of_the_broker(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    stamped = NewTopic(name, 1, 1, config={"message.timestamp.type": "LogAppendTime"})
+    admin.create_topics([stamped])[name].result(20)
+    begun = int(time.time() * 1000)
+    produce(bootstrap, name, ["a"])
+    consumer = consumer_of(bootstrap, name)
+    consumer.assign([TopicPartition(name, 0, 0)])
+    kind, timestamp = take(consumer, 1)[0].timestamp()
+    consumer.close()
+    assert kind == TIMESTAMP_LOG_APPEND_TIME
+    assert begun - 1000 < timestamp < begun + 60_000
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd", "uncompressed"])
+def test_a_topic_can_choose_the_codec(bootstrap: str, name: str, codec: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1, config={"compression.type": codec})])[name].result(20)
+    values = [f"value {n} " + "abc" * 50 for n in range(200)]
+    produce(bootstrap, name, values, compression_type="lz4", enable_idempotence=True)
+    consumer = consumer_of(bootstrap, name)
+    consumer.assign([TopicPartition(name, 0, 0)])
+    taken = take(consumer, 200)
+    consumer.close()
+    assert [bytes(message.value() or b"").decode() for message in taken] == values
 
 
 def test_an_unknown_topic_is_said_to_be_unknown(bootstrap: str, name: str) -> None:
