@@ -108,4 +108,23 @@ class BrokerAccess:
             yield Run(run.offset, run.data)
 
 
-__all__ = ["FETCH", "NO_RECORD", "BrokerAccess", "OffsetOutOfRange", "Run"]
+_SHARED: dict[tuple[str, float], BrokerAccess] = {}
+_SHARED_MAX = 4
+
+
+def shared_access(bootstrap: str, timeout_seconds: float) -> BrokerAccess:
+    """Return the access of this worker process, which serves one task after another.
+
+    Brokers limit new connections per second and address; a stream of small tasks would meet that
+    limit with connections of their own. Do not close it: what went stale is opened again by the
+    client's retries. A few are kept, for jobs on several clusters.
+    """
+    key = (bootstrap, timeout_seconds)
+    if key not in _SHARED:
+        while len(_SHARED) >= _SHARED_MAX:
+            _SHARED.pop(next(iter(_SHARED))).close()
+        _SHARED[key] = BrokerAccess(bootstrap, timeout_seconds)
+    return _SHARED[key]
+
+
+__all__ = ["NO_RECORD", "BrokerAccess", "OffsetOutOfRange", "Run", "shared_access"]

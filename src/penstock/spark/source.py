@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from penstock.spark.broker_access import BrokerAccess
+from penstock.spark.broker_access import BrokerAccess, shared_access
 from penstock.spark.options import SourceOptions, sink_options, source_options
 from penstock.spark.planning import batch_ranges, lost, pieces, starting_offsets, subscribed
 from penstock.spark.pushdown import Pushed, push
@@ -93,13 +93,12 @@ class _RangeReader:
         if not isinstance(partition, RangePartition):
             return  # Spark makes an empty partition of its own when there are no ranges
         options = self.options
-        with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
-            yield from read_range(
-                access,
-                partition.wanted,
-                self.columns,
-                fail_on_data_loss=options.fail_on_data_loss,
-            )
+        yield from read_range(
+            shared_access(options.bootstrap, options.broker_timeout_seconds),
+            partition.wanted,
+            self.columns,
+            fail_on_data_loss=options.fail_on_data_loss,
+        )
 
 
 class _PushFilters:

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 CONFLICTS_MAX = 5
 """Commits in a row that may lose against another writer (a compaction, say) before we give up."""
 SLICES_PER_CORE_MAX = 4
+SLICE_RECORDS_MIN = 10_000
+SLICE_PIECES_MAX = 4
+"""A Spark task costs 30 ms before it does anything, a small piece 5 ms: small ones share a task."""
 
 
 def run(options: LandOptions) -> int:
@@ -145,8 +148,11 @@ class Landing:
     def _run_tasks(self, batch: Batch) -> list[Written]:
         attempt = uuid.uuid4().hex[:12]
         order = self._order(attempt)
-        slices = min(len(batch.pieces), self._parallelism * SLICES_PER_CORE_MAX)
-        work = self._spark.sparkContext.parallelize(batch.pieces, slices).map(land_piece(order))
+        pieces = batch.pieces
+        records = sum(piece.wanted.length for piece in pieces)
+        wanted = max(1, records // SLICE_RECORDS_MIN, len(pieces) // SLICE_PIECES_MAX)
+        slices = min(wanted, len(pieces), self._parallelism * SLICES_PER_CORE_MAX)
+        work = self._spark.sparkContext.parallelize(pieces, slices).map(land_piece(order))
         try:
             return work.collect()
         except Exception as error:

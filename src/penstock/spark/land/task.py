@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.spark.broker_access import BrokerAccess
+from penstock.spark.broker_access import BrokerAccess, shared_access
 from penstock.spark.land.files import FileTarget, RangeWriter
 from penstock.spark.land.shape import Shape, Shaper, drop_before
 from penstock.spark.land.tables.port import DataFile
@@ -51,8 +51,8 @@ def land_piece(order: TaskOrder) -> Callable[[Piece], Written]:
     """Return the function that Spark maps over the pieces of a batch."""
 
     def land(piece: Piece) -> Written:
-        with BrokerAccess(order.bootstrap, order.broker_timeout_seconds) as access:
-            return _land(order, piece, access)
+        access = shared_access(order.bootstrap, order.broker_timeout_seconds)
+        return _land(order, piece, access)
 
     return land
 
