@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
+_NO_ERROR = ErrorCode.NONE
+"""A member of an enum costs a look-up at every use."""
+
+
 class PartitionRead:
     """What one look found in one partition."""
 
@@ -55,11 +59,10 @@ class PartitionRead:
         self.hosted = hosted
         self.epoch_end: EpochEnd | None = None
         """Where the fetcher's last epoch ended, if that was another one than the present."""
-        self.clear()
 
     def clear(self) -> None:
-        """Forget the last look."""
-        self.error = ErrorCode.NONE
+        """Forget the last look; every look begins with it."""
+        self.error = _NO_ERROR
         self.high_watermark = -1
         self.log_start_offset = -1
         self.size = 0
@@ -153,7 +156,7 @@ class FetchOperation:
         for read in self.reads:
             hosted = read.hosted
             if hosted is not None and self not in hosted.waiters:
-                hosted.waiters.append(self)
+                hosted.waiters[self] = None
                 log = hosted.log
                 if log.last_end_position > hosted.member.confirm_position:
                     hosted.member.watch(log.last_end_position, hosted)
@@ -184,7 +187,8 @@ class FetchOperation:
             elif found is not None:
                 read.take(found)
                 left -= found.size
-            has_error = has_error or read.diverging is not None
+            if read.diverging is not None:
+                has_error = True
         for read, needs_disk in pending:
             self._load(read, needs_disk)
         return has_error or bool(pending) or self._max_bytes - left >= self._min_bytes
@@ -216,8 +220,8 @@ class FetchOperation:
         if self._deadline is not None:
             self._deadline.cancel()
         for read in self.reads:
-            if read.hosted is not None and self in read.hosted.waiters:
-                read.hosted.waiters.remove(self)
+            if read.hosted is not None:
+                read.hosted.waiters.pop(self, None)
 
 
 def check_leader_epoch(member: ReplicaSetMember, requested: int) -> None:
@@ -235,25 +239,24 @@ def _read(read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
     if hosted is None or hosted.is_dropped:
         raise UnknownPartition
     member, log = hosted.member, hosted.log
-    check_leader_epoch(member, wanted.leader_epoch)
+    if wanted.leader_epoch >= 0:
+        check_leader_epoch(member, wanted.leader_epoch)
     end = member.high_watermark(log)
     read.high_watermark = end
     read.log_start_offset = log.log_start_offset
     offset = wanted.fetch_offset
     if not log.log_start_offset <= offset <= log.log_end_offset:
         raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
-    read.diverging = _diverging(read)
+    if read.epoch_end is not None:
+        read.diverging = _diverging(read.epoch_end, wanted)
     if offset >= end or max_bytes <= 0 or read.diverging is not None:
         return None
     limit = min(max_bytes, max(wanted.max_bytes, 0))
     return member.log.read(log, offset, limit, member.confirm_position)
 
 
-def _diverging(read: PartitionRead) -> tuple[int, int] | None:
+def _diverging(end: EpochEnd, wanted: SessionPartition) -> tuple[int, int] | None:
     """KIP-595: the fetcher's last epoch ended before its fetch offset, so it holds other data."""
-    end, wanted = read.epoch_end, read.wanted
-    if end is None:
-        return None
     if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
         return end
     return None

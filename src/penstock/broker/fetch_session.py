@@ -53,7 +53,10 @@ class SessionPartition:
         self.high_watermark = -1
         self.log_start_offset = -1
         self.reported_error = 0
-        self.update(fetch_offset, max_bytes, leader_epoch, last_fetched_epoch)
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.leader_epoch = leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
 
     def update(
         self, fetch_offset: int, max_bytes: int, leader_epoch: int, last_fetched_epoch: int

@@ -34,13 +34,14 @@ class HostedPartition:
         self.partition = partition
         self.member = member
         self.log = log
-        self.waiters: list[FetchWaiter] = []
+        self.waiters: dict[FetchWaiter, None] = {}
+        """In the order in which they came; many consumers may wait on many partitions each."""
         self.is_dropped = False
         """Whether the topic was deleted; who still holds the partition must not use it."""
 
     def wake(self) -> None:
         """Let every parked fetch look again; those that go on waiting have registered anew."""
-        waiters, self.waiters = self.waiters, []
+        waiters, self.waiters = self.waiters, {}
         for waiter in waiters:
             waiter.on_readable()
 

@@ -106,6 +106,9 @@ _PARTITION_V5 = struct.Struct(">iqqi")
 _PARTITION_V9 = struct.Struct(">iiqqi")
 _PARTITION_V12 = struct.Struct(">iiqiqi")
 
+_make = tuple.__new__
+"""What a class call does in the end; there is one for each partition that a consumer follows."""
+
 
 def parse_fetch_request(frame: memoryview, at: int, version: int) -> FetchRequest:
     """Parse the body at `at`, up to the end of the frame. Raises MalformedRequest."""
@@ -152,9 +155,9 @@ def _read_partitions(walker: Walker, version: int) -> list[FetchPartition]:
 
 def _read_partition(walker: Walker, version: int, topic: bytes) -> FetchPartition:
     if version >= FLEXIBLE_VERSION:
-        partition, epoch, offset, last_epoch, start, size = walker.unpack(_PARTITION_V12)
+        fields = walker.unpack(_PARTITION_V12)
         walker.tags()
-        return FetchPartition(topic, partition, epoch, offset, last_epoch, start, size)
+        return _make(FetchPartition, (topic, *fields))
     if version >= 9:
         partition, epoch, offset, start, size = walker.unpack(_PARTITION_V9)
         return FetchPartition(topic, partition, epoch, offset, -1, start, size)
@@ -202,6 +205,8 @@ def _read_tags(walker: Walker) -> tuple[str | None, int]:
 
 _ANSWER_V4 = struct.Struct(">ihqq")
 _ANSWER_V5 = struct.Struct(">ihqqq")
+_FLEXIBLE_EMPTY = struct.Struct(">ihqqqBiBB")
+"""No aborted transactions, a preferred replica, no records and no tags."""
 
 
 def encode_fetch_response(
@@ -241,6 +246,10 @@ def _put_partition(
 ) -> bytearray:
     """Append to `head`; with records it ends there, and a new one is returned."""
     is_flexible = version >= FLEXIBLE_VERSION
+    _, partition, error, *offsets, records, aborted, preferred, diverging, leader = answer
+    if is_flexible and not records and aborted is None and diverging is None and leader is None:
+        head += _FLEXIBLE_EMPTY.pack(partition, error, *offsets, 0, preferred, 1, 0)
+        return head
     head += _ANSWER_V5.pack(*answer[1:6]) if version >= 5 else _ANSWER_V4.pack(*answer[1:5])
     _put_aborted(head, is_flexible, answer.aborted)
     if version >= 11:

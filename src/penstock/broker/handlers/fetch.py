@@ -59,19 +59,11 @@ class FetchReply:
     def send(self, reads: list[PartitionRead]) -> None:
         """Send the records; called once, by the operation."""
         session = self._session
-        answers = []
-        for read in reads:
-            has_news = read.wanted.has_news(
-                size=read.size,
-                error=read.error,
-                high_watermark=read.high_watermark,
-                log_start_offset=read.log_start_offset,
-            )
-            if has_news or not self._is_incremental:
-                answers.append(self._answer(read))
-            if session is not None and read.size:
-                session.served(read.wanted.key)
-            self._broker.stats.bytes_fetched += read.size
+        if session is not None:
+            is_full = not self._is_incremental
+            reads = [read for read in reads if _has_news(read, session) or is_full]
+        answers = [self._answer(read) for read in reads]
+        self._broker.stats.bytes_fetched += sum([read.size for read in reads])
         session_id = NO_SESSION if session is None else session.session_id
         self._reply.send(encode_fetch_response(self._version, answers, session_id=session_id))
 
@@ -82,18 +74,38 @@ class FetchReply:
     def _answer(self, read: PartitionRead) -> FetchAnswer:
         topic, partition = read.wanted.key
         error = read.error
-        if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._version >= TOPIC_ID_VERSION:
-            error = ErrorCode.UNKNOWN_TOPIC_ID
+        if error and self._version >= TOPIC_ID_VERSION:
+            error = _by_topic_id(error)
+        last_stable_offset = end = read.high_watermark
         return FetchAnswer(
-            topic=topic,
-            partition=partition,
-            error_code=error,
-            high_watermark=read.high_watermark,
-            last_stable_offset=read.high_watermark,
-            log_start_offset=read.log_start_offset,
-            buffers=read.buffers,
+            topic,
+            partition,
+            error,
+            end,
+            last_stable_offset,
+            read.log_start_offset,
+            read.buffers,
             diverging=read.diverging,
         )
+
+
+def _by_topic_id(error: ErrorCode) -> ErrorCode:
+    """A client that names topics by id hears that the id is unknown."""
+    if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return error
+
+
+def _has_news(read: PartitionRead, session: FetchSession) -> bool:
+    """Say whether an incremental answer names the partition; served ones go behind the others."""
+    if read.size:
+        session.served(read.wanted.key)
+    return read.wanted.has_news(
+        size=read.size,
+        error=read.error,
+        high_watermark=read.high_watermark,
+        log_start_offset=read.log_start_offset,
+    )
 
 
 def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
