@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from penstock.runtime.disk import FileDisk, ReadBuffers, ThreadOffload
+from penstock.runtime.disk import POOLED_BYTES, FileDisk, ReadBuffers, ThreadOffload
 from tests.storage.disk_contract import DiskContract
 
 
@@ -83,7 +83,7 @@ def test_a_failed_replace_leaves_the_old_file_and_nothing_else(tmp_path, monkeyp
     assert (tmp_path / "a").read_bytes() == b"old"
 
 
-@pytest.mark.parametrize("size", [5_000, 200_000, 1 << 20])
+@pytest.mark.parametrize("size", [5_000, 200_000, POOLED_BYTES])
 def test_a_read_buffer_is_used_again_only_when_nobody_holds_it(size):
     buffers = ReadBuffers()
     held = [buffers.take(size) for _ in range(40)]
@@ -91,9 +91,9 @@ def test_a_read_buffer_is_used_again_only_when_nobody_holds_it(size):
         view[:] = bytes([number]) * size
     assert all(bytes(view) == bytes([number]) * size for number, view in enumerate(held))
     first = id(held[0].obj)
-    assert id(buffers.take(1 << 20).obj) not in {id(view.obj) for view in held}
+    assert id(buffers.take(POOLED_BYTES).obj) not in {id(view.obj) for view in held}
     del held, view
-    assert id(buffers.take(1 << 20).obj) == first
+    assert id(buffers.take(POOLED_BYTES).obj) == first
 
 
 def test_small_reads_share_one_buffer():

@@ -40,7 +40,8 @@ RECENT_BYTES = 32 << 20
 BUFFERS_MAX = 1024
 """IOV_MAX: most buffers that one pwritev takes."""
 
-POOLED_BYTES = 1 << 20
+POOLED_BYTES = (1 << 20) + (64 << 10)
+"""1 MiB of batches, which is what a consumer asks of a partition, with their frame headers."""
 POOLED_FROM_BYTES = 4 << 10
 POOL_BUFFERS = 32
 
