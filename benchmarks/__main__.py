@@ -15,6 +15,7 @@ QUESTIONS = (
     "small_requests",
     "partitions",
     "restart",
+    "peers",
     "storage_append",
     "spark_read_land",
     "kills",

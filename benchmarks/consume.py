@@ -4,6 +4,9 @@ The records are in the page cache. With many partitions their batches lie interl
 log, which is what such a read costs more for.
 """
 
+from typing import NamedTuple
+
+from benchmarks.harness.broker import Broker
 from benchmarks.harness.native import librdkafka, why_not
 from benchmarks.harness.node import NodeProcess
 from benchmarks.harness.nodes import PAGE_CACHE, temporary_node
@@ -34,38 +37,49 @@ def run(*, quick: bool) -> None:
     publish("consume", rows, goal=GOAL)
 
 
+class ConsumeCost(NamedTuple):
+    """What one run of it showed."""
+
+    megabytes_per_second: float
+    broker_cpu_per_gb: float
+    client_cpu_per_gb: float
+
+
+def measure(
+    broker: Broker, case: tuple[int, int, int], *, total: int, rounds: int
+) -> list[ConsumeCost]:
+    """Fill a topic once, then read all of it `rounds` times."""
+    value_bytes, batch_bytes, partitions = case
+    with temporary_topic(broker.bootstrap, partitions) as topic:
+        how = (partitions, value_bytes, batch_bytes, "none", "1", total)
+        written = librdkafka("produce", broker.bootstrap, topic, *how)
+        return [_read(broker, topic, partitions, written["bytes"]) for _ in range(rounds)]
+
+
+def _read(broker: Broker, topic: str, partitions: int, total: int) -> ConsumeCost:
+    before = broker.cpu_seconds()
+    read = librdkafka("consume", broker.bootstrap, topic, partitions, total)
+    gigabytes = read["bytes"] / 1e9
+    return ConsumeCost(
+        read["bytes"] / 1e6 / read["seconds"],
+        (broker.cpu_seconds() - before) / gigabytes,
+        read["client_cpu"] / gigabytes,
+    )
+
+
 def _row(
     node: NodeProcess, case: tuple[int, int, int], total: int, rounds: int
 ) -> dict[str, object]:
-    value_bytes, batch_bytes, partitions = case
-    total = total // 4 if value_bytes < 1000 else total
-    speeds, broker_costs, client_costs = [], [], []
-    with temporary_topic(node.bootstrap, partitions) as topic:
-        written = librdkafka(
-            "produce",
-            node.bootstrap,
-            topic,
-            partitions,
-            value_bytes,
-            batch_bytes,
-            "none",
-            "1",
-            total,
-        )
-        for _ in range(rounds):
-            before = node.cpu_seconds()
-            read = librdkafka("consume", node.bootstrap, topic, partitions, written["bytes"])
-            gigabytes = read["bytes"] / 1e9
-            speeds.append(read["bytes"] / 1e6 / read["seconds"])
-            broker_costs.append((node.cpu_seconds() - before) / gigabytes)
-            client_costs.append(read["client_cpu"] / gigabytes)
+    scaled = total // 4 if case[0] < 1000 else total
+    costs = measure(node, case, total=scaled, rounds=rounds)
+    speeds = [one.megabytes_per_second for one in costs]
     return {
-        "value B": value_bytes,
-        "batch B": batch_bytes,
-        "partitions": partitions,
+        "value B": case[0],
+        "batch B": case[1],
+        "partitions": case[2],
         "MB/s": median(speeds),
         "min": min(speeds),
         "max": max(speeds),
-        "broker CPU s/GB": median(broker_costs),
-        "client CPU s/GB": median(client_costs),
+        "broker CPU s/GB": median([one.broker_cpu_per_gb for one in costs]),
+        "client CPU s/GB": median([one.client_cpu_per_gb for one in costs]),
     }

@@ -7,8 +7,8 @@ client's own threads; the stub, measured in turns, shows how much.
 
 from typing import Any
 
+from benchmarks.harness.broker import Broker
 from benchmarks.harness.native import librdkafka, why_not
-from benchmarks.harness.node import NodeProcess
 from benchmarks.harness.nodes import FSYNC, PAGE_CACHE, temporary_node
 from benchmarks.harness.results import median, publish
 from benchmarks.harness.stub import StubProcess
@@ -16,6 +16,7 @@ from benchmarks.harness.topics import temporary_topic
 
 GOAL = "acks=1 from the page cache: p50 <= 200 us, p99 <= 400 us, p99.9 <= 2 x the stub's"
 RATES = (1000, 5000)
+VALUE_BYTES = 1024
 
 
 def run(*, quick: bool) -> None:
@@ -31,8 +32,8 @@ def run(*, quick: bool) -> None:
             for rate in RATES:
                 ours, theirs = [], []
                 for _ in range(rounds):
-                    ours.append(_measure(node, rate, seconds, acks))
-                    theirs.append(_measure(stub, rate, seconds, acks))
+                    ours.append(measure(node, rate, seconds, acks))
+                    theirs.append(measure(stub, rate, seconds, acks))
                 rows.append({"broker": "penstock", "durable in": durability, **_row(rate, ours)})
                 rows.append({"broker": "stub", "durable in": "memory", **_row(rate, theirs)})
     publish("latency", rows, goal=GOAL)
@@ -48,20 +49,17 @@ def _row(rate: int, runs: list[dict[str, Any]]) -> dict[str, object]:
     }
 
 
-def _measure(
-    broker: NodeProcess | StubProcess, rate: int, seconds: int, acks: str
-) -> dict[str, Any]:
+def measure(broker: Broker, rate: int, seconds: int, acks: str) -> dict[str, Any]:
+    """Produce at `rate` for `seconds`; latencies in microseconds."""
     if isinstance(broker, StubProcess):
-        return _load(broker, "stub", rate, seconds, acks)
+        return _load(broker, "stub", (rate, seconds, acks))
     with temporary_topic(broker.bootstrap) as topic:
-        return _load(broker, topic, rate, seconds, acks)
+        return _load(broker, topic, (rate, seconds, acks))
 
 
-def _load(
-    broker: NodeProcess | StubProcess, topic: str, rate: int, seconds: int, acks: str
-) -> dict[str, Any]:
+def _load(broker: Broker, topic: str, how: tuple[int, int, str]) -> dict[str, Any]:
     before = broker.cpu_seconds()
-    measured = librdkafka("latency", broker.bootstrap, topic, 1024, rate, seconds, acks)
-    requests = measured["records"] + rate  # the first second warms up and is not in the latencies
+    measured = librdkafka("latency", broker.bootstrap, topic, VALUE_BYTES, *how)
+    requests = measured["records"] + how[0]  # the first second warms up and is not in the latencies
     measured["cpu_us"] = (broker.cpu_seconds() - before) / requests * 1e6
     return measured

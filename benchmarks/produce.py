@@ -9,6 +9,7 @@ seconds per GB are the figure that carries over to other machines.
 import time
 from typing import NamedTuple
 
+from benchmarks.harness.broker import Broker
 from benchmarks.harness.native import librdkafka, why_not
 from benchmarks.harness.node import NodeProcess
 from benchmarks.harness.nodes import FSYNC, PAGE_CACHE, temporary_node
@@ -23,7 +24,9 @@ CODECS = ("none", "lz4")
 RECYCLE_SECONDS = 1.5
 
 
-class _Case(NamedTuple):
+class ProduceCase(NamedTuple):
+    """One way to produce."""
+
     value_bytes: int
     batch: str
     codec: str
@@ -31,7 +34,9 @@ class _Case(NamedTuple):
     durable_in: str
 
 
-class _Measured(NamedTuple):
+class ProduceCost(NamedTuple):
+    """What one run of it showed."""
+
     megabytes_per_second: float
     broker_cpu_per_gb: float
     client_cpu_per_gb: float
@@ -45,7 +50,7 @@ def run(*, quick: bool) -> None:
         return
     total, rounds = (200_000_000, 3) if quick else (1_000_000_000, 5)
     cases = [
-        _Case(size, batch, codec, "1", "page cache")
+        ProduceCase(size, batch, codec, "1", "page cache")
         for size in SIZES
         for batch in BATCHES
         for codec in CODECS
@@ -55,20 +60,20 @@ def run(*, quick: bool) -> None:
             _warm_up(node, cases[-2], total)
             rows = [_row(node, stub, case, total, rounds) for case in cases]
         with temporary_node(FSYNC) as node:
-            synced = [_Case(1024, batch, "none", "all", "fsync") for batch in BATCHES]
+            synced = [ProduceCase(1024, batch, "none", "all", "fsync") for batch in BATCHES]
             _warm_up(node, synced[-1], total)
             rows += [_row(node, stub, case, total, rounds) for case in synced]
     publish("produce", rows, goal=GOAL)
 
 
 def _row(
-    node: NodeProcess, stub: StubProcess, case: _Case, total: int, rounds: int
+    node: NodeProcess, stub: StubProcess, case: ProduceCase, total: int, rounds: int
 ) -> dict[str, object]:
     scaled = total // 4 if case.value_bytes < 1000 else total
     ours, theirs = [], []
     for _ in range(rounds):
-        ours.append(_measure(node, case, scaled))
-        theirs.append(_measure(stub, case, scaled))
+        ours.append(measure(node, case, scaled))
+        theirs.append(measure(stub, case, scaled))
     node_speed = median([one.megabytes_per_second for one in ours])
     stub_speed = median([one.megabytes_per_second for one in theirs])
     return {
@@ -88,36 +93,27 @@ def _row(
     }
 
 
-def _warm_up(node: NodeProcess, case: _Case, total: int) -> None:
+def _warm_up(node: NodeProcess, case: ProduceCase, total: int) -> None:
     """Touch memory and segment files for the first time, and let them be recycled."""
     for _ in range(3):
-        _measure(node, case, max(total, 800_000_000))
+        measure(node, case, max(total, 800_000_000))
         time.sleep(RECYCLE_SECONDS)
 
 
-def _measure(broker: NodeProcess | StubProcess, case: _Case, total: int) -> _Measured:
+def measure(broker: Broker, case: ProduceCase, total: int) -> ProduceCost:
+    """Produce `total` bytes in one way."""
     if isinstance(broker, StubProcess):
         return _load(broker, "stub", case, total)
     with temporary_topic(broker.bootstrap) as topic:
         return _load(broker, topic, case, total)
 
 
-def _load(broker: NodeProcess | StubProcess, topic: str, case: _Case, total: int) -> _Measured:
+def _load(broker: Broker, topic: str, case: ProduceCase, total: int) -> ProduceCost:
     before = broker.cpu_seconds()
-    batch_bytes = BATCHES[case.batch]
-    client = librdkafka(
-        "produce",
-        broker.bootstrap,
-        topic,
-        1,
-        case.value_bytes,
-        batch_bytes,
-        case.codec,
-        case.acks,
-        total,
-    )
+    how = (1, case.value_bytes, BATCHES[case.batch], case.codec, case.acks, total)
+    client = librdkafka("produce", broker.bootstrap, topic, *how)
     gigabytes = client["bytes"] / 1e9
-    return _Measured(
+    return ProduceCost(
         client["bytes"] / 1e6 / client["seconds"],
         (broker.cpu_seconds() - before) / gigabytes,
         client["client_cpu"] / gigabytes,

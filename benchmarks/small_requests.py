@@ -13,8 +13,8 @@ from typing import Any
 
 from crc32c import crc32c
 
+from benchmarks.harness.broker import Broker
 from benchmarks.harness.native import LoadFailed, compiled, why_not
-from benchmarks.harness.node import NodeProcess
 from benchmarks.harness.nodes import PAGE_CACHE, temporary_node
 from benchmarks.harness.results import median, publish
 from benchmarks.harness.topics import temporary_topic
@@ -35,7 +35,13 @@ def run(*, quick: bool) -> None:
     with temporary_node(PAGE_CACHE) as node, tempfile.TemporaryDirectory() as directory:
         for name, connections, in_flight in CASES:
             runs = [
-                _storm(node, Path(directory), connections, in_flight, seconds)
+                storm(
+                    node,
+                    Path(directory),
+                    connections=connections,
+                    in_flight=in_flight,
+                    seconds=seconds,
+                )
                 for _ in range(rounds)
             ]
             rows.append(
@@ -51,22 +57,23 @@ def run(*, quick: bool) -> None:
     publish("small_requests", rows, goal=GOAL)
 
 
-def _storm(
-    node: NodeProcess, directory: Path, connections: int, in_flight: int, seconds: int
+def storm(
+    broker: Broker, directory: Path, *, connections: int, in_flight: int, seconds: int
 ) -> dict[str, Any]:
-    with temporary_topic(node.bootstrap) as topic:
+    """Send small requests for `seconds`; files go to `directory`."""
+    with temporary_topic(broker.bootstrap) as topic:
         frame = directory / "frame"
         frame.write_bytes(produce_request(topic, b"x" * VALUE_BYTES))
         error_at = 4 + 4 + 2 + len(topic) + 4 + 4
-        command = [str(compiled("request_storm")), "127.0.0.1", str(node.port), str(frame)]
+        command = [str(compiled("request_storm")), *broker.bootstrap.split(":"), str(frame)]
         command += [str(connections), str(in_flight), str(seconds), str(error_at)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as storm:
-            assert storm.stdout is not None
-            storm.stdout.readline()  # it has warmed up
-            before = node.cpu_seconds()
-            line = storm.stdout.readline()
-            used = node.cpu_seconds() - before
-        if storm.returncode != 0:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
+            assert client.stdout is not None
+            client.stdout.readline()  # it has warmed up
+            before = broker.cpu_seconds()
+            line = client.stdout.readline()
+            used = broker.cpu_seconds() - before
+        if client.returncode != 0:
             raise LoadFailed(f"request_storm: {line or 'no answer'}")
     measured: dict[str, Any] = json.loads(line)
     measured["per_second"] = measured["requests"] / measured["seconds"]

@@ -60,6 +60,7 @@ class NodeProcess:
         self.directory = directory
         self.data = data or directory / "data"
         self.port = free_port()
+        self.bootstrap = f"127.0.0.1:{self.port}"
         self.metrics_port = free_port()
         self.log_file = directory / "node.log"
         self.restarts = 0
@@ -81,11 +82,6 @@ class NodeProcess:
         for section, values in extra.items():
             merged.setdefault(section, {}).update(values)
         return merged
-
-    @property
-    def bootstrap(self) -> str:
-        """HOST:PORT for clients."""
-        return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:

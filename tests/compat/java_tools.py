@@ -1,16 +1,11 @@
-"""Jars from Maven Central, kept outside the repository, and Kafka's command line tools in them."""
+"""Kafka's own command line tools, run from their jars."""
 
-import functools
-import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from benchmarks.harness.maven import jars
 
-POMS = Path(__file__).parent / "java"
-CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock"
-DOWNLOAD_SECONDS = 600
 TOOL_SECONDS = 60
 
 TOOLS = {
@@ -27,41 +22,6 @@ TOOLS = {
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 }
-
-
-@functools.cache
-def jars(project: str) -> tuple[Path, ...] | str:
-    """Return the jars of tests/compat/java/<project>, or the reason why there are none."""
-    if shutil.which("java") is None:
-        return "java is not installed"
-    target = CACHE / project
-    pom = POMS / project / "pom.xml"
-    stamp = target / "complete"
-    if not (stamp.exists() and stamp.stat().st_mtime >= pom.stat().st_mtime):
-        reason = _download(pom, target)
-        if reason is not None:
-            return reason
-        stamp.touch()
-    return tuple(sorted(target.glob("*.jar")))
-
-
-def _download(pom: Path, target: Path) -> str | None:
-    maven = shutil.which("mvn")
-    if maven is None:
-        return "maven (mvn) is not installed"
-    shutil.rmtree(target, ignore_errors=True)
-    command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-    command += ["-DincludeScope=runtime", f"-DoutputDirectory={target}"]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=DOWNLOAD_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"maven did not end in {DOWNLOAD_SECONDS} s"
-    if done.returncode != 0:
-        lines = [line for line in done.stdout.splitlines() if "ERROR" in line]
-        return f"maven failed: {(lines or ['no message'])[0][:300]}"
-    return None
 
 
 def jars_or_skip(project: str) -> tuple[Path, ...]:
