@@ -63,6 +63,11 @@ class BrokerAccess:
         """For the sink, which produces through the same client."""
         return self._cluster
 
+    def topic_id(self, topic: str) -> str:
+        """Return the id of a topic; empty with brokers that have none. Raises TopicNotFound."""
+        found = self._admin.describe_topic(topic).topic_id
+        return str(found) if found is not None and found.int else ""
+
     def topics(self) -> list[str]:
         """Return the names of all topics but internal ones, sorted."""
         return [topic.name for topic in self._admin.list_topics()]

@@ -19,7 +19,7 @@ from penstock.spark.land.tables.port import DataFile, FileLayout, time_directory
 from penstock.spark.ranges import OffsetRange
 
 WRITERS_OPEN_MAX = 16
-ROW_GROUP_BYTES = 32 << 20
+ROW_GROUP_BYTES = 16 << 20
 """Rows are buffered per file up to this many bytes; a row group is what readers skip or read."""
 _US_PER_HOUR = 3_600_000_000
 _HOURS = (-719_162 * 24, 2_932_897 * 24 - 1)

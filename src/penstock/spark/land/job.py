@@ -81,6 +81,7 @@ class Landing:
         self._options, self._spark, self._log = options, spark, log
         self._parallelism = spark.sparkContext.defaultParallelism
         self._shape = choose_shape(options, access)
+        self._topic_id = access.topic_id(options.topic)
         self._table, self._dead = self._open()
         self._planner = Planner(options, access, self._parallelism)
 
@@ -89,6 +90,7 @@ class Landing:
         main = TableSpec(
             path=options.to,
             topic=options.topic,
+            topic_id=self._topic_id,
             schema=shape.schema,
             partition_by=options.partition_by,
             timestamp_column=shape.timestamp_column,
@@ -97,7 +99,18 @@ class Landing:
         table = open_table(options.format, main)
         if shape.kind == "raw":
             return table, None
-        return table, open_table(options.format, _dead_spec(options))
+        return table, open_table(options.format, self._dead_spec())
+
+    def _dead_spec(self) -> TableSpec:
+        return TableSpec(
+            path=self._options.dead_letter_path,
+            topic=self._options.topic,
+            topic_id=self._topic_id,
+            schema=DEAD_SCHEMA,
+            partition_by="none",
+            timestamp_column="_timestamp",
+            offset_column="_offset",
+        )
 
     def run(self, summary: Summary, progress: Progress, stop: "StopSignal") -> None:
         """Land until there is no more to do, or until told to stop."""
@@ -174,17 +187,6 @@ class Landing:
             ),
             dead=FileTarget(dead.layout(attempt), "none", "_timestamp", "_offset"),
         )
-
-
-def _dead_spec(options: LandOptions) -> TableSpec:
-    return TableSpec(
-        path=options.dead_letter_path,
-        topic=options.topic,
-        schema=DEAD_SCHEMA,
-        partition_by="none",
-        timestamp_column="_timestamp",
-        offset_column="_offset",
-    )
 
 
 def _cause(error: Exception) -> str:

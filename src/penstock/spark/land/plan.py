@@ -8,7 +8,7 @@ not "from whenever a batch happens to look".
 from typing import NamedTuple
 
 from penstock.spark.broker_access import BrokerAccess
-from penstock.spark.errors import DataLost
+from penstock.spark.errors import DataLost, TableMismatch
 from penstock.spark.land.options import LandOptions
 from penstock.spark.land.tables import Table
 from penstock.spark.land.task import Piece
@@ -41,6 +41,7 @@ class Planner:
 
     def __init__(self, options: LandOptions, access: BrokerAccess, parallelism: int) -> None:
         self._options, self._access, self._parallelism = options, access, parallelism
+        self._topic_id = access.topic_id(options.topic)
         self._chosen: Offsets = {}
         self._target: Offsets | None = None if options.stream else self._high()
 
@@ -52,7 +53,12 @@ class Planner:
         return self._access.latest(self._names())
 
     def plan(self, table: Table, dead: Table | None) -> Batch:
-        """Return the next batch; one without pieces when there is nothing to land."""
+        """Return the next batch; one without pieces when there is nothing to land.
+
+        Raises DataLost, TableMismatch when the topic was made anew while the job was running.
+        """
+        if self._access.topic_id(self._options.topic) != self._topic_id:
+            raise TableMismatch(f"topic {self._options.topic} was deleted and made anew")
         names = self._names()
         high = self._access.latest(names)
         target = high if self._target is None else self._target

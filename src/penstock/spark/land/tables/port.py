@@ -55,6 +55,8 @@ class TableSpec:
 
     path: Path
     topic: str
+    topic_id: str = ""
+    """Empty if the brokers have no topic ids; otherwise a topic made anew is told from this one."""
     schema: pa.Schema
     """Columns of the data files."""
     partition_by: str
@@ -65,6 +67,7 @@ class TableSpec:
         """Return what is stored in the table's own metadata."""
         return {
             "penstock.topic": self.topic,
+            "penstock.topic-id": self.topic_id,
             "penstock.partition-by": self.partition_by,
             "penstock.schema": encode_schema(self.schema),
         }
@@ -77,6 +80,11 @@ class TableSpec:
             raise TableMismatch(f"{where} was not made by penstock land; choose another --to")
         if topic != self.topic:
             raise TableMismatch(f"{where} holds the topic {topic}; choose another --to")
+        topic_id = stored.get("penstock.topic-id", "")
+        if topic_id and self.topic_id and topic_id != self.topic_id:
+            raise TableMismatch(
+                f"{where} holds another topic {topic}, which was deleted; choose another --to"
+            )
         by = stored.get("penstock.partition-by")
         if by != self.partition_by:
             raise TableMismatch(f"{where} is partitioned by {by}; use --partition-by {by}")
