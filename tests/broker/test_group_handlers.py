@@ -108,14 +108,13 @@ class Front:
     def begin(self, key: ApiKey, version: int, /, **fields: Any) -> Slot:
         handler = importlib.import_module(f"penstock.broker.handlers.{key.name.lower()}")
         assert version in handler.VERSIONS
-        frame = memoryview(encode_request(key, version, fields))
-        body = decode_request(key, version, frame, 0)
+        body = decode_request(key, version, memoryview(encode_request(key, version, fields)), 0)
         connection: Any = SimpleNamespace(client_host="10.1.1.1")
-        slot: Any = Slot()
-        header = RequestHeader(key, version, 99, "cli", 0)
-        reply = Reply(slot, header, self.world.clock, ApiStats("x"), 0)
         request = Request(version, "cli", body, connection)
-        handler.handle(self.broker, request, CheckedReply(reply, key))
+        slot: Any = Slot()
+        header = RequestHeader(key, version, 9, "cli", 0)
+        reply = CheckedReply(Reply(slot, header, self.world.clock, ApiStats("x"), 0), key)
+        handler.handle(self.broker, request, reply)
         return slot  # type: ignore[no-any-return]
 
     def ask(self, key: ApiKey, version: int, /, **fields: Any) -> Any:
