@@ -3,7 +3,7 @@
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-MODULES = ("_columns", "_encode")
+MODULES = ("_columns", "_encode", "_scan")
 
 setup(
     ext_modules=cythonize(

@@ -14,7 +14,7 @@ from penstock.protocol.messages import decode_request
 from penstock.protocol.produce import parse_produce_request
 from penstock.record.batch import check_batch
 from penstock.record.compression import BROKER_BOUNDS
-from penstock.record.read import validate_records
+from penstock.record.scan import validate_records
 from tests.badinput.batches import bomb
 from tests.badinput.generator import bad_frames
 from tests.protocol.advertised import ADVERTISED, EVERY_VERSION

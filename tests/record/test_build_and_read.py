@@ -24,8 +24,9 @@ from penstock.record.errors import (
     RecordError,
     UnsupportedMagic,
 )
-from penstock.record.read import iter_batches, iter_records, run_end, validate_records
+from penstock.record.read import iter_batches, iter_records, run_end
 from penstock.record.recompress import recompress
+from penstock.record.scan import validate_records
 from penstock.record.varint import read_varint, varint_bytes, write_varint
 from tests.record.batches import batch, record, simple
 from tests.record.strategies import batches, codecs, records, st

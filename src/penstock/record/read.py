@@ -21,7 +21,6 @@ from penstock.record.batch import (
     LOG_OVERHEAD,
     MAGIC,
     BatchHeader,
-    check_batch,
     read_header,
 )
 from penstock.record.compression import READER_BOUNDS, Bounds, decompress
@@ -195,29 +194,3 @@ def read_headers(block: memoryview, at: int, end: int) -> Iterator[tuple[str, by
         except UnicodeDecodeError as error:
             raise CorruptBatch("a header name is not UTF-8") from error
         yield text, part(block, value)
-
-
-class Validated(NamedTuple):
-    """A batch whose every record was looked at: the decompressed block and the largest time."""
-
-    header: BatchHeader
-    block: memoryview
-    max_timestamp: int
-
-
-def validate_records(batch: memoryview, bounds: Bounds) -> Validated:
-    """Check a batch as a producer must send it, record by record.
-
-    Offset deltas are 0, 1, 2, ...; lengths add up; header names are text. Without records the
-    header is refused. Raises the kinds of `check_batch`, BatchTooLarge, CorruptBatch.
-    """
-    header = check_batch(batch, 0, len(batch))
-    block = open_batch(header, batch[: header.size_bytes], bounds)
-    latest = -INT64_MAX - 1
-    for expected, raw in enumerate(iter_raw(header, block)):
-        if raw.offset_delta != expected:
-            raise CorruptBatch(f"offset delta {raw.offset_delta} where {expected} is next")
-        for _ in read_headers(block, raw.headers_at, raw.end):
-            pass
-        latest = max(latest, header.base_timestamp + raw.timestamp_delta)
-    return Validated(header, block, min(latest, INT64_MAX))

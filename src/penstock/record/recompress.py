@@ -11,7 +11,7 @@ It deliberately does not rebuild records, so base timestamp and deltas are the p
 from penstock.record.batch import CODEC_MASK
 from penstock.record.build import BatchFields, assemble
 from penstock.record.compression import BROKER_BOUNDS, Bounds
-from penstock.record.read import validate_records
+from penstock.record.scan import validate_records
 
 
 def recompress(batch: memoryview, codec: int, bounds: Bounds = BROKER_BOUNDS) -> bytes:
