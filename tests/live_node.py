@@ -8,10 +8,10 @@ import asyncio
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import uvloop
 
@@ -23,6 +23,7 @@ from penstock.protocol.header import parse_response_header, request_header
 from penstock.protocol.messages import decode_response, encode_request
 
 ANSWER_SECONDS = 10.0
+T = TypeVar("T")
 
 
 def free_port() -> int:
@@ -124,6 +125,14 @@ class LiveNode:
         """Run a metadata command."""
         work = self.broker.controller.submit(command)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_SECONDS)
+
+    def call(self, action: Callable[[], T]) -> T:
+        """Run `action` on the node's loop and return what it returns."""
+
+        async def run() -> T:
+            return action()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(ANSWER_SECONDS)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)

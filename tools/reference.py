@@ -145,9 +145,14 @@ One HTTP port (`node.metrics_port`, 9404; 0 switches it off) answers
 What to watch:
 
 - `penstock_log_fenced` above 0: a disk failed; look at it, then restart the node
+- `penstock_metadata_fenced` above 0: the same for the disk of the first data directory
 - `penstock_log_full` above 0, and `penstock_log_free_bytes`: produce is refused for want of space
 - `penstock_request_errors_total{reason="unhandled"}` above 0: a bug; please report it
-- `penstock_produce_timeouts_total` and the `remote` stage of `produce`: a slow disk
+- `penstock_produce_timeouts_total` and the `remote` stage of `produce`: a slow disk;
+  `penstock_disk_sync_seconds` says how slow
+- `penstock_loop_delay_seconds`: above some ten milliseconds the node has more to do than one core
+- `penstock_log_end_position_bytes` minus `penstock_log_snapshot_position_bytes`: what a start after
+  a crash has to replay
 - `process_open_fds` against `process_max_fds`
 
 There are no series per partition: ten thousand of them would make a page of megabytes. Sizes and
@@ -183,6 +188,8 @@ def metrics() -> Iterator[tuple[str, str, str, str]]:
         yield f"{name}{kind[1]}", kind[0], ", ".join(names), about
     for name, about in metrics_page.LOG_GAUGES.items():
         yield f"penstock_log_{name}", "gauge", "replica_set", about
+    for name, about in metrics_page.GROUP_COUNTERS.items():
+        yield f"penstock_group_{name}_total", "counter", "", about
 
 
 def main(arguments: Sequence[str]) -> int:

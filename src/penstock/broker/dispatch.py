@@ -103,8 +103,10 @@ class Dispatcher:
         except InvariantViolation:
             raise
         except PlatformError as error:
+            self._stats[api.key].errors += 1
             self._refuse(request.connection, error)
         except Exception as error:  # noqa: BLE001  one request's bug must not end the others
+            self._stats[api.key].errors += 1
             self._on_bug(request.connection, api, error)
 
     def _on_unsupported(

@@ -31,11 +31,12 @@ class Housekeeping:
         self._journal = journal
         self._timer: Cancellable | None = None
         self._tick_count = 0
+        self._due_us = 0
         self._retention_every_ticks = max(1, broker.config.housekeeping_interval_ms // TICK_MS)
 
     def start(self) -> None:
         """Begin; the first retention runs after one interval."""
-        self._timer = self._broker.scheduler.call_later(TICK_MS, self._tick)
+        self._set_timer()
 
     def stop(self) -> None:
         """Do nothing more."""
@@ -46,13 +47,19 @@ class Housekeeping:
     def _tick(self) -> None:
         broker = self._broker
         self._tick_count += 1
+        broker.stats.loop_delay.observe(broker.clock.monotonic_us() - self._due_us)
         broker.groups.tick(broker.clock.monotonic_ms())
         if self._tick_count % EXPIRE_EVERY_TICKS == 0:
             broker.expire_waiting()
         if self._tick_count % self._retention_every_ticks == 0:
             self.apply_retention()
             self._rewrite_internal_topic()
-        self._timer = broker.scheduler.call_later(TICK_MS, self._tick)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Every tick also measures by how much the loop is late: what a request waits before it."""
+        self._due_us = self._broker.clock.monotonic_us() + TICK_MS * 1000
+        self._timer = self._broker.scheduler.call_later(TICK_MS, self._tick)
 
     def apply_retention(self) -> None:
         """Let every log drop what is out of retention; the log slices the work itself."""

@@ -1,10 +1,9 @@
 """Plain counters of the request path, read by the metrics page at scrape time.
 
-Times are split by stage as Kafka splits them: `local` is handling on the loop, `remote` is waiting
-for acknowledgement, disk or data, and `response` is waiting in the connection's output queue until
-earlier requests are answered. Requests sent behind an unanswered one are counted and not timed. A
-histogram has one bucket per power of two of microseconds: the index is the bit length of the
-value, so observing costs one list increment.
+Times are split by stage: `local` is handling on the loop, `remote` is waiting for acknowledgement,
+disk or data until the answer is made. Requests sent behind an unanswered one are counted and not
+timed. A histogram has one bucket per power of two of microseconds: the index is the bit length of
+the value, so observing costs one list increment.
 
 Everything here is touched by the event loop alone.
 """
@@ -57,6 +56,7 @@ class BrokerStats:
         "duplicate_batches",
         "fetch_cold_reads",
         "fetches_parked",
+        "loop_delay",
         "produce_timeouts",
         "records_produced",
         "refused_batches",
@@ -70,6 +70,7 @@ class BrokerStats:
         self.bytes_fetched = 0
         self.fetch_cold_reads = 0
         self.fetches_parked = 0
+        self.loop_delay = Histogram()
         self.duplicate_batches = 0
         self.produce_timeouts = 0
         self.refused_batches: dict[str, int] = {}

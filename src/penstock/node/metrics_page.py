@@ -8,7 +8,8 @@ What is not here: per-partition series. 10,000 partitions would make a page of m
 offsets of a partition are answered by the protocol (ListOffsets, DescribeConfigs) and the CLI.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 from prometheus_client.core import (
@@ -22,29 +23,52 @@ from prometheus_client.registry import Collector
 
 from penstock.broker.broker import Broker
 from penstock.broker.stats import BUCKET_COUNT, ApiStats, Histogram
+from penstock.groups.coordinator import GroupCoordinator
 from penstock.net.stats import NetStats
+from penstock.runtime.disk import DiskStats
 from penstock.runtime.http_server import Page
+from penstock.runtime.metadata_log import MetadataLog
 
 _US_PER_S = 1_000_000
+
+
+class MetricsSources(NamedTuple):
+    """Where the counters lie; what does not exist yet at this point of a start is empty."""
+
+    broker: Broker
+    net: NetStats
+    disks: Mapping[str, DiskStats]
+    """By data directory."""
+    metadata_log: MetadataLog | None
 
 
 class NodeCollector(Collector):
     """Reads the counters of one node."""
 
-    def __init__(self, broker: Broker, net: NetStats) -> None:
-        self._broker = broker
-        self._net = net
+    def __init__(self, sources: MetricsSources) -> None:
+        self._broker = sources.broker
+        self._net = sources.net
+        self._disks = sources.disks
+        self._metadata_log = sources.metadata_log
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family once."""
         yield from self._requests()
         yield from self._data()
         yield from self._logs()
+        yield from self._disk_syncs()
+        yield from self._metadata()
+        yield from self._groups()
         yield from self._waiting()
         yield from self._connections()
 
     def _requests(self) -> Iterator[Metric]:
         requests = CounterMetricFamily("penstock_requests", "Requests by API.", labels=["api"])
+        failed = CounterMetricFamily(
+            "penstock_requests_failed",
+            "Requests that ended their connection instead of being answered, by API.",
+            labels=["api"],
+        )
         times = HistogramMetricFamily(
             "penstock_request_stage_seconds",
             "Time of requests by stage: local (handling), remote (waiting for acknowledgement, "
@@ -53,10 +77,18 @@ class NodeCollector(Collector):
         )
         for api in self._broker.stats.by_api.values():
             requests.add_metric([api.name], api.requests)
+            failed.add_metric([api.name], api.errors)
             if api.requests:
                 _add_stages(times, api)
         yield requests
+        yield failed
         yield times
+        delay = HistogramMetricFamily(
+            "penstock_loop_delay_seconds",
+            "By how much a timer of 100 ms came late: what any request waits before it is handled.",
+        )
+        _add_histogram(delay, [], self._broker.stats.loop_delay)
+        yield delay
         errors = CounterMetricFamily(
             "penstock_request_errors",
             "Requests that ended their connection, by reason; `unhandled` is a bug.",
@@ -95,27 +127,79 @@ class NodeCollector(Collector):
             refused.add_metric([reason], count)
         yield refused
 
+    def _disk_syncs(self) -> Iterator[Metric]:
+        times = HistogramMetricFamily(
+            "penstock_disk_sync_seconds",
+            "Time of fdatasync calls, one of which covers many batches.",
+            labels=["directory"],
+        )
+        failed = CounterMetricFamily(
+            "penstock_disk_syncs_failed", "Syncs that failed.", labels=["directory"]
+        )
+        for directory, stats in self._disks.items():
+            _add_histogram(times, [directory], stats.sync_times)
+            failed.add_metric([directory], stats.failed_syncs)
+        yield times
+        yield failed
+
+    def _metadata(self) -> Iterator[Metric]:
+        image, metadata_log = self._broker.metadata, self._metadata_log
+        yield GaugeMetricFamily("penstock_topics", "Topics.", len(image.topics_by_id))
+        if metadata_log is not None:
+            yield _counter(
+                "penstock_metadata_entries", "Entries applied.", metadata_log.applied_index
+            )
+            yield GaugeMetricFamily(
+                "penstock_metadata_fenced",
+                "1 after the metadata log's disk failed: restart the node.",
+                int(metadata_log.is_fenced),
+            )
+
+    def _groups(self) -> Iterator[Metric]:
+        groups: GroupCoordinator | None = getattr(self._broker, "groups", None)
+        if groups is None:  # the node is still starting
+            return
+        yield GaugeMetricFamily("penstock_groups", "Groups known.", groups.group_count)
+        for name, text in GROUP_COUNTERS.items():
+            yield _counter(f"penstock_group_{name}", text, getattr(groups.counters, name))
+
     def _logs(self) -> Iterator[Metric]:
         gauges = {
             name: GaugeMetricFamily(f"penstock_log_{name}", text, labels=["replica_set"])
             for name, text in LOG_GAUGES.items()
         }
+        deleted = CounterMetricFamily(
+            "penstock_log_deleted_segments",
+            "Segment files deleted by retention and DeleteRecords.",
+            labels=["replica_set"],
+        )
         for set_id, member in self._broker.members.items():
             label = [str(set_id)]
             log = member.log
+            numbers = log.numbers()
+            deleted.add_metric(label, numbers.deleted_segments)
             values = {
                 "end_position_bytes": log.end_position,
+                "written_position_bytes": log.written_position,
+                "flushed_position_bytes": log.flushed_position,
                 "durable_position_bytes": log.durable_position,
                 "confirm_position_bytes": member.confirm_position,
                 "leader_epoch": member.leader_epoch,
                 "fenced": int(log.is_fenced),
                 "full": int(log.is_full),
-                "free_bytes": log.usage().free_bytes,
+                "free_bytes": numbers.free_bytes,
+                "segments": numbers.segment_count,
+                "segment_bytes": numbers.segment_bytes,
+                "snapshot_position_bytes": numbers.snapshot_position,
+                "checkpoint_failed": int(numbers.has_checkpoint_failed),
+                "recovery_replayed_bytes": log.recovery.replayed_bytes,
+                "recovery_cut_bytes": log.recovery.cut_bytes,
                 "partitions": len(log.partitions),
             }
             for name, value in values.items():
                 gauges[name].add_metric(label, value)
         yield from gauges.values()
+        yield deleted
 
     def _waiting(self) -> Iterator[Metric]:
         members = self._broker.members.values()
@@ -125,6 +209,11 @@ class NodeCollector(Collector):
         waiting.add_metric(["all"], sum(len(member.waiting_for_all) for member in members))
         waiting.add_metric(["master"], sum(len(member.waiting_for_master) for member in members))
         yield waiting
+        yield _counter(
+            "penstock_fetches_parked",
+            "Fetches that waited for records.",
+            self._broker.stats.fetches_parked,
+        )
         yield GaugeMetricFamily(
             "penstock_fetch_sessions", "Fetch sessions kept.", len(self._broker.fetch_sessions)
         )
@@ -132,6 +221,16 @@ class NodeCollector(Collector):
     def _connections(self) -> Iterator[Metric]:
         net = self._net
         yield GaugeMetricFamily("penstock_connections", "Open connections.", net.connections)
+        yield _counter("penstock_connections_accepted", "Connections accepted.", net.accepted)
+        yield _counter("penstock_frames", "Requests received whole.", net.frames)
+        yield _counter(
+            "penstock_reading_pauses",
+            "Times a connection was not read: too many requests, unread answers or no memory.",
+            net.reading_pauses,
+        )
+        yield GaugeMetricFamily(
+            "penstock_unfinished_bytes", "Memory of unfinished requests.", net.unfinished_bytes
+        )
         yield _counter("penstock_received_bytes", "Bytes received.", net.bytes_in)
         yield _counter("penstock_sent_bytes", "Bytes sent.", net.bytes_out)
         refused = CounterMetricFamily(
@@ -152,6 +251,8 @@ class NodeCollector(Collector):
 
 LOG_GAUGES = {
     "end_position_bytes": "End of the log.",
+    "written_position_bytes": "End of what the page cache has.",
+    "flushed_position_bytes": "End of what is on the disk; end minus this waits for a sync.",
     "durable_position_bytes": "End of what is durable under the flush policy.",
     "confirm_position_bytes": "End of what consumers may see.",
     "leader_epoch": "Epoch of the present mastership.",
@@ -159,13 +260,32 @@ LOG_GAUGES = {
     "full": "1 while produce is refused for want of space.",
     "free_bytes": "Free space of the data directory's file system.",
     "partitions": "Partitions in the log.",
+    "segments": "Segment files.",
+    "segment_bytes": "Size of all segment files, allocated space included.",
+    "snapshot_position_bytes": "Position of the newest snapshot: a crash replays from here.",
+    "checkpoint_failed": "1 while the newest snapshot could not be written.",
+    "recovery_replayed_bytes": "What the last start had to replay.",
+    "recovery_cut_bytes": "Whole, never acknowledged frames that the last start cut off.",
+}
+
+GROUP_COUNTERS = {
+    "rebalances_started": "Rebalances started.",
+    "rebalances_completed": "Rebalances completed.",
+    "members_expired": "Members whose session timed out.",
+    "members_held_up": "Members that a rebalance waited for until its time was up.",
+    "static_members_replaced": "Static members that came back under a new member id.",
+    "offsets_committed": "Positions committed.",
+    "commits_refused": "Commits refused.",
+    "groups_expired": "Groups deleted because nobody used them.",
+    "records_skipped": "Records of the internal topic that could not be understood.",
+    "journal_errors": "Writes to the internal topic that failed.",
 }
 
 
-def metrics_page(broker: Broker, net: NetStats) -> Page:
+def metrics_page(sources: MetricsSources) -> Page:
     """Return the whole page; called by the HTTP server for each scrape."""
     registry = CollectorRegistry()
-    registry.register(NodeCollector(broker, net))
+    registry.register(NodeCollector(sources))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     return Page(200, CONTENT_TYPE_LATEST, generate_latest(registry))
@@ -177,7 +297,11 @@ def _counter(name: str, text: str, value: float) -> CounterMetricFamily:
 
 def _add_stages(family: HistogramMetricFamily, api: ApiStats) -> None:
     for stage, histogram in (("local", api.local), ("remote", api.remote)):
-        family.add_metric([api.name, stage], _buckets(histogram), histogram.total_us / _US_PER_S)
+        _add_histogram(family, [api.name, stage], histogram)
+
+
+def _add_histogram(family: HistogramMetricFamily, labels: list[str], values: Histogram) -> None:
+    family.add_metric(labels, _buckets(values), values.total_us / _US_PER_S)
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

@@ -43,7 +43,7 @@ from penstock.node.continuity import (
 )
 from penstock.node.identity import DataDirectory
 from penstock.node.layout import METADATA_DIRECTORY, ReplicaSetPlace, place_replica_sets
-from penstock.node.metrics_page import metrics_page
+from penstock.node.metrics_page import MetricsSources, metrics_page
 from penstock.node.readiness import Readiness
 from penstock.node.recovery import LogOpener
 from penstock.node.settings import NodeSettings
@@ -51,7 +51,7 @@ from penstock.node.settings_entries import settings_entries
 from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.disk import FileDisk, ThreadOffload
-from penstock.runtime.http_server import HttpServer
+from penstock.runtime.http_server import HttpServer, Page
 from penstock.runtime.metadata_log import MetadataLog
 from penstock.runtime.supervisor import Supervisor
 
@@ -151,7 +151,7 @@ class Node:
             return
         self._http = HttpServer(
             {
-                "/metrics": lambda: metrics_page(self._broker, self._listener_stats()),
+                "/metrics": self._metrics_page,
                 "/health": self._readiness.health_page,
                 "/ready": self._readiness.ready_page,
             }
@@ -274,8 +274,10 @@ class Node:
         listener.start()
         return listener
 
-    def _listener_stats(self) -> NetStats:
-        return NetStats() if self._listener is None else self._listener.stats
+    def _metrics_page(self) -> Page:
+        net = NetStats() if self._listener is None else self._listener.stats
+        disks = {str(path): disk.stats for path, disk in self._disks.items()}
+        return metrics_page(MetricsSources(self._broker, net, disks, self._metadata_log))
 
 
 def _close(member: ReplicaSetMember) -> bool:

@@ -26,11 +26,13 @@ import itertools
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from penstock.base.ports import Buffer, DiskFile
+from penstock.broker.stats import Histogram
 
 T = TypeVar("T")
 
@@ -76,6 +78,20 @@ class ReadBuffers:
         if len(self._pool) < POOL_BUFFERS:
             self._pool.append(buffer)
         return memoryview(buffer)
+
+
+class DiskStats:
+    """Counters of one data directory's files; written on the disk's threads."""
+
+    def __init__(self) -> None:
+        self.sync_times = Histogram()
+        self.failed_syncs = 0
+        self._lock = threading.Lock()
+
+    def note_sync(self, microseconds: int) -> None:
+        """Count one sync that worked."""
+        with self._lock:
+            self.sync_times.observe(microseconds)
 
 
 class FileHandle:
@@ -136,7 +152,13 @@ class FileHandle:
         return memoryview(b"".join(pieces))
 
     def sync(self) -> None:
-        os.fdatasync(self._descriptor)
+        started_ns = time.monotonic_ns()
+        try:
+            os.fdatasync(self._descriptor)
+        except OSError:
+            self._disk.stats.failed_syncs += 1
+            raise
+        self._disk.stats.note_sync((time.monotonic_ns() - started_ns) // 1000)
 
     def allocate(self, size: int) -> None:
         try:
@@ -192,6 +214,7 @@ class FileDisk:
         """Use `root`, which must exist."""
         self._root = root
         self.buffers = ReadBuffers()
+        self.stats = DiskStats()
         self.has_nowait = hasattr(os, "RWF_NOWAIT")
         self._temporary = itertools.count()
 

@@ -97,6 +97,11 @@ class MetadataLog:
         return self._applied_index
 
     @property
+    def is_fenced(self) -> bool:
+        """Whether the disk has failed; nothing about metadata can be changed then."""
+        return self._fenced is not None
+
+    @property
     def wants_snapshot(self) -> bool:
         """Whether enough was appended since the last snapshot."""
         appended = self._end_position - self._snapshot_end

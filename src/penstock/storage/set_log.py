@@ -22,7 +22,7 @@ import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
@@ -44,7 +44,7 @@ from penstock.storage.writer import LogWriter
 
 __all__ = ["Chunk", "NeedsDisk", "SetLog", "TimestampHit", "Usage"]
 
-TimeFound = Callable[[TimestampHit | None, PlatformError | None], None]
+T = TypeVar("T")
 
 
 class Usage(NamedTuple):
@@ -55,6 +55,19 @@ class Usage(NamedTuple):
     segment_bytes: int
     """All segment files, the allocated rest of the active one included."""
     free_bytes: int
+
+
+class LogNumbers(NamedTuple):
+    """What an operator watches of a log beside its positions. Cheap to ask for."""
+
+    segment_count: int
+    segment_bytes: int
+    free_bytes: int
+    snapshot_position: int
+    """A start after a crash replays from here."""
+    deleted_segments: int
+    """By retention and deletes, since the start."""
+    has_checkpoint_failed: bool
 
 
 class WriterCallback:
@@ -298,22 +311,29 @@ class SetLog:
         partition: PartitionLog,
         timestamp_ms: int,
         limit_position: int,
-        done: TimeFound,
+        done: Callable[[T | None, PlatformError | None], None],
+        *,
+        examine: Callable[[TimestampHit], T | None],
     ) -> None:
         """Find the first batch with a record at or after `timestamp_ms`, off the loop.
 
-        `done(hit, error)` is called on the loop; both are None when there is no such batch below
-        the limit.
+        `examine(hit)` looks into the batch, off the loop too; None sends the search on. `done` is
+        called on the loop with what it found, or both None if nothing below the limit is meant.
         """
         search = self._search(partition, limit_position)
-        self._reader.off_loop(lambda: search.first_at(timestamp_ms), partial(_found, done))
+        self._reader.off_loop(lambda: search.first_at(timestamp_ms, examine), partial(_found, done))
 
     def offset_for_max_timestamp(
-        self, partition: PartitionLog, limit_position: int, done: TimeFound
+        self,
+        partition: PartitionLog,
+        limit_position: int,
+        done: Callable[[T | None, PlatformError | None], None],
+        *,
+        examine: Callable[[TimestampHit], T | None],
     ) -> None:
         """Find the batch with the largest timestamp of the partition; otherwise as above."""
         search = self._search(partition, limit_position)
-        self._reader.off_loop(search.newest, partial(_found, done))
+        self._reader.off_loop(lambda: search.newest(examine), partial(_found, done))
 
     def _search(self, partition: PartitionLog, limit_position: int) -> TimeSearch:
         topic_partition = partition.topic_partition
@@ -388,6 +408,18 @@ class SetLog:
         segments = sum(segment.end - segment.base for segment in self._store.segments)
         return Usage(sizes, segments, self._disk.free_bytes())
 
+    def numbers(self) -> LogNumbers:
+        """Return what the metrics page shows; asks the file system for its free space."""
+        segments = self._store.segments
+        return LogNumbers(
+            segment_count=len(segments),
+            segment_bytes=segments[-1].end - segments[0].base,
+            free_bytes=self._disk.free_bytes(),
+            snapshot_position=self._checkpointer.last_position,
+            deleted_segments=self._retention.deleted_segments,
+            has_checkpoint_failed=self._checkpointer.last_error is not None,
+        )
+
     def close(self) -> None:
         """Write, sync and snapshot everything, so that the next start has nothing to replay.
 
@@ -447,7 +479,11 @@ def _no_space_is_ours(directory: str) -> Iterator[None]:
         raise
 
 
-def _found(done: TimeFound, hit: TimestampHit | None, error: BaseException | None) -> None:
+def _found(
+    done: Callable[[T | None, PlatformError | None], None],
+    hit: T | None,
+    error: BaseException | None,
+) -> None:
     done(hit, None if error is None else as_platform_error(error))
 
 

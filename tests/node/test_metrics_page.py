@@ -1,0 +1,105 @@
+"""The metrics page of a working node: valid, complete, documented, and its counters move."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from penstock.protocol.api_keys import ApiKey
+from tests.broker.test_produce_fetch import batch, create, fetch_fields, produce
+from tests.live_node import LiveNode, running_node
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "operations" / "metrics.md"
+Sample = tuple[str, tuple[tuple[str, str], ...]]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[LiveNode]:
+    with running_node(tmp_path) as node:
+        yield node
+
+
+def samples(node: LiveNode) -> dict[Sample, float]:
+    """Everything on the page, read by Prometheus' own parser."""
+    page = node.call(node.node._metrics_page)
+    assert page.status == 200
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(page.body.decode())
+        for sample in family.samples
+    }
+
+
+def test_no_series_is_on_the_page_twice(node: LiveNode) -> None:
+    page = node.call(node.node._metrics_page).body.decode()
+    series = [line.rsplit(" ", 1)[0] for line in page.splitlines() if line[0] != "#"]
+    assert len(series) == len(set(series))
+
+
+def test_every_metric_is_in_the_document_and_the_other_way_round(node: LiveNode) -> None:
+    create(node, "events")
+    client = node.connect()
+    produce(client, "events", batch(b"a"))
+    client.close()
+    page = node.call(node.node._metrics_page).body.decode()
+    shown = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in text_string_to_metric_families(page)
+        if family.name.startswith("penstock_")
+    }
+    documented = set(re.findall(r"^\| `(penstock_\w+)`", DOCUMENT.read_text(), re.MULTILINE))
+    assert shown == documented
+
+
+def test_counters_move_with_what_clients_do(node: LiveNode) -> None:
+    create(node, "events")
+    before = samples(node)
+    client = node.connect()
+    ours = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    for _ in range(2):
+        produce(client, "events", batch(b"a", b"b", **ours))
+    produce(client, "absent", batch(b"a"))
+    client.ask(ApiKey.FETCH, 11, fetch_fields("events", 0))
+    client.ask(ApiKey.FETCH, 11, fetch_fields("events", 2, max_wait_ms=5))
+    after = samples(node)
+    client.close()
+    moved = {name: value - before.get(name, 0) for name, value in after.items()}
+    expected = {
+        ("penstock_requests_total", (("api", "produce"),)): 3,
+        ("penstock_requests_total", (("api", "fetch"),)): 2,
+        ("penstock_produced_records_total", ()): 2,
+        ("penstock_duplicate_batches_total", ()): 1,
+        ("penstock_refused_batches_total", (("error", "UNKNOWN_TOPIC_OR_PARTITION"),)): 1,
+        ("penstock_fetches_parked_total", ()): 1,
+        ("penstock_connections_accepted_total", ()): 1,
+        ("penstock_connections", ()): 1,
+        ("penstock_frames_total", ()): 5,
+    }
+    assert {name: moved[name] for name in expected} == expected
+    for name in ("produced", "fetched", "received", "sent"):
+        assert moved[f"penstock_{name}_bytes_total", ()] > 0
+    assert moved["penstock_log_durable_position_bytes", (("replica_set", "1"),)] > 0
+    assert sum(v for (name, _), v in moved.items() if name == "penstock_disk_sync_seconds_count")
+
+
+def test_a_request_that_can_not_be_parsed_is_counted_by_its_reason(node: LiveNode) -> None:
+    client = node.connect()
+    client.send_body(ApiKey.PRODUCE, 9, b"\xff" * 20)
+    assert client.is_closed_by_node()
+    client.close()
+    found = samples(node)
+    assert found["penstock_request_errors_total", (("reason", "MalformedRequest"),)] == 1
+    assert found["penstock_request_errors_total", (("reason", "unhandled"),)] == 0
+    assert found["penstock_requests_failed_total", (("api", "produce"),)] == 1
+
+
+def test_a_restart_shows_what_it_replayed_and_the_topics(tmp_path: Path) -> None:
+    with running_node(tmp_path) as node:
+        create(node, "events")
+    with running_node(tmp_path) as node:
+        found = samples(node)
+    assert found["penstock_topics", ()] == 2
+    assert found["penstock_log_recovery_replayed_bytes", (("replica_set", "1"),)] == 0
+    assert found["penstock_log_leader_epoch", (("replica_set", "1"),)] == 1
