@@ -54,6 +54,7 @@ class FaultyFile:
         assert self.is_open
         if self.node.is_cold or self._disk.is_cold:
             return None
+        self._disk.check("read_cached", self.node.path)
         return memoryview(bytes(self.node.data[position : position + length]))
 
     def read(self, position: int, length: int) -> memoryview:

@@ -134,6 +134,13 @@ def test_a_disk_that_gives_nothing_back_is_a_typed_error(world, log, disk):
     assert read_chunk(world, log, partition, 0).size == 2500
 
 
+def test_a_page_cache_that_reports_an_error_is_a_typed_error_too(world, log, disk):
+    (partition,) = filled(world, log, batches=5)
+    disk.fail("read_cached", ".log", errno.EIO)
+    with pytest.raises(ReadFailed):
+        log.read(partition, 0, 1000, ALL)
+
+
 def test_a_segment_is_not_taken_away_under_a_read(world, log, disk):
     from penstock.storage.config import Retention
 
@@ -231,7 +238,12 @@ def test_lookup_by_time_finds_the_first_batch_that_is_not_older(world, log):
 
     def look(call, *arguments):
         answers = []
-        call(partition, *arguments, lambda hit, error: answers.append((hit, error)))
+        call(
+            partition,
+            *arguments,
+            lambda hit, error: answers.append((hit, error)),
+            examine=lambda hit: hit,
+        )
         world.run()
         hit, error = answers[0]
         assert error is None

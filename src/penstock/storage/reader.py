@@ -271,7 +271,10 @@ class LogReader:
         if not plan.regions:
             return Chunk([], 0, wanted.offset)
         if segment.file is not None:
-            chunk = read_plan(plan, wanted, segment.base, segment.file.read_cached)
+            try:
+                chunk = read_plan(plan, wanted, segment.base, segment.file.read_cached)
+            except OSError as error:
+                raise as_platform_error(error) from error
             if chunk is not None:
                 return chunk
         return self._later(wanted, (segment, plan))
