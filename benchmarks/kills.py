@@ -5,6 +5,7 @@ the node is killed and started again. Exit code 1 when a promise was broken.
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -22,8 +23,13 @@ def run(*, quick: bool) -> None:
 
 
 def _kill(kills: int, *, seed: int) -> FaultRun:
-    with tempfile.TemporaryDirectory(prefix="penstock-kills-") as directory:
-        return kill_repeatedly(Path(directory), kills=kills, load=Load(seed=seed))
+    directory = Path(tempfile.mkdtemp(prefix="penstock-kills-"))
+    outcome = kill_repeatedly(directory, kills=kills, load=Load(seed=seed))
+    if outcome.problems:
+        print(f"settings and log of the node are kept in {directory}", file=sys.stderr)
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+    return outcome
 
 
 def _publish(outcome: FaultRun) -> bool:

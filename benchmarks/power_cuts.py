@@ -1,11 +1,12 @@
 """Does a node lose anything it acknowledged when its disk loses power under load? Needs root.
 
-`python -m benchmarks.power_cuts --cuts 200`: the data lies on ext4 on a loop device; a cut makes
-the file system forget whatever was not synced, then the node is killed, the disk mounted again and
-the node started. Exit code 1 when a promise was broken.
+`python -m benchmarks.power_cuts --cuts 200`: the data lies on ext4 on a loop device; the node is
+stopped in its tracks, a cut makes the file system forget whatever was not synced, then the node is
+killed, the disk mounted again and the node started. Exit code 1 when a promise was broken.
 """
 
 import argparse
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -28,8 +29,13 @@ def run(*, quick: bool) -> None:
 
 
 def _cut(cuts: int, *, seed: int) -> FaultRun:
-    with tempfile.TemporaryDirectory(prefix="penstock-power-") as directory:
-        return cut_power_repeatedly(Path(directory), cuts=cuts, load=Load(seed=seed))
+    directory = Path(tempfile.mkdtemp(prefix="penstock-power-"))
+    outcome = cut_power_repeatedly(directory, cuts=cuts, load=Load(seed=seed))
+    if outcome.problems:
+        print(f"settings and log of the node are kept in {directory}", file=sys.stderr)
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+    return outcome
 
 
 def _publish(outcome: FaultRun) -> bool:

@@ -73,6 +73,7 @@ def cut_power_repeatedly(
         node = NodeProcess(directory / "node", data=disk.mount_point / "data", settings=settings)
 
         def fault() -> float:
+            node.freeze()  # a sync that overlaps the cut may report success and lose its data
             disk.cut_power()
             node.kill()
             disk.unmount()
@@ -94,12 +95,16 @@ def _break_repeatedly(
         for _ in range(faults):
             if not workload.wait_for(workload.acked + ACKED_BETWEEN_FAULTS, PROGRESS_SECONDS):
                 run.problems.append(f"nothing acknowledged for {PROGRESS_SECONDS} s")
+                run.problems.append(f"the end of the node's log: {node.log_tail()}")
                 break
             time.sleep(chooser.uniform(0, PAUSE_SECONDS_MAX))
             run.start_seconds.append(fault())
             run.faults += 1
     finally:
         workload.stop_writing()
+    if not node.is_running:
+        run.problems.append(f"the node ended by itself: {node.log_tail()}")
+        node.start()
     run.report = workload.finish()
     run.gaps_seconds = [gap / 1000 for gap in workload.longest_gaps_ms(max(1, run.faults))]
     run.problems += workload.fatal_errors

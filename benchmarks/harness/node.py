@@ -126,6 +126,18 @@ class NodeProcess:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait(STOP_SECONDS)
 
+    def freeze(self) -> None:
+        """Stop every thread where it stands, as if the machine had lost its power now.
+
+        A system call that is under way ends in the kernel, but its result reaches nobody.
+        """
+        os.kill(self.pid, signal.SIGSTOP)
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(state not in "TD" for state in _thread_states(self.pid)):
+            if time.monotonic() > deadline:
+                raise NodeFailed("the node does not stop")
+            time.sleep(0.0005)
+
     def stop(self) -> int:
         """End the process with SIGTERM. Returns its exit code; kills one that does not obey."""
         if self._process is None:
@@ -188,6 +200,15 @@ def cpu_seconds(pid: int) -> float:
         with contextlib.suppress(OSError):
             total_ns += int((task / "schedstat").read_text(encoding="ascii").split()[0])
     return total_ns / 1e9
+
+
+def _thread_states(pid: int) -> list[str]:
+    """Return the kernel's letter for the state of each thread: T is stopped, D in a system call."""
+    states = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        text = (task / "stat").read_text(encoding="utf-8")
+        states.append(text.rpartition(")")[2].split()[0])
+    return states
 
 
 def private_bytes(pid: int) -> int:

@@ -41,7 +41,7 @@ def show(title: str, rows: Sequence[Row], *, goal: str = "") -> None:
     for name in rows[0] if rows else []:
         table.add_column(name, justify="right")
     for row in rows:
-        table.add_row(*[_shown(value) for value in row.values()])
+        table.add_row(*[shown(value) for value in row.values()])
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH)
@@ -60,7 +60,8 @@ def percentile(sorted_values: Sequence[float], share: float) -> float:
     return sorted_values[min(len(sorted_values) - 1, int(share * len(sorted_values)))]
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as tables show it."""
     if isinstance(value, float):
         return f"{value:,.2f}" if abs(value) < 100 else f"{value:,.0f}"
     if isinstance(value, int) and not isinstance(value, bool):

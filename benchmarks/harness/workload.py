@@ -95,6 +95,13 @@ class _Writer:
     tally: _Tally = field(default_factory=_Tally)
 
     def run(self) -> None:
+        """Write until told to stop, or until the producer itself says that it can not go on."""
+        try:
+            self._write()
+        except KafkaException as error:
+            self.fatal.append(f"{self.name}: {error}")
+
+    def _write(self) -> None:
         producer = Producer(self._settings())
         chooser = random.Random(f"{self.load.seed}-{self.name}")
         begun = time.monotonic()

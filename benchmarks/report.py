@@ -1,0 +1,53 @@
+"""Writes the results in `benchmarks/results/` into docs/performance.md, below its marker line.
+
+`python -m benchmarks.report`: the tables of that page are never typed, so that every figure in it
+was printed by a command, with the date and the machine it was measured on.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.__main__ import QUESTIONS
+from benchmarks.harness.results import RESULTS, shown
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+MARKER = "<!-- below this line: python -m benchmarks.report -->"
+
+
+def main() -> int:
+    """Rewrite the page; returns the exit code."""
+    head, found, _ = PAGE.read_text(encoding="utf-8").partition(MARKER)
+    if not found:
+        print(f"{PAGE} has no marker line: {MARKER}", file=sys.stderr)
+        return 1
+    sections = [_section(name) for name in QUESTIONS if (RESULTS / f"{name}.json").exists()]
+    PAGE.write_text(head + MARKER + "\n\n" + "\n\n".join(sections) + "\n", encoding="utf-8")
+    return 0
+
+
+def _section(name: str) -> str:
+    document = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    machine = document["machine"]
+    load = machine["load_average"][0]
+    lines = [
+        f"## `python -m benchmarks {name}`",
+        "",
+        f"{document['measured_at'][:16].replace('T', ' ')} UTC, {machine['cpu']}, "
+        f"{machine['cores']} cores, load {load} at the end, Python {machine['python']}.",
+    ]
+    if document["goal"]:
+        lines.append(f"Goal: {document['goal']}.")
+    return "\n".join([*lines, "", *_table(document["rows"])])
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    names = list(rows[0])
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
+    lines += ["| " + " | ".join(shown(row[name]) for name in names) + " |" for row in rows]
+    return lines
+
+
+if __name__ == "__main__":
+    sys.exit(main())
