@@ -96,7 +96,7 @@ class LiveNode:
         self.port = free_port()
         self.failures: list[str] = []
         self._settings = _settings(directory, self.port, overrides)
-        self._loop = uvloop.new_event_loop()
+        self.loop = uvloop.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="live-node")
         self._stop: asyncio.Event
@@ -114,7 +114,7 @@ class LiveNode:
             raise self._error
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
+        self.loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(ANSWER_SECONDS)
         assert not self._thread.is_alive()
 
@@ -124,7 +124,7 @@ class LiveNode:
     def submit(self, command: Any) -> Any:
         """Run a metadata command."""
         work = self.broker.controller.submit(command)
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(ANSWER_SECONDS)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(ANSWER_SECONDS)
 
     def call(self, action: Callable[[], T]) -> T:
         """Run `action` on the node's loop and return what it returns."""
@@ -132,14 +132,14 @@ class LiveNode:
         async def run() -> T:
             return action()
 
-        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(ANSWER_SECONDS)
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(ANSWER_SECONDS)
 
     def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
+        asyncio.set_event_loop(self.loop)
         try:
-            self._loop.run_until_complete(self._serve())
+            self.loop.run_until_complete(self._serve())
         finally:
-            self._loop.close()
+            self.loop.close()
 
     async def _serve(self) -> None:
         self._stop = asyncio.Event()
