@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from penstock.controller.commands import CreateTopics, NewTopic
 from penstock.protocol.api_keys import ApiKey
@@ -46,7 +47,12 @@ def create(node: LiveNode, **configs: str) -> str:
 def produce(client: RawClient, topic: str, *timestamps: int) -> int:
     """Append one batch; returns its base offset."""
     records = [Record(None, b"value", (), timestamp) for timestamp in timestamps]
-    data = [{"index": 0, "records": build_batch(records)}]
+    return produce_bytes(client, topic, build_batch(records))
+
+
+def produce_bytes(client: RawClient, topic: str, batch: bytes) -> int:
+    """Append a batch as it stands; returns its base offset."""
+    data = [{"index": 0, "records": batch}]
     fields = {
         "transactional_id": None,
         "acks": -1,
@@ -207,3 +213,54 @@ def test_ends_of_epochs_over_three_masterships(tmp_path: Path) -> None:
     assert fenced[0] == Code.FENCED_LEADER_EPOCH
     assert unknown[0] == Code.UNKNOWN_LEADER_EPOCH
     assert missing[0] == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_look_up_by_time_goes_on_behind_a_batch_of_which_only_older_records_are_kept(
+    client: RawClient, topic: str
+) -> None:
+    produce(client, topic, 1000, 9000, 2000)
+    produce(client, topic, 3000, 9500)
+    delete(client, topic, 2)
+    assert list_offset(client, topic, 2000) == (0, 2000, 2)
+    assert list_offset(client, topic, 5000) == (0, 9500, 4)
+
+
+def test_a_batch_that_promises_a_later_time_than_it_holds_is_passed_over(
+    client: RawClient, topic: str
+) -> None:
+    lying = bytearray(build_batch([Record(None, b"value", (), 1000)]))
+    lying[35:43] = (8000).to_bytes(8, "big")
+    lying[17:21] = crc32c(lying[21:]).to_bytes(4, "big")
+    produce_bytes(client, topic, bytes(lying))
+    produce(client, topic, 6000)
+    assert list_offset(client, topic, 5000) == (0, 6000, 1)
+
+
+def test_a_batch_that_can_not_be_opened_stands_for_its_first_record(
+    client: RawClient, topic: str
+) -> None:
+    produce(client, topic, 1000)
+    damaged = bytearray(build_batch([Record(None, b"v" * 500, (), 5000)] * 2, codec=4))
+    damaged[61:65] = b"junk"
+    damaged[17:21] = crc32c(damaged[21:]).to_bytes(4, "big")
+    produce_bytes(client, topic, bytes(damaged))
+    assert list_offset(client, topic, 4000) == (0, 5000, 1)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_look_up_by_time_opens_batches_of_every_codec(
+    client: RawClient, topic: str, codec: int
+) -> None:
+    records = [Record(b"key", b"value" * 50, (), 1000 + 10 * n) for n in range(500)]
+    produce_bytes(client, topic, build_batch(records, codec=codec))
+    assert list_offset(client, topic, 3333) == (0, 3340, 234)
+
+
+def test_the_start_after_a_deletion_is_still_the_start_after_a_restart(tmp_path: Path) -> None:
+    with running_node(tmp_path) as node, closing(node.connect()) as client:
+        topic = create(node)
+        produce(client, topic, 1, 2, 3)
+        assert delete(client, topic, 2) == (0, 2)
+    with running_node(tmp_path) as node, closing(node.connect()) as client:
+        assert list_offset(client, topic, -2) == (0, -1, 2)
+        assert delete(client, topic, 1) == (0, 2)

@@ -217,6 +217,7 @@ class SetLogAgainstList(RuleBasedStateMachine):
             timestamp,
             self.log.written_position,
             lambda hit, error: found.append((hit, error)),
+            examine=lambda hit: hit,
         )
         self.world.run()
         written = self.log.written_position

@@ -6,6 +6,8 @@
 Every refusal is an error with its own Kafka code (error_map.py); nothing is appended then. A
 duplicate of an idempotent producer is a success with the offset that the first copy got.
 
+A batch counts as too large by what was sent and, where the codec is changed, by what is stored.
+
 Source: Kafka `ReplicaManager.appendRecords`, `LogValidator`, `UnifiedLog.append`; KIP-98 for
 sequences. Departure: records inside a batch are looked at only when the broker recompresses.
 """
@@ -101,7 +103,9 @@ def _rewrite(
     """Recompress for `compression.type`, stamp for LogAppendTime; returns the append time."""
     codec = rules.codec
     if codec is not None and codec != header.codec:
-        records = memoryview(bytearray(recompress(records, codec)))
+        records = memoryview(bytearray(recompress(records, codec, rules.bounds)))
+        if len(records) > rules.max_message_bytes:
+            raise BatchTooLarge(len(records), rules.max_message_bytes)
         header = read_header(records)
     if not rules.is_log_append_time:
         _check_timestamps(header, rules, now_ms)

@@ -3,7 +3,10 @@
 from typing import Final, NamedTuple
 
 from penstock.controller.topic_config import TopicSettings
+from penstock.record.compression import Bounds
 
+DECOMPRESSED_FACTOR = 4
+"""A batch that the broker opens may hold so many times what the topic takes as one batch."""
 CODECS: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -17,6 +20,8 @@ class BatchRules(NamedTuple):
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     needs_rewrite: bool
+    bounds: Bounds
+    """What a batch may become when it is decompressed for another codec."""
 
 
 def rules_of(settings: TopicSettings) -> BatchRules:
@@ -30,4 +35,5 @@ def rules_of(settings: TopicSettings) -> BatchRules:
         timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
         timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
         needs_rewrite=codec is not None or settings.is_log_append_time,
+        bounds=Bounds(DECOMPRESSED_FACTOR * settings.max_message_bytes),
     )

@@ -40,6 +40,7 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     replication.UnknownLeaderEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
     replication.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
     storage.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
+    storage.BatchTooLargeForLog: ErrorCode.MESSAGE_TOO_LARGE,
     storage.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     storage.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     storage.ProducerFenced: ErrorCode.INVALID_PRODUCER_EPOCH,

@@ -39,12 +39,13 @@ from penstock.storage.recovery import Progress, Recovery, RecoveryReport
 from penstock.storage.retention import RetentionPass, SettingsOf
 from penstock.storage.sealed_index import Sealed, encode_index
 from penstock.storage.segments import Segment, SegmentStore, index_path
-from penstock.storage.timestamps import InMemory, TimeSearch, TimestampHit
+from penstock.storage.timestamps import Examine, InMemory, TimeSearch, TimestampHit
 from penstock.storage.writer import LogWriter
 
 __all__ = ["Chunk", "NeedsDisk", "SetLog", "TimestampHit", "Usage"]
 
 T = TypeVar("T")
+Found = Callable[[T | None, PlatformError | None], None]
 
 
 class Usage(NamedTuple):
@@ -311,9 +312,9 @@ class SetLog:
         partition: PartitionLog,
         timestamp_ms: int,
         limit_position: int,
-        done: Callable[[T | None, PlatformError | None], None],
+        done: Found[T],
         *,
-        examine: Callable[[TimestampHit], T | None],
+        examine: Examine[T],
     ) -> None:
         """Find the first batch with a record at or after `timestamp_ms`, off the loop.
 
@@ -327,9 +328,9 @@ class SetLog:
         self,
         partition: PartitionLog,
         limit_position: int,
-        done: Callable[[T | None, PlatformError | None], None],
+        done: Found[T],
         *,
-        examine: Callable[[TimestampHit], T | None],
+        examine: Examine[T],
     ) -> None:
         """Find the batch with the largest timestamp of the partition; otherwise as above."""
         search = self._search(partition, limit_position)
@@ -480,7 +481,7 @@ def _no_space_is_ours(directory: str) -> Iterator[None]:
 
 
 def _found(
-    done: Callable[[T | None, PlatformError | None], None],
+    done: Found[T],
     hit: T | None,
     error: BaseException | None,
 ) -> None:

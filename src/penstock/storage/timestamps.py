@@ -3,15 +3,16 @@
 The search runs off the loop, over the sealed indexes first and then over the columns that are in
 memory. Those columns only grow, so it is enough to note on the loop how many entries count.
 
-The answer is a batch and not a record: which record inside it is meant, the caller finds out, who
-knows how to open a batch.
+The search finds batches: which record inside is meant, `examine` finds out, off the loop as well.
+Where it says that a batch holds none (its header promised too much, or the record that is meant
+lies below the log start), the search by time goes on with the next batch.
 
 Source: Kafka ListOffsets (KIP-79: first record whose timestamp is not smaller; KIP-734: -3 is the
 record with the largest timestamp). Timestamps need not rise with offsets.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
@@ -20,6 +21,8 @@ from penstock.storage.partition_log import Columns
 from penstock.storage.reader import Wanted, make_plan, read_file
 from penstock.storage.sealed_index import IndexEntry
 
+T = TypeVar("T")
+
 
 class TimestampHit(NamedTuple):
     """A batch that was looked for by time."""
@@ -27,6 +30,9 @@ class TimestampHit(NamedTuple):
     base_offset: int
     max_timestamp: int
     batch: memoryview
+
+
+Examine = Callable[[TimestampHit], T | None]
 
 
 class InMemory(NamedTuple):
@@ -49,16 +55,25 @@ class TimeSearch(NamedTuple):
     log_start_offset: int
     limit_position: int
 
-    def first_at(self, timestamp_ms: int) -> TimestampHit | None:
-        """Return the first batch whose largest timestamp is not smaller. Waits for the disk."""
+    def first_at(self, timestamp_ms: int, examine: Examine[T]) -> T | None:
+        """Return what `examine` makes of the first batch whose largest timestamp is not smaller.
+
+        Where that is None, of the next such batch. Waits for the disk.
+        """
         for place in self._places(timestamp_ms):
             for entry in self._entries(place):
-                if place.columns.timestamps[entry] >= timestamp_ms:
-                    return self._hit(place, entry)
+                if place.columns.timestamps[entry] < timestamp_ms:
+                    continue
+                found = examine(self._hit(place, entry))
+                if found is not None:
+                    return found
         return None
 
-    def newest(self) -> TimestampHit | None:
-        """Return the first batch with the largest timestamp of all. Waits for the disk."""
+    def newest(self, examine: Examine[T]) -> T | None:
+        """Return what `examine` makes of the first batch with the largest timestamp of all.
+
+        Waits for the disk.
+        """
         best: tuple[InMemory, int] | None = None
         best_timestamp = -1
         for place in self._places(0):
@@ -66,7 +81,7 @@ class TimeSearch(NamedTuple):
                 if place.columns.timestamps[entry] > best_timestamp:
                     best_timestamp = place.columns.timestamps[entry]
                     best = (place, entry)
-        return None if best is None else self._hit(*best)
+        return None if best is None else examine(self._hit(*best))
 
     def _places(self, timestamp_ms: int) -> Iterator[InMemory]:
         """Yield the segments that can hold an answer, oldest first."""

@@ -7,7 +7,7 @@
     0 and more                the first record with that timestamp or a later one
 
 Look-ups by time go through the index off the loop and are answered when they are done. A batch is
-opened only here, to find the record in it.
+opened only here, off the loop too, to find the record in it. No answer lies below the log start.
 
 Source: Kafka `UnifiedLog.fetchOffsetByTimestamp`, `KafkaApis.handleListOffsetRequest`; KIP-79,
 KIP-320 (leader epoch, v4), KIP-734 (-3), KIP-405 (-4), KIP-1005 (-5), KIP-1023 (-6).
@@ -26,8 +26,9 @@ from penstock.broker.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.batch import read_header
+from penstock.record.compression import Bounds
 from penstock.record.errors import RecordError
-from penstock.record.read import iter_records
+from penstock.record.scan import first_record_at
 from penstock.storage.set_log import TimestampHit
 
 KEY = ApiKey.LIST_OFFSETS
@@ -42,6 +43,10 @@ _SINCE_VERSION = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING: 11,
 }
+
+OPENED_BYTES_MAX = 16 << 20
+"""Decompressed bytes of a batch that are looked through, on topics with small batches too."""
+EMPTY_BATCHES_MAX = 8
 
 
 class Found(NamedTuple):
@@ -109,36 +114,51 @@ def _search(
 ) -> None:
     member, log = hosted.member, hosted.log
 
-    def done(hit: TimestampHit | None, error: PlatformError | None) -> None:
-        try:
-            if error is not None:
-                raise error
-            found = NOTHING if hit is None else _record_in(hit, timestamp, log.log_start_offset)
-            answer.update(found._asdict())
-        except PlatformError as failed:
-            answer["error_code"] = error_code_of(failed)
+    def done(found: Found | None, error: PlatformError | None) -> None:
+        if error is not None:
+            answer["error_code"] = error_code_of(error)
+        else:
+            answer.update((found or NOTHING)._asdict())
         pending.end()
 
     pending.begin()
     limit = member.confirm_position
+    examine = RecordSearch(hosted, timestamp)
     if timestamp == MAX_TIMESTAMP:
-        member.log.offset_for_max_timestamp(log, limit, done)
+        member.log.offset_for_max_timestamp(log, limit, done, examine=examine)
     else:
-        member.log.offset_for_timestamp(log, timestamp, limit, done)
+        member.log.offset_for_timestamp(log, timestamp, limit, done, examine=examine)
 
 
-def _record_in(hit: TimestampHit, timestamp: int, log_start_offset: int) -> Found:
-    """Find the record in the batch. One below the log start stands for the log start itself."""
-    header = read_header(hit.batch)
-    if header.base_offset + header.last_offset_delta < log_start_offset:
-        return NOTHING
-    wanted = hit.max_timestamp if timestamp == MAX_TIMESTAMP else timestamp
-    offset, found_timestamp = header.base_offset, hit.max_timestamp
-    if not header.is_log_append_time:
-        for record in iter_records(hit.batch):
-            if record.timestamp_ms >= wanted:
-                offset, found_timestamp = record.offset, record.timestamp_ms
-                break
-        else:
-            raise RecordError("a batch does not hold the timestamp of its header")
-    return Found(max(offset, log_start_offset), found_timestamp, header.leader_epoch)
+class RecordSearch:
+    """Finds the record that is meant in a batch; called off the loop.
+
+    Batches are taken from producers as they are, so one may turn out to be no batch at all, or to
+    be larger than what is opened here. It stands for its first record then: who reads from there
+    misses nothing. The same goes for a batch that does not hold the time its header promises,
+    once a few of them were passed over.
+    """
+
+    def __init__(self, hosted: HostedPartition, timestamp: int) -> None:
+        self._log = hosted.log
+        self._timestamp = timestamp
+        self._bounds = Bounds(max(hosted.topic.rules.bounds.output_bytes_max, OPENED_BYTES_MAX))
+        self._empty_count = 0
+
+    def __call__(self, hit: TimestampHit) -> Found | None:
+        """Return the record's place, None to go on with the next batch."""
+        header = read_header(hit.batch)
+        is_newest = self._timestamp == MAX_TIMESTAMP
+        wanted = hit.max_timestamp if is_newest else self._timestamp
+        start = self._log.log_start_offset
+        first = Found(max(header.base_offset, start), hit.max_timestamp, header.leader_epoch)
+        if header.last_offset < start:
+            return None
+        try:
+            found = first_record_at(hit.batch, wanted, start, self._bounds)
+        except RecordError:
+            return first
+        if found is not None:
+            return Found(*found, header.leader_epoch)
+        self._empty_count += 1
+        return first if is_newest or self._empty_count > EMPTY_BATCHES_MAX else None
