@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from penstock.net.connection import Connection
+from penstock.net.connection import Connection, ReplySlot
 from penstock.net.context import ConnectionContext
 from penstock.net.errors import CloseKind
 from penstock.net.receive import SPARE_BYTES, FrameBudget, ReceiveBuffers
@@ -422,5 +422,33 @@ def test_a_write_that_fills_and_empties_the_transport_at_once_repeats_no_request
             slot.send(b"small")
         await asyncio.sleep(0)
         assert handler.frames == sent
+
+    run(scenario(), loop)
+
+
+def test_an_answer_that_a_handler_schedules_leaves_in_the_turn_in_which_it_is_given(
+    loop: str,
+) -> None:
+    # Else every produce request costs another turn of the loop, with its own system call.
+    async def scenario() -> None:
+        sent_in_that_turn: list[bool] = []
+
+        async with serving(lambda connection, _: on_frame(connection)) as server:
+
+            def on_frame(connection: Connection) -> None:
+                slot = connection.reserve()
+                asyncio.get_running_loop().call_soon(give, slot)
+
+            def give(slot: ReplySlot) -> None:
+                asyncio.get_running_loop().call_soon(look)
+                slot.send(frame(b"late"))
+
+            def look() -> None:
+                sent_in_that_turn.append(server.stats.bytes_out > 0)
+
+            peer = await server.connect()
+            peer.send(frame(b"one"))
+            assert await peer.answer() == b"late"
+            assert sent_in_that_turn == [True]
 
     run(scenario(), loop)

@@ -167,6 +167,9 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         if self._paused:
             self._read_or_not()
+        if self._in_flight and not self._flush_is_due and not self.is_closed:
+            # Behind what the handlers have scheduled: their answers leave in the same loop turn.
+            self._schedule_flush()
 
     def pause_writing(self) -> None:
         """Stop taking requests: the peer does not read its answers."""
