@@ -6,7 +6,8 @@
                 └──► woken: look again
 
 A parked fetch costs nothing while nothing happens. Each look reads from the partitions in order
-until the answer is full; whole batches only, at least one, nothing above the high watermark.
+until the answer is full; whole batches only, nothing above the high watermark. Only the first one
+found may be larger than the whole answer is to be; clients count on that with their own limits.
 
 Source: Kafka `DelayedFetch`, `ReplicaManager.readFromLog`; KIP-74 (at least one batch), KIP-320
 (leader epochs of consumers).
@@ -172,7 +173,7 @@ class FetchOperation:
         """Read every partition; returns whether the answer can go out."""
         left = self._max_bytes
         has_error = False
-        pending: list[tuple[PartitionRead, NeedsDisk]] = []
+        pending: list[tuple[PartitionRead, NeedsDisk, bool]] = []
         for read in self.reads:
             read.clear()
             try:
@@ -181,19 +182,19 @@ class FetchOperation:
                 read.fail(error)
                 has_error = True
                 continue
-            if isinstance(found, NeedsDisk):
-                pending.append((read, found))
-                left -= found.size
-            elif found is not None:
-                read.take(found)
+            if found is not None and (found.size <= left or left == self._max_bytes):
+                if isinstance(found, NeedsDisk):
+                    pending.append((read, found, left == self._max_bytes))
+                else:
+                    read.take(found)
                 left -= found.size
             if read.diverging is not None:
                 has_error = True
-        for read, needs_disk in pending:
-            self._load(read, needs_disk)
+        for read, needs_disk, may_exceed in pending:
+            self._load(read, needs_disk, may_exceed)
         return has_error or bool(pending) or self._max_bytes - left >= self._min_bytes
 
-    def _load(self, read: PartitionRead, needs_disk: NeedsDisk) -> None:
+    def _load(self, read: PartitionRead, needs_disk: NeedsDisk, may_exceed: bool) -> None:
         self._loads_open += 1
         self._broker.stats.fetch_cold_reads += 1
 
@@ -201,7 +202,7 @@ class FetchOperation:
             self._loads_open -= 1
             if error is not None:
                 read.fail(error)
-            elif result is not None:
+            elif result is not None and (may_exceed or result.size <= needs_disk.size):
                 read.take(result)
             self._finish_when_loaded()
 

@@ -138,7 +138,7 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
         broker,
         reads,
         min_bytes=request.min_bytes,
-        max_bytes=min(request.max_bytes, broker.config.fetch_max_bytes),
+        max_bytes=max(1, min(request.max_bytes, broker.config.fetch_max_bytes)),
         on_done=FetchReply(broker, reply, version, session, is_incremental).send,
     )
     operation.start(min(request.max_wait_ms, WAIT_MS_MAX))
