@@ -68,20 +68,22 @@ class ReplicaSetMember:
         """Become master: record the epoch, and confirm what the own log already holds.
 
         A new master raises the confirm position to its own log end (row H-26): cutting there
-        would cut what an earlier master may have acknowledged.
+        would cut what an earlier master may have acknowledged. What of that is not durable yet
+        is confirmed when it is.
         """
         self.log.begin_epoch(leader_epoch)
         start = Position(self.log.epochs[-1][1])
         self.epochs.begin(leader_epoch, start)
         self.leader_epoch = leader_epoch
-        self.confirm = ConfirmTracker(members, start)
-        self.confirm_position = start
+        self.confirm = ConfirmTracker(members, Position(min(start, self.log.durable_position)))
         self.in_sync_count = len(members)
+        self._confirmed(self.confirm.position)
         self._on_durable()
 
     def watch(self, end_position: int, partition: Watched) -> None:
         """Wake the partition's fetch waiters once `end_position` is confirmed."""
-        self._visible.append((end_position, partition))
+        if not self.log.is_fenced:
+            self._visible.append((end_position, partition))
 
     def high_watermark(self, log: PartitionLog) -> Offset:
         """First offset (exclusive end) of the partition that is not confirmed yet."""
