@@ -230,7 +230,7 @@ class Checkpointer:
             segments=[s.base for s in store.segments if not s.is_doomed],
             epochs=list(self.epochs),
             partitions=[],
-            producers=list(self._states.entries.items()),
+            producers=self._states.all(),
         )
         return Capture(snapshot, partitions, dropped, is_new_side)
 

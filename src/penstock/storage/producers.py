@@ -44,13 +44,15 @@ class Duplicate(NamedTuple):
 class ProducerStates:
     """All producer states of one log, longest silent first; bounded by count and by age."""
 
-    __slots__ = ("capacity", "entries", "now_ms")
+    __slots__ = ("_dropped", "capacity", "entries", "now_ms")
 
     def __init__(self, capacity: int, now_ms: int) -> None:
         self.capacity = capacity
         self.now_ms = now_ms
         """Wall time, brought up to date by the log once in a loop turn."""
         self.entries: OrderedDict[ProducerKey, ProducerState] = OrderedDict()
+        """May hold states of dropped partitions, which nobody looks up; `all` does not."""
+        self._dropped: dict[int, None] = {}
 
     def expire(self, older_than_ms: int) -> int:
         """Forget producers last heard of before `older_than_ms`; returns how many."""
@@ -65,9 +67,17 @@ class ProducerStates:
         return count
 
     def forget_partition(self, serial: int) -> None:
-        """Forget every producer of a partition that was dropped."""
-        for key in [key for key in self.entries if key[0] == serial]:
-            del self.entries[key]
+        """Forget every producer of a partition that was dropped, all at once for many of them."""
+        self._dropped[serial] = None
+
+    def all(self) -> list[tuple[ProducerKey, ProducerState]]:
+        """Return the states of partitions that exist, longest silent first."""
+        dropped = self._dropped
+        if dropped:
+            for key in [key for key in self.entries if key[0] in dropped]:
+                del self.entries[key]
+            dropped.clear()
+        return list(self.entries.items())
 
 
 class ProducerTable:
