@@ -18,7 +18,7 @@ from penstock.broker.errors import (
     TransactionsNotSupported,
     UnknownPartition,
 )
-from penstock.broker.partitions import HostedPartition, HostedTopic, hosted_partition
+from penstock.broker.partitions import HostedPartition, HostedTopic
 from penstock.broker.stats import BrokerStats
 from penstock.record.batch import (
     BatchHeader,
@@ -38,8 +38,10 @@ _TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME = 0x38
 
 def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
     """Return the hosted partition; raises UnknownPartition, InternalTopicRefused."""
-    hosted = hosted_partition(topic, partition)
-    if topic is None or hosted is None:
+    if topic is None or not 0 <= partition < len(topic.partitions):
+        raise UnknownPartition
+    hosted = topic.partitions[partition]
+    if hosted is None:
         raise UnknownPartition
     if topic.internal:
         raise InternalTopicRefused

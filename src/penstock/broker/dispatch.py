@@ -55,11 +55,12 @@ class Dispatcher:
         except WireError as error:
             self._refuse(connection, error)
             return
-        api = self._apis.get(header.api_key)
-        if api is None or not api.min_version <= header.api_version <= api.max_version:
+        key, version, _, _, _ = header
+        api = self._apis.get(key)
+        if api is None or not api.min_version <= version <= api.max_version:
             self._on_unsupported(connection, header, started_us)
             return
-        stats = self._stats[api.key]
+        stats = self._stats[key]
         stats.requests += 1
         reply = Reply(connection, header, self._clock, stats, started_us)
         try:
@@ -76,7 +77,8 @@ class Dispatcher:
             stats.errors += 1
             self._on_bug(connection, api, error)
         else:
-            reply.handled()
+            if reply.is_timed:
+                reply.handled()
 
     def _decode_and_call(
         self,

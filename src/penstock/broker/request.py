@@ -47,7 +47,7 @@ class Reply(ReplyPlace):
     for is that one, and the clock would cost them a tenth of their handling.
     """
 
-    __slots__ = ("_clock", "_handled_us", "_header", "_is_timed", "_stats", "started_us")
+    __slots__ = ("_clock", "_handled_us", "_header", "_stats", "is_timed", "started_us")
 
     def __init__(  # super().__init__ is written out: made for every request
         self,
@@ -66,7 +66,7 @@ class Reply(ReplyPlace):
         self._stats = stats
         self.started_us = started_us
         self._handled_us = 0
-        self._is_timed = connection.enqueue(self)
+        self.is_timed = connection.enqueue(self)
 
     def __call__(self, fields: Mapping[str, object]) -> None:
         """Encode `fields` for the request's version and send them."""
@@ -94,10 +94,9 @@ class Reply(ReplyPlace):
         self.connection.close(reason)
 
     def handled(self) -> None:
-        """The handler has returned; what passes until the answer is waiting."""
-        if self._is_timed:
-            self._handled_us = handled_us = self._clock.monotonic_us()
-            self._stats.local.observe(handled_us - self.started_us)
+        """The handler of a request that is timed has returned; what passes now is waiting."""
+        self._handled_us = handled_us = self._clock.monotonic_us()
+        self._stats.local.observe(handled_us - self.started_us)
 
     def _answer_header(self, body_bytes: int) -> bytes:
         """Count the answer, and return its size field and header."""

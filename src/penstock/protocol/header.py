@@ -17,7 +17,7 @@ KIP-511. Request header v0 belonged to ControlledShutdown v0 alone and is not he
 import struct
 from typing import NamedTuple
 
-from penstock.protocol.api_keys import ApiKey, is_flexible
+from penstock.protocol.api_keys import FLEXIBLE_SINCE, NEVER_FLEXIBLE, ApiKey, is_flexible
 from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.varint import read_uvarint
 
@@ -27,6 +27,7 @@ TAGS_MAX = 64
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 """A member of an enum costs a look-up at every use; this one is looked at for every request."""
 _API_VERSIONS_KNOWN_MAX = 4
+_TAGGED_ANSWER_SINCE = {**FLEXIBLE_SINCE, ApiKey.API_VERSIONS: NEVER_FLEXIBLE}
 _REQUEST = struct.Struct(">hhih")
 _CORRELATION_ID = struct.Struct(">i")
 
@@ -99,7 +100,7 @@ def response_header(api_key: int, api_version: int, correlation_id: int) -> byte
 
 def has_tagged_response_header(api_key: int, api_version: int) -> bool:
     """Whether the answer's header is v1, that is one byte (no tags) longer than v0."""
-    return api_key != _API_VERSIONS and is_flexible(api_key, api_version)
+    return api_version >= _TAGGED_ANSWER_SINCE.get(api_key, NEVER_FLEXIBLE)
 
 
 def request_header(

@@ -95,13 +95,13 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     """Append and park; raises WireError for a request that can not be parsed."""
     version = header.api_version
     request = parse_produce_request(frame, header.body_at, version)
-    acks = request.acks
+    _, acks, timeout_ms, partitions = request
     topics = broker.partitions.by_id if version >= TOPIC_ID_VERSION else broker.partitions.by_name
     answers: list[PartitionAnswer] = []
     members: list[ReplicaSetMember] = []
     now_ms = broker.clock.wall_ms()
     is_usual = -1 <= acks <= 1 and request.transactional_id is None
-    for part in request.partitions:
+    for part in partitions:
         topic, partition, records_at, records_end = part
         try:
             if not is_usual:
@@ -118,7 +118,9 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     if acks == 0:
         _finish_without_answer(answers, reply)
         return
-    deadline_ms = reply.started_us // 1000 + min(max(request.timeout_ms, 0), WAIT_MS_MAX)
+    if not 0 <= timeout_ms <= WAIT_MS_MAX:
+        timeout_ms = min(max(timeout_ms, 0), WAIT_MS_MAX)
+    deadline_ms = reply.started_us // 1000 + timeout_ms
     PendingProduce(broker, reply, version, answers, deadline_ms).park(members, acks)
 
 
