@@ -116,10 +116,15 @@ class InternalTopicJournal:
         first_offset = hosted.log.log_end_offset
 
         def trim(error: ErrorCode | None) -> None:
-            if error is None:
+            if error is not None or hosted.is_dropped:
+                return
+            try:
                 hosted.member.log.delete_records(hosted.log, first_offset)
-                log.info("internal partition=%d rewritten from=%d", hosted.partition, first_offset)
-                done(live_bytes)
+            except StorageError as refused:
+                log.warning("internal partition=%d not cut: %s", hosted.partition, refused)
+                return
+            log.info("internal partition=%d rewritten from=%d", hosted.partition, first_offset)
+            done(live_bytes)
 
         rewrite = _Rewrite(trim)
         try:

@@ -1,0 +1,197 @@
+"""The internal topic as a journal: append, load, rewrite, and a crash in a rewrite."""
+
+import shutil
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import PlatformError
+from penstock.broker.group_journal import InternalTopicJournal, KeyValue
+from penstock.broker.partitions import HostedPartition
+from penstock.groups.partitioning import partition_of
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from tests.broker.test_produce_fetch import create
+from tests.live_node import LiveNode, RawClient, running_node
+
+GROUP = "readers"
+ONE_PARTITION = "groups.partition_count=1"
+
+
+class Journal:
+    """The journal of a running node, asked from outside its loop."""
+
+    def __init__(self, node: LiveNode) -> None:
+        self.node = node
+        self.journal: InternalTopicJournal = node.node._journal
+
+    @property
+    def hosted(self) -> HostedPartition:
+        hosted = self.journal.partitions[partition_of(GROUP, len(self.journal.partitions))]
+        assert hosted is not None
+        return hosted
+
+    def append(self, *records: KeyValue) -> ErrorCode | None:
+        return self._wait(lambda done: self.journal.append(GROUP, list(records), done))
+
+    def load(self) -> list[tuple[bytes | None, bytes | None]]:
+        found: list[tuple[bytes | None, bytes | None]] = []
+        error: PlatformError | None = self._wait(
+            lambda done: self.journal.load(
+                self.hosted, lambda key, value: found.append((key, value)), done
+            )
+        )
+        assert error is None
+        return found
+
+    def rewrite(self, *live: list[KeyValue]) -> int:
+        return self._wait(lambda done: self.journal.rewrite(self.hosted, live, done))
+
+    def _wait(self, start: Any) -> Any:
+        ended, results = threading.Event(), []
+
+        def done(*result: Any) -> None:
+            results.extend(result)
+            ended.set()
+
+        self.node.call(lambda: start(done))
+        assert ended.wait(10)
+        return results[0]
+
+
+def state_of(records: list[tuple[bytes | None, bytes | None]]) -> dict[bytes | None, bytes]:
+    """What the records come to: the last value of each key, without those deleted."""
+    state: dict[bytes | None, bytes] = {}
+    for key, value in records:
+        if value is None:
+            state.pop(key, None)
+        else:
+            state[key] = value
+    return state
+
+
+@contextmanager
+def open_journal(directory: Path) -> Iterator[Journal]:
+    with running_node(directory, ONE_PARTITION) as node:
+        yield Journal(node)
+
+
+def test_what_was_appended_is_loaded_in_its_order_also_after_a_restart(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as journal:
+        assert journal.append((b"a", b"1"), (b"b", b"2")) is None
+        assert journal.append((b"a", None)) is None
+        before = journal.load()
+    with open_journal(tmp_path) as journal:
+        assert journal.load() == before == [(b"a", b"1"), (b"b", b"2"), (b"a", None)]
+
+
+def test_a_long_journal_is_loaded_whole(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as journal:
+        for number in range(60):
+            journal.append(*[(b"%d-%d" % (number, at), b"v" * 1000) for at in range(50)])
+        assert len(journal.load()) == 3000
+
+
+def test_a_rewrite_leaves_the_live_records_alone_and_cuts_the_rest(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as journal:
+        for number in range(20):
+            journal.append((b"a", b"%d" % number))
+        assert journal.rewrite([(b"a", b"19")]) > 0
+        assert journal.load() == [(b"a", b"19")]
+        assert journal.hosted.log.log_start_offset == 20
+
+
+def test_commits_before_and_behind_a_rewrite_keep_their_place(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as journal:
+        journal.append((b"a", b"1"))
+        done: list[Any] = []
+
+        def together() -> None:
+            journal.journal.append(GROUP, [(b"a", b"2")], done.append)
+            journal.journal.rewrite(journal.hosted, [[(b"a", b"2")]], done.append)
+            journal.journal.append(GROUP, [(b"a", b"3")], done.append)
+
+        journal.node.call(together)
+        journal.append((b"b", b"4"))
+        assert len(done) == 3
+        assert journal.load() == [(b"a", b"2"), (b"a", b"3"), (b"b", b"4")]
+
+
+def test_a_crash_between_rewrite_and_cut_leaves_the_same_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, crashed = tmp_path / "node", tmp_path / "crashed"
+    kept.mkdir()
+    with open_journal(kept) as journal:
+        journal.append((b"a", b"1"), (b"gone", b"x"))
+        journal.append((b"a", b"2"), (b"gone", None))
+        cut = journal.hosted.member.log.delete_records
+
+        def copy_and_cut(*arguments: Any) -> int:
+            shutil.copytree(kept, crashed)  # as a crash right here would leave the files
+            return cut(*arguments)
+
+        monkeypatch.setattr(journal.hosted.member.log, "delete_records", copy_and_cut)
+        journal.rewrite([(b"a", b"2")])
+        assert journal.load() == [(b"a", b"2")]
+    with open_journal(crashed) as journal:
+        assert len(journal.load()) == 5
+        assert state_of(journal.load()) == {b"a": b"2"}
+
+
+def test_a_rewrite_on_a_log_that_is_fenced_cuts_nothing(tmp_path: Path) -> None:
+    with open_journal(tmp_path) as journal:
+        journal.append((b"a", b"1"))
+        done: list[int] = []
+
+        def fenced() -> None:
+            journal.hosted.member.log.writer.fence("the disk is broken")
+            journal.journal.rewrite(journal.hosted, [[(b"a", b"1")]], done.append)
+
+        journal.node.call(fenced)
+        assert done == []
+        assert journal.hosted.log.log_start_offset == 0
+        assert journal.append((b"b", b"2")) is ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def commit_fields(topic: str, offset: int) -> Mapping[str, Any]:
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_metadata": ""}
+    member = {"generation_id_or_member_epoch": -1, "member_id": "", "group_id": GROUP}
+    return member | {"topics": [{"name": topic, "partitions": [partition]}]}
+
+
+def committed(client: RawClient, topic: str) -> int:
+    topics = [{"name": topic, "partition_indexes": [0]}]
+    answer = client.ask(ApiKey.OFFSET_FETCH, 5, {"group_id": GROUP, "topics": topics})
+    return int(answer.topics[0].partitions[0].committed_offset)
+
+
+@pytest.mark.parametrize("rewrite_after_bytes", [1, 1 << 30])
+def test_positions_survive_restarts_with_and_without_rewrites(
+    tmp_path: Path, rewrite_after_bytes: int
+) -> None:
+    settings = (
+        ONE_PARTITION,
+        f"groups.rewrite_after_bytes={rewrite_after_bytes}",
+        "broker.housekeeping_interval_ms=100",
+    )
+    with running_node(tmp_path, *settings) as node:
+        create(node, "events")
+        client = node.connect()
+        hosted = Journal(node).hosted
+        for offset in range(1000):
+            answer = client.ask(ApiKey.OFFSET_COMMIT, 5, commit_fields("events", offset))
+            assert answer.topics[0].partitions[0].error_code == 0
+            if hosted.log.log_start_offset > 0 and offset > 20:
+                break
+        is_rewritten = hosted.log.log_start_offset > 0
+        client.close()
+    assert is_rewritten == (rewrite_after_bytes == 1)
+    with running_node(tmp_path, *settings) as node:
+        client = node.connect()
+        assert committed(client, "events") == offset
+        client.close()
