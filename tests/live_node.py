@@ -167,6 +167,7 @@ def _settings(directory: Path, port: int, overrides: tuple[str, ...]) -> NodeSet
         "node.metrics_port=0",
         "log.segment_bytes=4194304",
         "log.reserve_bytes=0",
+        "broker.housekeeping_interval_ms=3600000",
         "net.connection_rate_per_address_max=0",
         "groups.partition_count=4",
     )

@@ -235,3 +235,36 @@ def test_a_second_pass_while_one_runs_does_nothing(world, log):
     log.apply_retention(0, lambda _: Retention(0, -1))
     world.run()
     assert partition.log_start_offset == 0
+
+
+def test_old_data_of_the_active_segment_goes_when_nobody_writes_any_more(world, log, disk):
+    quiet, busy, fresh, kept = (log.open_partition(partition_number(n)) for n in range(4))
+    settings = dict.fromkeys((one.topic_partition for one in (quiet, busy, fresh)), 5000)
+    for partition, timestamp in ((quiet, 1000), (busy, 1000), (fresh, 9000), (kept, 1000)):
+        fill(world, log, partition, 3, timestamp=timestamp)
+
+    def passes():
+        log.apply_retention(10_000, lambda wanted: Retention(-1, settings.get(wanted, -1)))
+        world.run()
+        return [one.log_start_offset for one in (quiet, busy, fresh, kept)]
+
+    assert passes() == [0, 0, 0, 0]
+    fill(world, log, busy, 1, timestamp=1000)
+    assert passes() == [3, 0, 0, 0]
+    assert passes() == [3, 4, 0, 0]
+    assert read_all(world, log, quiet) == []
+    fill(world, log, quiet, 1, timestamp=9000)
+    assert passes() == [3, 4, 0, 0]
+    assert len(read_all(world, log, quiet)) == 1
+    found = open_log(World(), disk).open_partition(partition_number(1))
+    assert (found.log_start_offset, found.log_end_offset) == (4, 4)
+
+
+def test_active_data_stay_while_older_ones_before_them_are_kept(world, log):
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 200, timestamp=9000)
+    fill(world, log, partition, 100, timestamp=1000)
+    for _ in range(3):
+        log.apply_retention(10_000, lambda _: Retention(-1, 5000))
+        world.run()
+    assert partition.log_start_offset == 0

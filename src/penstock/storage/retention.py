@@ -2,26 +2,33 @@
 
     load the directory of one closed segment off the loop
       ─► on the loop, some hundred partitions at a time: out of retention? raise its log start
-      ─► next segment ... then: is any segment dead? checkpoint, and delete when it is durable
+      ─► next segment ... then the active one, whose columns are in memory
+      ─► is any segment dead? checkpoint, and delete when it is durable
 
 A partition's data goes in segment steps and from its old end only: an entry is looked at when
 everything before it is gone already. A segment is dead when each of its partitions is dropped or
 has its log start behind it. The order matters: only when a snapshot has the new log starts may the
 bytes go, otherwise a crash would bring back a log start that points at nothing.
 
+A quiet node may take months to fill a segment. So a partition whose data in the active one are all
+too old, and that nobody wrote to since the last pass, is emptied by a frame, as DeleteRecords does;
+the bytes go with the segment.
+
 Reads and writes go on all the while; a file is removed when no read can still use it.
 
-Source: Kafka `UnifiedLog.deleteOldSegments` (retention.ms, retention.bytes). Departure: the active
-segment is never looked at, and a segment goes when its last partition is out of retention, which
-is why long retention belongs into partition segments (architecture decision 4).
+Source: Kafka `UnifiedLog.deleteOldSegments` (retention.ms, retention.bytes; it rolls an active
+segment of which all is too old). Departure: a segment goes when its last partition is out of
+retention, which is why long retention belongs into partition segments (architecture decision 4).
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
 from penstock.storage.checkpoint import Checkpointer
 from penstock.storage.config import Retention
+from penstock.storage.errors import StorageError
 from penstock.storage.lookup import ClosedSegment, SealedLookup
 from penstock.storage.partition_log import PartitionLog
 from penstock.storage.reader import LogReader
@@ -59,6 +66,11 @@ class RetentionPass:
         self._dead: list[Segment] = []
         self._now_ms = 0
         self._settings_of: SettingsOf = _keep_all
+        self._at_rest: dict[int, int] = {}
+        """Log end offsets, by serial, of partitions whose active data were too old last time."""
+        self._seen_at_rest: dict[int, int] = {}
+        self.trim: Callable[[PartitionLog, int], int] = _keep_start
+        """Raises a log start by a frame: SetLog.delete_records."""
         self.is_running = False
         self.deleted_segments = 0
 
@@ -82,7 +94,8 @@ class RetentionPass:
 
     def _next_segment(self) -> None:
         if not self._queue or self._store.is_closed:
-            self._finish()
+            self._seen_at_rest, self._at_rest = self._at_rest, {}
+            self._slice_active(list(self._partitions.values()), 0)
             return
         segment = self._queue.pop()
         closed = ClosedSegment(segment.base, segment.path)
@@ -131,6 +144,35 @@ class RetentionPass:
             return True
         return 0 <= keep_bytes <= partition.size_bytes - entry.batch_bytes
 
+    def _slice_active(self, partitions: list[PartitionLog], start: int) -> None:
+        """Judge the active data of some partitions, then give the loop to others."""
+        if self._store.is_closed:
+            self.is_running = False
+            return
+        end = start + ENTRIES_PER_SLICE
+        for partition in partitions[start:end]:
+            if partition.bases and self._is_active_over(partition):
+                # Where the log takes no frame now, the next pass tries again.
+                with suppress(StorageError):
+                    self.trim(partition, partition.log_end_offset)
+        if end < len(partitions):
+            self._writer.scheduler.call_soon(lambda: self._slice_active(partitions, end))
+        else:
+            self._finish()
+
+    def _is_active_over(self, partition: PartitionLog) -> bool:
+        """Whether all that is kept lies in the active segment, at rest, and is too old."""
+        _, keep_ms = self._settings_of(partition.topic_partition)
+        end_offset = partition.log_end_offset
+        if keep_ms < 0 or not partition.bases[0] <= partition.log_start_offset < end_offset:
+            return False
+        limit_ms = self._now_ms - keep_ms
+        if partition.timestamps[-1] >= limit_ms or not 0 <= max(partition.timestamps) < limit_ms:
+            return False
+        self._at_rest[partition.serial] = end_offset
+        is_durable = partition.last_end_position <= self._writer.flushed_position
+        return is_durable and self._seen_at_rest.get(partition.serial) == end_offset
+
     def _finish(self) -> None:
         if not self._dead or self._store.is_closed:
             self.is_running = False
@@ -149,6 +191,10 @@ class RetentionPass:
             self._store.remove(segment)
             self.deleted_segments += 1
         self._dead = []
+
+
+def _keep_start(partition: PartitionLog, _: int) -> int:
+    return partition.log_start_offset
 
 
 def _keep_all(_: TopicPartition) -> Retention:

@@ -147,6 +147,7 @@ class SetLog:
             writer=self.writer,
             checkpointer=self._checkpointer,
         )
+        self._retention.trim = self.delete_records
         self._next_serial = 0
         self.partitions: dict[TopicPartition, PartitionLog] = {}
         self.recovery = RecoveryReport()
