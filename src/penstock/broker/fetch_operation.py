@@ -88,6 +88,8 @@ class FetchOperation:
     __slots__ = (
         "_broker",
         "_deadline",
+        "_found",
+        "_hosted_bytes",
         "_is_done",
         "_is_parked",
         "_loads_open",
@@ -111,6 +113,8 @@ class FetchOperation:
         self._max_bytes = max_bytes
         self._on_done = on_done
         self._deadline: Cancellable | None = None
+        self._found = 0
+        self._hosted_bytes = 0
         self._is_done = False
         self._is_parked = False
         self._loads_open = 0
@@ -148,10 +152,24 @@ class FetchOperation:
         """A partition's end has moved (or the partition is gone)."""
         if self._is_done or self._loads_open:
             return
-        if self._look():
+        if self._may_have_enough() and self._look():
             self._finish_when_loaded()
         else:
             self._watch()
+
+    def _may_have_enough(self) -> bool:
+        """Say whether to look again; a look reads, so one that is in vain is dear.
+
+        Retention may make the partitions smaller meanwhile: then the deadline ends the wait.
+        """
+        if self._min_bytes <= 1:
+            return True
+        if any(read.hosted is not None and read.hosted.is_dropped for read in self.reads):
+            return True
+        return self._found + self._size_of_logs() - self._hosted_bytes >= self._min_bytes
+
+    def _size_of_logs(self) -> int:
+        return sum(read.hosted.log.size_bytes for read in self.reads if read.hosted is not None)
 
     def _watch(self) -> None:
         for read in self.reads:
@@ -188,11 +206,17 @@ class FetchOperation:
                 else:
                     read.take(found)
                 left -= found.size
+            elif found is not None:
+                left = 0  # full: what the others have is not read to be left out again
             if read.diverging is not None:
                 has_error = True
         for read, needs_disk, may_exceed in pending:
             self._load(read, needs_disk, may_exceed)
-        return has_error or bool(pending) or self._max_bytes - left >= self._min_bytes
+        self._found = self._max_bytes - left
+        if has_error or pending or self._found >= self._min_bytes:
+            return True
+        self._hosted_bytes = self._size_of_logs()
+        return False
 
     def _load(self, read: PartitionRead, needs_disk: NeedsDisk, may_exceed: bool) -> None:
         self._loads_open += 1
