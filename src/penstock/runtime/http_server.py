@@ -1,4 +1,4 @@
-"""A small HTTP server for metrics and health: GET only, one answer per connection.
+"""A small HTTP server for metrics and health: GET and HEAD, one answer per connection.
 
 h11 speaks the protocol; this module moves bytes. It is for operators and scrapers on a private
 port: bounded in request size, in time and in connections, and without routing beyond exact paths.
@@ -107,8 +107,8 @@ class HttpServer:
                 return None
 
     def _find(self, request: h11.Request) -> Page:
-        if request.method != b"GET":
-            return Page(405, TEXT, b"only GET\n")
+        if request.method not in {b"GET", b"HEAD"}:
+            return Page(405, TEXT, b"only GET and HEAD\n")
         path = request.target.split(b"?")[0].decode("ascii", "replace")
         page = self._pages.get(path)
         if page is None:

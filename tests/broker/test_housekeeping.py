@@ -1,0 +1,90 @@
+"""What a running node does by itself: retention of topics, never of the internal topic."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from penstock.protocol.api_keys import ApiKey
+from tests.broker.test_group_journal import Journal
+from tests.broker.test_produce_fetch import batch, create, fetch_fields, fetched, outcome, produce
+from tests.live_node import LiveNode, running_node
+
+SMALL = (
+    "log.segment_bytes=65536",
+    "log.large_batch_bytes=4096",
+    "log.checkpoint_interval_ms=0",
+    "groups.partition_count=1",
+    "broker.housekeeping_interval_ms=100",
+)
+OLD_MS = 1_000
+
+
+def until(node: LiveNode, holds: Callable[[], bool]) -> bool:
+    """Look again and again, a long poll of an empty topic between two looks, for 10 s at most."""
+    create(node, "quiet")
+    client = node.connect()
+    try:
+        for _ in range(200):
+            if node.call(holds):
+                return True
+            client.ask(ApiKey.FETCH, 11, fetch_fields("quiet", 0, max_wait_ms=50))
+        return False
+    finally:
+        client.close()
+
+
+def log_start(node: LiveNode, topic: str) -> Callable[[], int]:
+    hosted = node.broker.partitions.find(topic, 0)
+    assert hosted is not None
+    return lambda: hosted.log.log_start_offset
+
+
+def fill(client: Any, topic: str, timestamp_ms: int) -> None:
+    for _ in range(8):
+        answer = outcome(produce(client, topic, batch(b"x" * 20_000, timestamp_ms=timestamp_ms)))
+        assert answer.error_code == 0
+
+
+def test_retention_by_time_goes_by_topic_and_leaves_groups_alone(tmp_path: Path) -> None:
+    with running_node(tmp_path, *SMALL) as node:
+        create(node, "short", retention_ms="1000")
+        create(node, "long", retention_ms="-1")
+        client = node.connect()
+        journal = Journal(node)
+        journal.append((b"position", b"1"))
+        for topic in ("short", "long"):
+            fill(client, topic, OLD_MS)
+        short, long = log_start(node, "short"), log_start(node, "long")
+        assert until(node, lambda: short() >= 4)
+        assert long() == 0
+        assert journal.load() == [(b"position", b"1")]
+        assert fetched(client.ask(ApiKey.FETCH, 11, fetch_fields("long", 0))).records
+        client.close()
+
+
+def test_retention_by_size_deletes_segments_and_counts_them(tmp_path: Path) -> None:
+    with running_node(tmp_path, *SMALL) as node:
+        create(node, "events", retention_bytes="40000")
+        client = node.connect()
+        (member,) = node.broker.members.values()
+        fill(client, "events", OLD_MS)
+        assert until(node, lambda: member.log.numbers().deleted_segments > 0)
+        kept = log_start(node, "events")()
+        assert 0 < kept <= 6
+        assert fetched(client.ask(ApiKey.FETCH, 11, fetch_fields("events", 0))).error_code == 1
+        assert fetched(client.ask(ApiKey.FETCH, 11, fetch_fields("events", kept))).records
+        client.close()
+
+
+def test_every_turn_measures_how_late_the_loop_is(tmp_path: Path) -> None:
+    with running_node(tmp_path, *SMALL) as node:
+        stats = node.broker.stats
+        assert until(node, lambda: stats.loop_delay.count >= 2)
+
+
+def test_a_stopped_node_does_nothing_more(tmp_path: Path) -> None:
+    with running_node(tmp_path, *SMALL) as node:
+        housekeeping = node.node._housekeeping
+        node.call(housekeeping.stop)
+        node.call(housekeeping.stop)
+        assert housekeeping._timer is None

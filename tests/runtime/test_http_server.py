@@ -1,0 +1,128 @@
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from penstock.base.errors import ConfigError
+from penstock.runtime import http_server
+from penstock.runtime.http_server import TEXT, HttpServer, Page
+from tests.live_node import free_port
+from tests.net.serving import run
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[int]:
+    server = HttpServer(
+        {"/page": lambda: Page(200, TEXT, b"hello\n"), "/down": lambda: Page(503, TEXT, b"no\n")}
+    )
+    port = free_port()
+    await server.start("127.0.0.1", port)
+    try:
+        yield port
+    finally:
+        server.stop()
+
+
+async def exchange(port: int, request: bytes) -> bytes:
+    """Send and read until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+def get(path: str, method: str = "GET") -> bytes:
+    return f"{method} {path} HTTP/1.1\r\nHost: node\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status", "body"),
+    [
+        (get("/page"), b"200", b"hello\n"),
+        (get("/page?x=1"), b"200", b"hello\n"),
+        (get("/down"), b"503", b"no\n"),
+        (get("/absent"), b"404", b"not here; there is /down /page\n"),
+        (get("/page", "POST"), b"405", b"only GET and HEAD\n"),
+        (get("/page", "DELETE"), b"405", b"only GET and HEAD\n"),
+        (b"nonsense\r\n\r\n", b"400", b"bad\n"),
+        (b"\x16\x03\x01" * 100 + b"\r\n\r\n", b"400", b"bad\n"),
+        (b"GET /" + b"a" * 40_000, b"400", b"bad\n"),
+    ],
+)
+def test_a_request_gets_its_answer(request_bytes: bytes, status: bytes, body: bytes) -> None:
+    async def scenario() -> None:
+        async with serving() as port:
+            answer = await exchange(port, request_bytes)
+        head, _, found = answer.partition(b"\r\n\r\n")
+        assert head.split(b" ")[1] == status
+        assert b"Connection: close" in head
+        assert found == body
+
+    run(scenario())
+
+
+def test_head_gets_the_header_and_no_body() -> None:
+    async def scenario() -> None:
+        async with serving() as port:
+            answer = await exchange(port, get("/page", "HEAD"))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200")
+        assert b"Content-Length: 6" in head
+        assert body == b""
+
+    run(scenario())
+
+
+def test_a_client_that_sends_nothing_is_let_go_after_its_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_server, "REQUEST_TIMEOUT_S", 0.05)
+
+    async def scenario() -> None:
+        async with serving() as port:
+            assert await exchange(port, b"") == b""
+            assert await exchange(port, b"GET /pa") == b""
+            assert b"hello" in await exchange(port, get("/page"))
+
+    run(scenario())
+
+
+def test_a_client_that_goes_away_early_harms_nobody() -> None:
+    async def scenario() -> None:
+        async with serving() as port:
+            for _ in range(100):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /")
+                writer.transport.abort()
+            assert b"hello" in await exchange(port, get("/page"))
+
+    run(scenario())
+
+
+def test_more_connections_than_allowed_are_closed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 2)
+
+    async def scenario() -> None:
+        async with serving() as port:
+            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+            assert await exchange(port, b"") == b""
+            for _, writer in held:
+                writer.close()
+
+    run(scenario())
+
+
+def test_an_address_in_use_is_a_clear_error() -> None:
+    async def scenario() -> None:
+        with socket.socket() as holder:
+            holder.bind(("127.0.0.1", 0))
+            holder.listen()
+            with pytest.raises(ConfigError, match=r"node\.metrics_port"):
+                await HttpServer({}).start("127.0.0.1", holder.getsockname()[1])
+
+    run(scenario())
