@@ -1,0 +1,20 @@
+from dataclasses import replace
+
+from penstock.node.settings import NodeSettings, settings_schema
+from penstock.node.settings_entries import settings_entries
+
+
+def test_every_setting_is_there_once_under_its_dotted_name() -> None:
+    names = [name for name, _, _ in settings_entries(NodeSettings())]
+    expected = [f"{section}.{key}" for section, keys in settings_schema().items() for key in keys]
+    assert names == expected
+
+
+def test_values_stand_as_they_would_in_a_file() -> None:
+    settings = NodeSettings()
+    node = replace(settings.node, data_directories=("a", "b"), port=1234)
+    values = {name: value for name, value, _ in settings_entries(replace(settings, node=node))}
+    assert values["node.data_directories"] == "a,b"
+    assert values["node.port"] == "1234"
+    assert values["log.flush_policy"] == "sync"
+    assert values["broker.auto_create_topics"] == "false"
