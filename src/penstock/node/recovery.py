@@ -26,6 +26,8 @@ T = TypeVar("T")
 PROGRESS_EVERY_BYTES = 256 << 20
 """Between two log lines; /ready shows every step."""
 
+_STOPS = {"": "the end of a segment", "magic is 0x0000": "the end of data"}
+
 log = logging.getLogger(__name__)
 
 
@@ -84,12 +86,13 @@ class LogOpener:
 
 def describe(report: RecoveryReport) -> str:
     """Return one line about what a start found and did; sizes in bytes."""
+    stop = report.stop_reason
     parts = [
         f"end={report.end_position}",
         f"snapshot={report.snapshot_position}",
         f"replayed={report.replayed_bytes} frames={report.replayed_frames}",
         f"cut={report.cut_bytes} frames={report.frames_cut}",
-        "clean" if report.was_clean else f"stopped at: {report.stop_reason or 'end of segment'}",
+        "clean" if report.was_clean else f"stopped at: {_STOPS.get(stop, stop)}",
     ]
     parts += [f"rebuilt: {damaged}" for damaged in report.damaged_files]
     return ", ".join(parts)
