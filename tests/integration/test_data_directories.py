@@ -108,7 +108,7 @@ def test_without_one_directory_its_partitions_wait_and_the_others_go_on(tmp_path
         assert len(acked(produce(less, kept))) == 10
         create_topic(less.bootstrap, "new", 2)
         assert len(acked(send(less.bootstrap, "new", [b"a."], partition=1))) == 1
-        assert "2 partitions are not served" in less.log_tail(100)
+        assert "3 partitions are not served" in less.log_tail(100)
         less.stop()
     with node:
         counts = partitions_read(node)

@@ -18,6 +18,7 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.readiness import Readiness
 from penstock.runtime.disk import FileDisk
 from penstock.storage.config import LogConfig
+from penstock.storage.errors import CorruptLog
 from penstock.storage.recovery import RecoveryReport
 from penstock.storage.set_log import SetLog
 
@@ -70,7 +71,10 @@ class LogOpener:
             offload=workers,
             scheduler=self._scheduler,
         )
-        set_log.open(await in_worker(workers, lambda: set_log.replay(progress)))
+        try:
+            set_log.open(await in_worker(workers, lambda: set_log.replay(progress)))
+        except CorruptLog as error:  # the log knows its place in its directory only
+            raise CorruptLog(str(place.path), error.position, error.reason) from error
         log.info("recovery set=%d %s", place.replica_set_id, describe(set_log.recovery))
         return set_log
 
