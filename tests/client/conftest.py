@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 
 import confluent_kafka
-import hypothesis
 import pytest
 
 from penstock.client.cluster import Cluster
@@ -14,9 +13,6 @@ from tests.client.mock_cluster import MockCluster
 
 MOCK_METADATA_VERSIONS = (4, 8)
 """Its Metadata answers from version 9 on have a byte too many at their end."""
-
-hypothesis.settings.register_profile("no-deadline", deadline=None)
-hypothesis.settings.load_profile("no-deadline")
 
 
 @pytest.fixture(scope="session")
