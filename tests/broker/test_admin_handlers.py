@@ -355,3 +355,19 @@ def test_producer_ids_are_not_used_again_after_a_restart(
             (replica_set,) = node.broker.metadata.replica_sets.values()
             epochs.append(replica_set.leader_epoch)
     assert epochs == [0, 1, 2], "every start is a new mastership"
+
+
+def test_what_is_asked_for_many_times_is_described_once(client: RawClient) -> None:
+    """An answer that is a thousand times its request would end the node."""
+    resource = {"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}
+    other = {"resource_type": TOPIC, "resource_name": "no-such-topic", "configuration_keys": None}
+    fields = {"include_synonyms": False, "include_documentation": False}
+    fields["resources"] = [resource, other, *[resource] * 500]
+    results = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, fields).results
+    assert [one.resource_name for one in results] == ["1", "no-such-topic"]
+    groups = {"groups": ["a", "b", *["a"] * 500], "include_authorized_operations": False}
+    described = client.ask(ApiKey.DESCRIBE_GROUPS, 5, groups).groups
+    assert [one.group_id for one in described] == ["a", "b"]
+    group = {"group_id": "a", "topics": None, "member_id": None, "member_epoch": -1}
+    asked = {"groups": [group] * 500, "require_stable": False}
+    assert len(client.ask(ApiKey.OFFSET_FETCH, 9, asked).groups) == 1

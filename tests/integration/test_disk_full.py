@@ -1,6 +1,7 @@
 """A full disk: produce is refused, reads and deletes go on, and room makes it work again."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from benchmarks.harness.workload import create_topic, read_all, wait_until
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
 from tests.integration.clients import acked, errors, send
+from tests.live_node import RawClient
 
 pytestmark = [
     pytest.mark.process,
@@ -88,3 +92,43 @@ def test_a_node_killed_on_a_full_disk_starts_and_keeps_what_it_acknowledged(
         kept = fill(node, "full")
         node.restart()
         assert read_values(node, "full")[: len(kept)] == kept
+
+
+def test_on_a_full_disk_positions_are_refused_and_topics_come_and_go(tmp_path: Path) -> None:
+    with (
+        LoopDisk(tmp_path, size_mib=DISK_MIB) as disk,
+        NodeProcess(
+            tmp_path / "node", data=disk.mount_point / "data", settings=SMALL_SEGMENTS
+        ) as node,
+        closing(RawClient(int(node.bootstrap.rpartition(":")[2]))) as client,
+    ):
+        create_topic(node.bootstrap, "full", 1)
+        assert commit(client, "full", 1) == ErrorCode.NONE
+        fill(node, "full")
+        kept = 1
+        while (error := commit(client, "full", kept + 1, b"m" * 4000)) == ErrorCode.NONE:
+            kept += 1  # small records go in where large ones do not
+        assert error == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert committed(client, "full") == kept
+        admin = AdminClient({"bootstrap.servers": node.bootstrap})
+        create_topic(node.bootstrap, "another", 3)
+        admin.delete_topics(["full"])["full"].result(30)
+        assert wait_until(lambda: takes_records(node, "another"), 60)
+        assert wait_until(lambda: commit(client, "another", 7) == ErrorCode.NONE, 30)
+
+
+def commit(client: RawClient, topic: str, offset: int, metadata: bytes = b"") -> int:
+    """Commit a position; returns the error code."""
+    partition = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1}
+    partition |= {"committed_metadata": metadata.decode()}
+    fields = {"group_id": "readers", "generation_id_or_member_epoch": -1, "member_id": ""}
+    fields |= {"group_instance_id": None, "topics": [{"name": topic, "partitions": [partition]}]}
+    (answer,) = client.ask(ApiKey.OFFSET_COMMIT, 8, fields).topics
+    return int(answer.partitions[0].error_code)
+
+
+def committed(client: RawClient, topic: str) -> int:
+    wanted = [{"name": topic, "partition_indexes": [0]}]
+    fields = {"group_id": "readers", "topics": wanted, "require_stable": False}
+    (answer,) = client.ask(ApiKey.OFFSET_FETCH, 7, fields).topics
+    return int(answer.partitions[0].committed_offset)

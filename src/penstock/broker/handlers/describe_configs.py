@@ -26,7 +26,11 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     body = request.body
     with_documentation = getattr(body, "include_documentation", False)
     results: list[Mapping[str, object]] = []
+    # A description is much longer than its request: each resource is described once.
+    once: dict[tuple[int, str], Any] = {}
     for resource in body.resources:
+        once.setdefault((resource.resource_type, resource.resource_name), resource)
+    for resource in once.values():
         error: RefusedCommand | None = None
         entries: Sequence[ConfigEntry] = ()
         try:

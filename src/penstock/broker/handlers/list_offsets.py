@@ -13,6 +13,7 @@ Source: Kafka `UnifiedLog.fetchOffsetByTimestamp`, `KafkaApis.handleListOffsetRe
 KIP-320 (leader epoch, v4), KIP-734 (-3), KIP-405 (-4), KIP-1005 (-5), KIP-1023 (-6).
 """
 
+from collections import deque
 from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
@@ -47,6 +48,7 @@ _SINCE_VERSION = {
 OPENED_BYTES_MAX = 16 << 20
 """Decompressed bytes of a batch that are looked through, on topics with small batches too."""
 EMPTY_BATCHES_MAX = 8
+SEARCHES_AT_ONCE = 2
 
 
 class Found(NamedTuple):
@@ -63,22 +65,27 @@ NOTHING = Found(-1)
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Answer partition by partition."""
     topics: list[dict[str, object]] = []
-    pending = PendingAnswer(reply, {"topics": topics})
+    searches = Searches(PendingAnswer(reply, {"topics": topics}))
+    seen: set[tuple[str, int]] = set()
     for topic in request.body.topics:
         answers: list[dict[str, object]] = []
         topics.append({"name": topic.name, "partitions": answers})
         for wanted in topic.partitions:
+            place = (topic.name, wanted.partition_index)
             answer: dict[str, object] = {"partition_index": wanted.partition_index}
             answers.append(answer)
             if request.api_version < _since_version(wanted.timestamp):
                 answer["error_code"] = ErrorCode.UNSUPPORTED_VERSION
                 continue
-            hosted = broker.partitions.find(topic.name, wanted.partition_index)
+            if place in seen:  # as Kafka: nobody asks twice, and each may cost a search
+                answer["error_code"] = ErrorCode.INVALID_REQUEST
+                continue
+            seen.add(place)
             try:
-                _look_up(hosted, wanted, answer, pending)
+                _look_up(broker.partitions.find(*place), wanted, answer, searches)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
-    pending.end()
+    searches.start()
 
 
 def _since_version(timestamp: int) -> int:
@@ -87,14 +94,14 @@ def _since_version(timestamp: int) -> int:
 
 
 def _look_up(
-    hosted: HostedPartition | None, wanted: Any, answer: dict[str, object], pending: PendingAnswer
+    hosted: HostedPartition | None, wanted: Any, answer: dict[str, object], searches: "Searches"
 ) -> None:
     timestamp = wanted.timestamp
     if hosted is None:
         raise UnknownPartition
     check_leader_epoch(hosted.member, getattr(wanted, "current_leader_epoch", -1))
     if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
-        _search(hosted, timestamp, answer, pending)
+        searches.add(Search(hosted, timestamp, answer))
     else:
         answer.update(_at_an_end(hosted, timestamp)._asdict())
 
@@ -109,25 +116,56 @@ def _at_an_end(hosted: HostedPartition, timestamp: int) -> Found:
     return NOTHING
 
 
-def _search(
-    hosted: HostedPartition, timestamp: int, answer: dict[str, object], pending: PendingAnswer
-) -> None:
-    member, log = hosted.member, hosted.log
+class Search(NamedTuple):
+    """A look-up by time, and where its answer goes."""
 
-    def done(found: Found | None, error: PlatformError | None) -> None:
-        if error is not None:
-            answer["error_code"] = error_code_of(error)
+    hosted: HostedPartition
+    timestamp: int
+    answer: dict[str, object]
+
+
+class Searches:
+    """The look-ups of one request, a few at a time: the threads of a disk have syncs to do, too."""
+
+    def __init__(self, pending: PendingAnswer) -> None:
+        self._pending = pending
+        self._waiting: deque[Search] = deque()
+
+    def add(self, search: Search) -> None:
+        """Note a look-up."""
+        self._waiting.append(search)
+
+    def start(self) -> None:
+        """Begin; the answer leaves when the last one has ended."""
+        for _ in range(SEARCHES_AT_ONCE):
+            self._next()
+        self._pending.end()
+
+    def _next(self) -> None:
+        if not self._waiting:
+            return
+        hosted, timestamp, answer = self._waiting.popleft()
+        member, log = hosted.member, hosted.log
+
+        def done(found: Found | None, error: PlatformError | None) -> None:
+            if error is not None:
+                answer["error_code"] = error_code_of(error)
+            elif found is not None:
+                # Retention may have raised the start since the search began.
+                offset = max(found.offset, log.log_start_offset)
+                answer.update(found._replace(offset=offset)._asdict())
+            else:
+                answer.update(NOTHING._asdict())
+            self._next()
+            self._pending.end()
+
+        self._pending.begin()
+        limit = member.confirm_position
+        examine = RecordSearch(hosted, timestamp)
+        if timestamp == MAX_TIMESTAMP:
+            member.log.offset_for_max_timestamp(log, limit, done, examine=examine)
         else:
-            answer.update((found or NOTHING)._asdict())
-        pending.end()
-
-    pending.begin()
-    limit = member.confirm_position
-    examine = RecordSearch(hosted, timestamp)
-    if timestamp == MAX_TIMESTAMP:
-        member.log.offset_for_max_timestamp(log, limit, done, examine=examine)
-    else:
-        member.log.offset_for_timestamp(log, timestamp, limit, done, examine=examine)
+            member.log.offset_for_timestamp(log, timestamp, limit, done, examine=examine)
 
 
 class RecordSearch:
