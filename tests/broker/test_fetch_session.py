@@ -1,5 +1,8 @@
 from itertools import count
 
+import pytest
+
+from penstock.broker import fetch_session
 from penstock.broker.fetch_session import (
     FetchSession,
     FetchSessionCache,
@@ -67,6 +70,23 @@ def test_a_full_cache_makes_room_only_by_a_session_that_was_idle() -> None:
     assert sessions.create(uses_topic_ids=False, now_ms=100) is not None
     found = sessions.resume(first.session_id, 1, uses_topic_ids=False, now_ms=100)
     assert found is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_without_places_there_are_no_sessions() -> None:
+    assert cache(capacity=0).create(uses_topic_ids=False, now_ms=10**9) is None
+
+
+def test_all_sessions_together_follow_a_bounded_number_of_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fetch_session, "PARTITIONS_MAX", 2)
+    sessions = cache(capacity=9)
+    first, second = created(sessions), created(sessions)
+    assert sessions.apply(first, [wanted(A), wanted(B)], [])
+    assert not sessions.apply(second, [wanted(A)], [])
+    assert len(sessions) == 1
+    assert sessions.apply(first, [wanted(A, 7)], [B])
+    assert sessions.apply(created(sessions), [wanted(A)], [])
 
 
 def test_partitions_are_updated_and_forgotten_by_later_requests() -> None:

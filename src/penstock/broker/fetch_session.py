@@ -22,6 +22,9 @@ NO_SESSION = 0
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 _EPOCH_MAX = 0x7FFFFFFF
+PARTITIONS_MAX = 500_000
+"""Partitions of all sessions together: some 200 bytes each. Clients may name what does not exist,
+so neither sessions nor topics bound this. Who finds no room fetches without a session."""
 
 PartitionKey = tuple[bytes, int]
 """Topic id (16 bytes, from v13 on) or topic name, and partition."""
@@ -125,7 +128,7 @@ class FetchSession:
 class FetchSessionCache:
     """All sessions of a broker, least recently used first."""
 
-    __slots__ = ("_capacity", "_idle_ms_min", "_new_id", "_sessions")
+    __slots__ = ("_capacity", "_idle_ms_min", "_new_id", "_partition_count", "_sessions")
 
     def __init__(self, capacity: int, idle_ms_min: int, new_id: Callable[[], int]) -> None:
         """`new_id` draws random ids in [1, 2^31); a session id must not be guessable in order."""
@@ -133,6 +136,7 @@ class FetchSessionCache:
         self._idle_ms_min = idle_ms_min
         self._new_id = new_id
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self._partition_count = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -140,10 +144,10 @@ class FetchSessionCache:
     def create(self, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
         """Make a session, or return None where all places are taken by active ones."""
         if len(self._sessions) >= self._capacity:
-            oldest = next(iter(self._sessions.values()))
-            if now_ms - oldest.last_used_ms < self._idle_ms_min:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.last_used_ms < self._idle_ms_min:
                 return None
-            del self._sessions[oldest.session_id]
+            self.close(oldest.session_id)
         session_id = self._new_id()
         while session_id in self._sessions:
             session_id = session_id % _EPOCH_MAX + 1
@@ -170,4 +174,21 @@ class FetchSessionCache:
 
     def close(self, session_id: int) -> None:
         """Forget a session; an unknown one is fine."""
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partition_count -= len(session.partitions)
+
+    def apply(
+        self,
+        session: FetchSession,
+        wanted: Iterable[SessionPartition],
+        forgotten: Iterable[PartitionKey],
+    ) -> bool:
+        """Let a session follow what its request says; False if it had to be closed for its size."""
+        before = len(session.partitions)
+        session.apply(wanted, forgotten)
+        self._partition_count += len(session.partitions) - before
+        if self._partition_count > PARTITIONS_MAX:
+            self.close(session.session_id)
+            return False
+        return True

@@ -158,10 +158,11 @@ def _session_of(
     if epoch == INITIAL_EPOCH:
         cache.close(request.session_id)
         session = cache.create(uses_topic_ids, now_ms) if wanted else None
-        if session is not None:
-            session.apply(wanted, ())
+        if session is not None and not cache.apply(session, wanted, ()):
+            return None
         return session
     found = cache.resume(request.session_id, epoch, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
     if isinstance(found, FetchSession):
-        found.apply(wanted, request.forgotten)
+        if not cache.apply(found, wanted, request.forgotten):
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     return found
