@@ -25,7 +25,7 @@ def run(*, quick: bool) -> None:
     if reason is not None:
         print(f"latency left out: {reason}")
         return
-    seconds, rounds = (5, 3) if quick else (20, 5)
+    seconds, rounds = (5, 3) if quick else (15, 3)
     rows = []
     for durability, settings, acks in (("page cache", PAGE_CACHE, "1"), ("fsync", FSYNC, "all")):
         with StubProcess() as stub, temporary_node(settings) as node:

@@ -37,7 +37,7 @@ def publish(question: str, rows: Sequence[Row], *, goal: str = "") -> Path:
 
 def show(title: str, rows: Sequence[Row], *, goal: str = "") -> None:
     """Print `rows` as a table; every row has the columns of the first."""
-    table = Table(title=title, caption=goal or None)
+    table = Table(title=title)
     for name in rows[0] if rows else []:
         table.add_column(name, justify="right")
     for row in rows:
@@ -46,6 +46,8 @@ def show(title: str, rows: Sequence[Row], *, goal: str = "") -> None:
     if not console.is_terminal:
         console = Console(width=WIDTH)
     console.print(table)
+    if goal:
+        console.print(f"goal: {goal}")
 
 
 def median(values: Sequence[float]) -> float:
