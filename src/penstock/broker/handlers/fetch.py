@@ -162,7 +162,6 @@ def _session_of(
             return None
         return session
     found = cache.resume(request.session_id, epoch, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
-    if isinstance(found, FetchSession):
-        if not cache.apply(found, wanted, request.forgotten):
-            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if isinstance(found, FetchSession) and not cache.apply(found, wanted, request.forgotten):
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     return found
