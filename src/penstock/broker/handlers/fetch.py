@@ -34,7 +34,9 @@ from penstock.protocol.header import RequestHeader
 KEY = ApiKey.FETCH
 VERSIONS = range(4, 19)
 TOPIC_ID_VERSION = 13
-WAIT_MS_MAX = 300_000
+WAIT_MS_MAX = 30_000
+"""A longer poll is answered empty after this time, and the consumer asks again. It bounds how long
+the fetches of clients that have gone stay parked."""
 
 
 class FetchReply:
