@@ -174,3 +174,45 @@ def test_an_unknown_session_is_told_so(node: LiveNode, client: RawClient) -> Non
     create(node)
     answer = client.ask(ApiKey.FETCH, 11, request(session_id=77, session_epoch=5, topics=[]))
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_an_answer_that_can_not_become_fuller_does_not_wait(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(node)
+    fill(client, 4)
+    long = {"max_wait_ms": 300_000}
+    beyond = {"min_bytes": 1 << 30, "max_bytes": 2 * SIZE + 5}
+    assert counts(client.ask(ApiKey.FETCH, 11, request(**long, **beyond)))[0] == 2
+    cut = {"min_bytes": 1 << 19, "partition_max": 3 * SIZE}
+    assert counts(client.ask(ApiKey.FETCH, 11, request(**long, **cut)))[0] == 3
+
+
+def test_a_batch_that_is_on_its_way_to_the_disk_wakes_who_waits_for_many_bytes(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(node)
+    with closing(node.connect()) as producer:
+        for round_number in range(30):
+            data = [{"name": "events", "partition_data": [{"index": 0, "records": BATCH}]}]
+            fields = {"transactional_id": None, "acks": -1, "timeout_ms": 5000, "topic_data": data}
+            producer.send(ApiKey.PRODUCE, 9, fields)
+            wanted = request(1, min_bytes=500, max_wait_ms=300_000)
+            wanted["topics"][0]["partitions"][0]["fetch_offset"] = round_number
+            client.send(ApiKey.FETCH, 11, wanted)
+            producer.receive(ApiKey.PRODUCE, 9)
+            assert counts(client.receive(ApiKey.FETCH, 11)) == {0: 1}
+
+
+def test_a_waiting_fetch_holds_nothing_of_what_it_has_seen(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(node, partitions=1)
+    fill(client, 2)
+    client.send(ApiKey.FETCH, 11, request(1, min_bytes=1 << 19, max_wait_ms=300_000))
+    hosted = node.broker.partitions.find("events", 0)
+    assert hosted is not None
+    while not node.call(lambda: list(hosted.waiters)):
+        pass
+    (waiting,) = node.call(lambda: list(hosted.waiters))
+    assert [len(read.buffers) for read in waiting.reads] == [0]

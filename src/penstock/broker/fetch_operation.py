@@ -144,6 +144,7 @@ class FetchOperation:
             self._finish_when_loaded()
             return
         self._is_parked = True
+        self._park_looked()
         self._broker.stats.fetches_parked += 1
         self._deadline = self._broker.scheduler.call_later(max_wait_ms, self._on_deadline)
         self._watch()
@@ -152,10 +153,12 @@ class FetchOperation:
         """A partition's end has moved (or the partition is gone)."""
         if self._is_done or self._loads_open:
             return
-        if self._may_have_enough() and self._look():
-            self._finish_when_loaded()
-        else:
-            self._watch()
+        if self._may_have_enough():
+            if self._look():
+                self._finish_when_loaded()
+                return
+            self._park_looked()
+        self._watch()
 
     def _may_have_enough(self) -> bool:
         """Say whether to look again; a look reads, so one that is in vain is dear.
@@ -170,6 +173,23 @@ class FetchOperation:
 
     def _size_of_logs(self) -> int:
         return sum(read.hosted.log.size_bytes for read in self.reads if read.hosted is not None)
+
+    def _park_looked(self) -> None:
+        """Let go of what was read, and note what the logs held that could be read.
+
+        A log with a batch that is not confirmed yet counts as empty: the batch is still to come.
+        """
+        settled = 0
+        for read in self.reads:
+            hosted = read.hosted
+            if (
+                hosted is not None
+                and hosted.log.last_end_position <= hosted.member.confirm_position
+            ):
+                settled += hosted.log.size_bytes
+            if read.size:
+                read.clear()
+        self._hosted_bytes = settled
 
     def _watch(self) -> None:
         for read in self.reads:
@@ -190,7 +210,7 @@ class FetchOperation:
     def _look(self) -> bool:
         """Read every partition; returns whether the answer can go out."""
         left = self._max_bytes
-        has_error = False
+        has_error = is_full = False
         pending: list[tuple[PartitionRead, NeedsDisk, bool]] = []
         for read in self.reads:
             read.clear()
@@ -205,6 +225,7 @@ class FetchOperation:
                     pending.append((read, found, left == self._max_bytes))
                 else:
                     read.take(found)
+                    is_full = is_full or found.is_cut
                 left -= found.size
             elif found is not None:
                 left = 0  # full: what the others have is not read to be left out again
@@ -213,10 +234,7 @@ class FetchOperation:
         for read, needs_disk, may_exceed in pending:
             self._load(read, needs_disk, may_exceed)
         self._found = self._max_bytes - left
-        if has_error or pending or self._found >= self._min_bytes:
-            return True
-        self._hosted_bytes = self._size_of_logs()
-        return False
+        return has_error or bool(pending) or is_full or self._found >= self._min_bytes
 
     def _load(self, read: PartitionRead, needs_disk: NeedsDisk, may_exceed: bool) -> None:
         self._loads_open += 1

@@ -44,14 +44,18 @@ _header = HEADER.unpack_from
 class Chunk:
     """Whole batches of one partition, in order, beginning with the one that holds the offset."""
 
-    __slots__ = ("buffers", "first_offset", "size")
+    __slots__ = ("buffers", "first_offset", "is_cut", "size")
 
-    def __init__(self, buffers: list[memoryview], size: int, first_offset: int) -> None:
+    def __init__(
+        self, buffers: list[memoryview], size: int, first_offset: int, is_cut: bool = False
+    ) -> None:
         self.buffers = buffers
         self.size = size
         """Bytes in all buffers together."""
         self.first_offset = first_offset
         """Base offset of the first batch; the offset asked for where there is none."""
+        self.is_cut = is_cut
+        """Whether there may be more to read than this."""
 
     @property
     def data(self) -> memoryview:
@@ -76,6 +80,8 @@ class Plan(NamedTuple):
     regions: list[Region]
     size: int
     first_offset: int
+    is_cut: bool
+    """Whether batches below the limit were left out."""
 
 
 class Wanted(NamedTuple):
@@ -121,10 +127,14 @@ def make_plan(columns: Columns, wanted: Wanted) -> Plan:
     start = stop = positions[entry]
     total = 0
     volume = 0
+    is_cut = False
     for at in range(entry, len(bases)):
         position = positions[at]
         size = sizes[at]
-        if (total and size > left) or position + size > limit:
+        if position + size > limit:
+            break
+        if total and size > left:
+            is_cut = True
             break
         if position - stop > GAP_BYTES_MAX:
             regions.append(Region(start, stop - start, pieces))
@@ -134,13 +144,14 @@ def make_plan(columns: Columns, wanted: Wanted) -> Plan:
         stop = position + FRAME_HEADER_BYTES + size
         if total and (volume + stop - start > READ_BYTES_MAX or len(regions) >= REGIONS_MAX):
             stop = start + (pieces[-1][0] + pieces[-1][1] if pieces else 0)
+            is_cut = True
             break
         pieces.append((position - start + FRAME_HEADER_BYTES, size))
         total += size
         left -= size
     if pieces:
         regions.append(Region(start, stop - start, pieces))
-    return Plan(regions, total, first_offset if total else wanted.offset)
+    return Plan(regions, total, first_offset if total else wanted.offset, is_cut)
 
 
 def read_plan(
@@ -160,7 +171,7 @@ def read_plan(
         buffers += [data[at : at + size] for at, size in pieces]
     if len(buffers) > 1 and plan.size < PIECE_BYTES_MIN * len(buffers):
         buffers = [memoryview(b"".join(buffers))]
-    return Chunk(buffers, plan.size, plan.first_offset)
+    return Chunk(buffers, plan.size, plan.first_offset, plan.is_cut)
 
 
 def _check_first(data: memoryview, start: int, length: int, wanted: Wanted) -> None:
@@ -276,6 +287,8 @@ class LogReader:
             except OSError as error:
                 raise as_platform_error(error) from error
             if chunk is not None:
+                if segment is not self._store.active:
+                    chunk.is_cut = True
                 return chunk
         return self._later(wanted, (segment, plan))
 

@@ -136,11 +136,12 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
         PartitionRead(part, hosted_partition(topics.get(part.key[0]), part.key[1]))
         for part in wanted
     ]
+    max_bytes = max(1, min(request.max_bytes, broker.config.fetch_max_bytes))
     operation = FetchOperation(
         broker,
         reads,
-        min_bytes=request.min_bytes,
-        max_bytes=max(1, min(request.max_bytes, broker.config.fetch_max_bytes)),
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
         on_done=FetchReply(broker, reply, version, session, is_incremental).send,
     )
     operation.start(min(request.max_wait_ms, WAIT_MS_MAX))
