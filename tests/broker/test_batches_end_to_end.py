@@ -240,3 +240,13 @@ def log_bytes(directory: Path) -> int:
         with contextlib.suppress(FileNotFoundError):
             sizes.append(path.stat().st_size)
     return sum(sizes)
+
+
+def test_no_name_of_a_topic_becomes_a_name_of_a_file(tmp_path: Path) -> None:
+    record = build_batch([Record(None, b"a", (), 1000)])
+    with running_node(tmp_path) as node, closing(node.connect()) as client:
+        create(node, "..find-me..")
+        assert produce(client, "..find-me..", record) == (0, 0)
+    names = [path.name for path in tmp_path.rglob("*")]
+    assert names
+    assert not [name for name in names if "find-me" in name]
