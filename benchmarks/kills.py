@@ -5,38 +5,21 @@ the node is killed and started again. Exit code 1 when a promise was broken.
 """
 
 import argparse
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 
-from benchmarks.harness.faults import FaultRun, kill_repeatedly
-from benchmarks.harness.results import publish
+from benchmarks.harness.faults import judge, kill_repeatedly
 from benchmarks.harness.workload import Load
-
-GOAL = "0 lost, 0 double, 0 out of order"
 
 
 def run(*, quick: bool) -> None:
     """Answer the question as part of `python -m benchmarks`."""
-    _publish(_kill(8 if quick else 50, seed=1))
+    _kill(8 if quick else 50, seed=1)
 
 
-def _kill(kills: int, *, seed: int) -> FaultRun:
-    directory = Path(tempfile.mkdtemp(prefix="penstock-kills-"))
-    outcome = kill_repeatedly(directory, kills=kills, load=Load(seed=seed))
-    if outcome.problems:
-        print(f"settings and log of the node are kept in {directory}", file=sys.stderr)
-    else:
-        shutil.rmtree(directory, ignore_errors=True)
-    return outcome
-
-
-def _publish(outcome: FaultRun) -> bool:
-    publish("kills", [outcome.as_row()], goal=GOAL)
-    for problem in outcome.problems:
-        print(problem, file=sys.stderr)
-    return not outcome.problems
+def _kill(kills: int, *, seed: int) -> bool:
+    return judge(
+        "kills", lambda directory: kill_repeatedly(directory, kills=kills, load=Load(seed=seed))
+    )
 
 
 def main() -> int:
@@ -45,7 +28,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    return 0 if _publish(_kill(arguments.kills, seed=arguments.seed)) else 1
+    return 0 if _kill(arguments.kills, seed=arguments.seed) else 1
 
 
 if __name__ == "__main__":

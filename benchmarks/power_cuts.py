@@ -6,17 +6,11 @@ killed, the disk mounted again and the node started. Exit code 1 when a promise 
 """
 
 import argparse
-import shutil
 import sys
-import tempfile
-from pathlib import Path
 
-from benchmarks.harness.faults import FaultRun, cut_power_repeatedly
+from benchmarks.harness.faults import cut_power_repeatedly, judge
 from benchmarks.harness.loop_disk import why_not
-from benchmarks.harness.results import publish
 from benchmarks.harness.workload import Load
-
-GOAL = "0 lost, 0 double, 0 out of order"
 
 
 def run(*, quick: bool) -> None:
@@ -25,24 +19,14 @@ def run(*, quick: bool) -> None:
     if reason is not None:
         print(f"power_cuts left out: {reason}")
         return
-    _publish(_cut(5 if quick else 50, seed=1))
+    _cut(5 if quick else 50, seed=1)
 
 
-def _cut(cuts: int, *, seed: int) -> FaultRun:
-    directory = Path(tempfile.mkdtemp(prefix="penstock-power-"))
-    outcome = cut_power_repeatedly(directory, cuts=cuts, load=Load(seed=seed))
-    if outcome.problems:
-        print(f"settings and log of the node are kept in {directory}", file=sys.stderr)
-    else:
-        shutil.rmtree(directory, ignore_errors=True)
-    return outcome
-
-
-def _publish(outcome: FaultRun) -> bool:
-    publish("power_cuts", [outcome.as_row()], goal=GOAL)
-    for problem in outcome.problems:
-        print(problem, file=sys.stderr)
-    return not outcome.problems
+def _cut(cuts: int, *, seed: int) -> bool:
+    return judge(
+        "power_cuts",
+        lambda directory: cut_power_repeatedly(directory, cuts=cuts, load=Load(seed=seed)),
+    )
 
 
 def main() -> int:
@@ -55,7 +39,7 @@ def main() -> int:
     if reason is not None:
         print(f"can not cut power here: {reason}", file=sys.stderr)
         return 2
-    return 0 if _publish(_cut(arguments.cuts, seed=arguments.seed)) else 1
+    return 0 if _cut(arguments.cuts, seed=arguments.seed) else 1
 
 
 if __name__ == "__main__":

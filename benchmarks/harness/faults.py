@@ -1,6 +1,9 @@
 """Breaks a node again and again under load, and judges what the clients saw."""
 
 import random
+import shutil
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,13 +11,16 @@ from pathlib import Path
 
 from benchmarks.harness.loop_disk import LoopDisk
 from benchmarks.harness.node import NodeProcess, SettingsOf
-from benchmarks.harness.results import median
+from benchmarks.harness.results import median, publish
 from benchmarks.harness.workload import Load, Workload
 from penstock.sim.history import Report
 
 ACKED_BETWEEN_FAULTS = 150
 PAUSE_SECONDS_MAX = 0.3
 PROGRESS_SECONDS = 60.0
+
+
+GOAL = "0 lost, 0 double, 0 out of order"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -115,3 +121,20 @@ def _break_repeatedly(
     if run.report.read == 0:
         run.problems.append("nothing could be read")
     return run
+
+
+def judge(name: str, series: Callable[[Path], FaultRun]) -> bool:
+    """Run a series in a fresh directory, publish what it found, and say whether all is well.
+
+    The node's settings and log are kept where a promise was broken.
+    """
+    directory = Path(tempfile.mkdtemp(prefix=f"penstock-{name.replace('_', '-')}-"))
+    outcome = series(directory)
+    publish(name, [outcome.as_row()], goal=GOAL)
+    for problem in outcome.problems:
+        print(problem, file=sys.stderr)
+    if outcome.problems:
+        print(f"settings and log of the node are kept in {directory}", file=sys.stderr)
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+    return not outcome.problems

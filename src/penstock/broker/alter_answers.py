@@ -1,13 +1,43 @@
-"""The answer that AlterConfigs and IncrementalAlterConfigs share."""
+"""What AlterConfigs and IncrementalAlterConfigs share: the command, and its answer."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from penstock.broker.admin_answers import error_fields
-from penstock.controller.commands import AlterConfigs, ConfigOutcome
+from penstock.broker.admin_answers import error_fields, submit
+from penstock.broker.broker import Broker
+from penstock.broker.request import Request
+from penstock.controller.commands import (
+    AlterConfigs,
+    ConfigEdit,
+    ConfigOutcome,
+    ResourceEdits,
+)
 from penstock.controller.errors import MetadataError
 
 
-def answer(
+async def alter(
+    broker: Broker, request: Request, operation_of: Callable[[Any], int], *, replace: bool
+) -> Mapping[str, object]:
+    """Carry a request out; `operation_of` says what a named configuration is to undergo."""
+    command = AlterConfigs(
+        resources=tuple(
+            ResourceEdits(
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                edits=tuple(
+                    ConfigEdit(key=one.name, operation=operation_of(one), value=one.value)
+                    for one in resource.configs
+                ),
+            )
+            for resource in request.body.resources
+        ),
+        replace=replace,
+        validate_only=request.body.validate_only,
+    )
+    return _answer(command, await submit(broker, command))
+
+
+def _answer(
     command: AlterConfigs, outcomes: tuple[ConfigOutcome, ...] | MetadataError
 ) -> Mapping[str, object]:
     """Answer resource by resource; an error of the whole command stands for each of them."""
