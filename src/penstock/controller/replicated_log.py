@@ -11,20 +11,41 @@ checked for every implementation by tests/controller/replicated_log_contract.py:
 3. `done(error)` may come for an entry whose fate is open; it is never applied later in this
    process unless it was agreed on, and then it is applied like any other.
 4. After a start the machine gets the newest snapshot, if there is one, then all entries behind it.
-5. Callbacks come on the owner's loop and may call `propose` and `trim`.
+   A snapshot may come later too, where this process was too far behind for entries.
+5. Only the leader's proposals are taken; others fail with NotActiveController at once.
+   There is at most one leader per term, and `is_leader` only comes when all earlier entries are
+   applied. A leader that was replaced hears of it through `on_leadership` before or with the
+   failure of what it still has open.
+6. Callbacks come on the owner's loop and may call `propose` and `trim`.
 
 Source: the interface that KRaft's RaftClient gives its controller; Raft paper 7 for snapshots.
 Reads need no log: the owner reads its image.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.base.ports import Buffer
 from penstock.controller.errors import MetadataError
 
 ProposalDone = Callable[[int | MetadataError], None]
 """Gets the entry's index after it was applied, or why it was not taken."""
+
+NO_LEADER = -1
+
+
+class Leadership(NamedTuple):
+    """Who may propose, as this process knows it."""
+
+    leader_id: int
+    """Peer id of the leader, NO_LEADER while there is none or none is known."""
+    term: int
+    """Grows with every leader; the controller epoch."""
+    is_leader: bool
+    """Whether it is this process, and everything that earlier leaders committed is applied here."""
+
+
+OnLeadership = Callable[[Leadership], None]
 
 
 class StateMachine(Protocol):
@@ -48,6 +69,13 @@ class ReplicatedLog(Protocol):
 
     def trim(self, index: int, snapshot: bytes) -> None:
         """Keep `snapshot` in place of the entries up to and with `index`, all of them applied."""
+
+    @property
+    def leadership(self) -> Leadership:
+        """Who leads, as far as is known here."""
+
+    on_leadership: OnLeadership | None
+    """Called on the loop after every change of `leadership`; set it before `start`."""
 
     @property
     def applied_index(self) -> int:

@@ -35,7 +35,12 @@ from penstock.controller.metadata_file import (
     encode_head,
     read_file,
 )
-from penstock.controller.replicated_log import ProposalDone, StateMachine
+from penstock.controller.replicated_log import (
+    Leadership,
+    OnLeadership,
+    ProposalDone,
+    StateMachine,
+)
 
 SNAPSHOT_AFTER_BYTES = 4 << 20
 """Entries since the last snapshot that make a new one worth its cost; reading 4 MiB takes a few
@@ -66,6 +71,7 @@ class MetadataLog:
         scheduler: Scheduler,
         *,
         snapshot_after_bytes: int = SNAPSHOT_AFTER_BYTES,
+        own_id: int = 0,
     ) -> None:
         """Read the log in `directory`, or make an empty one. Blocking: for the start of a node.
 
@@ -73,11 +79,14 @@ class MetadataLog:
             CorruptMetadata, UnsupportedMetadata: it can not be read, and the text says where.
             OSError: the disk refused.
         """
+        self._own_id = own_id
         self._disk = disk
         self._directory = directory
         self._offload = offload
         self._scheduler = scheduler
         self._snapshot_after_bytes = snapshot_after_bytes
+        self.on_leadership: OnLeadership | None = None
+        """Never called: a log with one voter leads from its start to its end."""
         self._machine: StateMachine | None = None
         self._waiting: deque[_Proposal] = deque()
         self._trim: tuple[int, bytes] | None = None
@@ -90,6 +99,11 @@ class MetadataLog:
         self._snapshot_bytes = len(self._found.snapshot)
         self._snapshot_end = self._end_position - _frames_bytes(self._found.frames)
         self._applied_index = 0
+
+    @property
+    def leadership(self) -> Leadership:
+        """This process, always."""
+        return Leadership(leader_id=self._own_id, term=1, is_leader=self._machine is not None)
 
     @property
     def applied_index(self) -> int:
