@@ -15,6 +15,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Literal
 
 SettingsOf = Mapping[str, Mapping[str, object]]
 
@@ -45,6 +46,17 @@ def answers(port: int, *, timeout_seconds: float = 1.0) -> bool:
         return False
 
 
+def is_ready(metrics_port: int, *, timeout_seconds: float = 1.0) -> bool:
+    """Say whether the process with this metrics port says that it is ready."""
+    try:
+        with socket.create_connection(("127.0.0.1", metrics_port), timeout_seconds) as connection:
+            connection.settimeout(timeout_seconds)
+            connection.sendall(b"GET /ready HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")
+            return connection.recv(12) == b"HTTP/1.1 200"
+    except OSError:
+        return False
+
+
 class NodeProcess:
     """One node on free ports of the loopback address."""
 
@@ -55,8 +67,13 @@ class NodeProcess:
         data: Path | None = None,
         settings: SettingsOf | None = None,
         environment: Mapping[str, str] | None = None,
+        role: Literal["node", "controller"] = "node",
     ) -> None:
-        """Write the settings; `data` may lie elsewhere, for example on a disk that can break."""
+        """Write the settings; `data` may lie elsewhere, for example on a disk that can break.
+
+        A `controller` serves no Kafka clients: it is asked on its metrics port.
+        """
+        self.role = role
         self.directory = directory
         self.data = data or directory / "data"
         self.port = free_port()
@@ -96,29 +113,44 @@ class NodeProcess:
 
     def start(self, *, wait_seconds: float = START_SECONDS) -> float:
         """Start the process and wait for its first answer. Returns the seconds that took."""
-        assert not self.is_running, "the node is running already"
         begun = time.perf_counter()
+        self.launch()
+        self.wait_ready(wait_seconds)
+        return time.perf_counter() - begun
+
+    def launch(self) -> None:
+        """Start the process and wait for nothing."""
+        assert not self.is_running, "the node is running already"
         penstock = Path(sys.executable).with_name("penstock")
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
-                [str(penstock), "node", "--config", str(self.config)],
+                [str(penstock), self.role, "--config", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env={**os.environ, **self._environment},
             )
-        self.wait_ready(wait_seconds)
-        return time.perf_counter() - begun
 
     def wait_ready(self, timeout_seconds: float = START_SECONDS) -> None:
         """Wait until the node answers. Raises NodeFailed when it ended or stays silent."""
         deadline = time.monotonic() + timeout_seconds
-        while not answers(self.port):
+        while not self._answers():
             if not self.is_running:
                 raise NodeFailed(f"the node ended while starting:\n{self.log_tail()}")
             if time.monotonic() > deadline:
                 raise NodeFailed(f"no answer in {timeout_seconds} s:\n{self.log_tail()}")
             time.sleep(0.005)
+
+    def _answers(self) -> bool:
+        return is_ready(self.metrics_port) if self.role == "controller" else answers(self.port)
+
+    def pause(self) -> None:
+        """Stop the process with SIGSTOP; `resume` lets it go on."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a stopped process go on."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """End the process with SIGKILL, as a crash would."""

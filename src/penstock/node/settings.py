@@ -22,6 +22,7 @@ from penstock.controller.config import ControllerConfig
 from penstock.controller.topic_config import TopicSettings
 from penstock.groups.config import GroupConfig
 from penstock.net.limits import NetLimits
+from penstock.node.cluster_config import ClusterConfig
 from penstock.node.config import NodeConfig
 from penstock.node.settings_sources import (
     Schema,
@@ -38,6 +39,7 @@ class NodeSettings:
     """All settings of one node process; a field is a section of the settings file."""
 
     node: NodeConfig = field(default_factory=NodeConfig)
+    cluster: ClusterConfig = field(default_factory=ClusterConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     log: LogConfig = field(default_factory=LogConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
@@ -54,8 +56,8 @@ def load_settings(
 ) -> NodeSettings:
     """Read all sources and check them. Raises ConfigError with one line that says what to change.
 
-    Relative data directories start at the directory of the file, or at the working directory
-    where there is no file.
+    Relative paths start at the directory of the file, or at the working directory where there is
+    no file.
     """
     tree = SettingsTree(schema=settings_schema())
     if path is not None:
@@ -65,7 +67,18 @@ def load_settings(
     settings = _check(tree)
     base = path.parent if path is not None else Path()
     places = tuple(str((base / place).absolute()) for place in settings.node.data_directories)
-    return replace(settings, node=replace(settings.node, data_directories=places))
+    return replace(
+        settings,
+        node=replace(settings.node, data_directories=places),
+        cluster=replace(settings.cluster, **_absolute_files(settings.cluster, base)),
+    )
+
+
+def _absolute_files(cluster: ClusterConfig, base: Path) -> dict[str, Any]:
+    """Return the settings that name files, as absolute paths; what is not given stays empty."""
+    names = [item.name for item in fields(cluster) if item.name.endswith("_file")]
+    given = {name: getattr(cluster, name) for name in names}
+    return {name: str((base / path).absolute()) for name, path in given.items() if path}
 
 
 def check_interpreter() -> None:

@@ -1,0 +1,186 @@
+"""Several real processes that are one cluster, for tests and measurements of failure.
+
+Controllers live inside the first three nodes, or apart in processes of their own. Ports are free
+ones of the loopback address; all processes are children of this one and end with the `with` block.
+"""
+
+import contextlib
+import json
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.harness.node import NodeFailed, NodeProcess, SettingsOf, free_port
+from benchmarks.harness.workload import wait_until
+from penstock.node.identity import new_cluster_id
+
+FORM_SECONDS = 60.0
+CONTROLLERS_INSIDE_MAX = 3
+FIRST_CONTROLLER_ID = 101
+
+DataOf = Callable[[int], Path]
+
+
+class ClusterProcess:
+    """`brokers` nodes with ids from 1; `controllers` apart with ids from 101, 0 for inside."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        brokers: int = 3,
+        controllers: int = 0,
+        replicas: int = 3,
+        settings: SettingsOf | None = None,
+        data_of: DataOf | None = None,
+    ) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self._secret = directory / "cluster.secret"
+        self._secret.write_text(secrets.token_hex(32))
+        self._cluster_id = new_cluster_id()
+        self._replicas = replicas
+        self._extra = settings or {}
+        self._data_of = data_of
+        broker_ids = range(1, brokers + 1)
+        apart = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)
+        voters = apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX]
+        ports = {peer_id: free_port() for peer_id in (*broker_ids, *apart)}
+        self._voters = [f"{peer_id}@127.0.0.1:{ports[peer_id]}" for peer_id in voters]
+        self.controllers = {
+            peer_id: self._process(peer_id, ports[peer_id], role="controller") for peer_id in apart
+        }
+        self.nodes = {peer_id: self._process(peer_id, ports[peer_id]) for peer_id in broker_ids}
+
+    @property
+    def bootstrap(self) -> str:
+        """All brokers, as clients want to hear them."""
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    @property
+    def processes(self) -> Mapping[int, NodeProcess]:
+        """Every process by its peer id."""
+        return {**self.controllers, **self.nodes}
+
+    def start(self) -> float:
+        """Start every process; returns the seconds until every set had a master."""
+        begun = time.perf_counter()
+        for process in self.processes.values():
+            process.launch()
+        with ThreadPoolExecutor(len(self.processes)) as pool:
+            list(pool.map(NodeProcess.wait_ready, self.processes.values()))
+        if not wait_until(self._is_formed, FORM_SECONDS):
+            raise NodeFailed(f"no whole cluster after {FORM_SECONDS} s:\n{self.log_tails()}")
+        return time.perf_counter() - begun
+
+    def status(self) -> dict[str, Any]:
+        """Return what `penstock cluster status` says."""
+        first = next(node for node in self.nodes.values())
+        done = subprocess.run(
+            [
+                *(str(Path(sys.executable).with_name("penstock")), "cluster", "status"),
+                *("--config", str(first.config), "-o", "json"),
+            ],
+            capture_output=True,
+            check=False,
+            timeout=30,
+        )
+        if done.returncode:
+            raise NodeFailed(f"cluster status: {done.stderr.decode(errors='replace')}")
+        status: dict[str, Any] = json.loads(done.stdout)
+        return status
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """Return the broker id of a partition's leader, -1 for none, as clients are told."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        found = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return int(found[partition].leader) if partition in found else -1
+
+    def wait_for_leader(self, topic: str, partition: int = 0, *, seconds: float = 30) -> int:
+        """Wait until the partition has a leader that runs; return its broker id."""
+        found = -1
+
+        def is_led() -> bool:
+            nonlocal found
+            with contextlib.suppress(Exception):
+                found = self.leader_of(topic, partition)
+                return found in self.nodes and self.nodes[found].is_running
+            return False
+
+        if not wait_until(is_led, seconds):
+            raise NodeFailed(f"{topic}-{partition} has no leader:\n{self.log_tails()}")
+        return found
+
+    def log_tails(self, lines: int = 12) -> str:
+        """Return the end of every process's log."""
+        return "\n".join(
+            f"--- {peer_id}\n{process.log_tail(lines)}"
+            for peer_id, process in self.processes.items()
+        )
+
+    def stop(self) -> None:
+        """End every process with SIGTERM."""
+        with ThreadPoolExecutor(len(self.processes)) as pool:
+            list(pool.map(NodeProcess.stop, self.processes.values()))
+
+    def __enter__(self) -> "ClusterProcess":
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """End every process with SIGKILL, also one that is stopped."""
+        for process in self.processes.values():
+            process.kill()
+
+    def _process(self, peer_id: int, controller_port: int, *, role: Any = "node") -> NodeProcess:
+        directory = self.directory / f"{role}-{peer_id}"
+        data = self._data_of(peer_id) if self._data_of and role == "node" else None
+        return NodeProcess(
+            directory, data=data, settings=self._settings(peer_id, controller_port), role=role
+        )
+
+    def _settings(self, peer_id: int, controller_port: int) -> dict[str, dict[str, object]]:
+        merged: dict[str, dict[str, object]] = {
+            "node": {"broker_id": peer_id, "cluster_id": self._cluster_id},
+            "cluster": {
+                "voters": list(self._voters),
+                "controller_port": controller_port,
+                "ha_port": free_port(),
+                "secret_file": str(self._secret.absolute()),
+            },
+            "controller": {"default_replication_factor": self._replicas},
+        }
+        for section, values in self._extra.items():
+            merged.setdefault(section, {}).update(values)
+        return merged
+
+    def _is_formed(self) -> bool:
+        with contextlib.suppress(Exception):
+            return all(one["master"] in self.nodes for one in self._sets())
+        return False
+
+    def _sets(self) -> Iterator[dict[str, Any]]:
+        sets = self.status()["sets"]
+        if not sets:
+            raise NodeFailed("there are no replica sets yet")
+        return iter(sets)

@@ -1,0 +1,125 @@
+"""How this process takes part in a cluster: its controllers, its ports for peers, the secret.
+
+Without `voters` a node is its own controller and needs no other process. With them it is a voter
+if its broker id is among them, and otherwise follows them as a learner. The list is what a process
+starts with; once the metadata log holds another one, that one counts.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+from annotated_types import Ge, Le, MaxLen
+
+from penstock.base.errors import ConfigError
+from penstock.node.config import PORT_MAX
+
+PeerPort = Annotated[int, Ge(0), Le(PORT_MAX)]
+SECRET_BYTES_MIN = 16
+SECRET_BYTES_MAX = 4096
+
+
+class VoterAddress(NamedTuple):
+    """A controller: its peer id and where its controller port is."""
+
+    peer_id: int
+    host: str
+    port: int
+
+    @property
+    def address(self) -> str:
+        """`host:port`, as it stands in the metadata log."""
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterConfig:
+    """Peers: who the controllers are, where this process listens for others, how they know it."""
+
+    consensus: Literal["raft", "etcd"] = "raft"
+    """Who keeps the metadata log: the controllers themselves by Raft, or an existing etcd."""
+
+    voters: tuple[str, ...] = ()
+    """The first controllers, each as `id@host:port` of its controller port, the same list in every
+    process. Empty: this node alone. Changes come later with `penstock controller add|remove`."""
+
+    host: Annotated[str, MaxLen(255)] = ""
+    """Address the controller and HA ports bind. Empty: `node.host`."""
+
+    advertised_host: Annotated[str, MaxLen(255)] = ""
+    """Host name that peers are told for the HA port. Empty: what Kafka clients are told."""
+
+    controller_port: PeerPort = 0
+    """Port for controllers and brokers (9093 by custom); 0: none, for a node alone."""
+
+    ha_port: PeerPort = 0
+    """Port on which slaves fetch the log from this node (9094 by custom); 0: none, and the node can
+    be master of no set with other members."""
+
+    secret_file: Annotated[str, MaxLen(4096)] = ""
+    """File with the secret that all processes of the cluster share, 16 bytes at least. Needed where
+    a port for peers is open. A relative path starts at the directory of the settings file."""
+
+    tls_certificate_file: Annotated[str, MaxLen(4096)] = ""
+    """Certificate of this process (PEM). With the two below, peers talk over mutual TLS."""
+
+    tls_key_file: Annotated[str, MaxLen(4096)] = ""
+    """Private key of the certificate (PEM)."""
+
+    tls_authority_file: Annotated[str, MaxLen(4096)] = ""
+    """Certificates (PEM) that the other side's certificate must be signed by."""
+
+    start_timeout_ms: Annotated[int, Ge(100), Le(3_600_000)] = 10_000
+    """How long a starting node waits for controllers before it goes on with the roles it had."""
+
+    def __post_init__(self) -> None:
+        self.voter_addresses()
+        files = (self.tls_certificate_file, self.tls_key_file, self.tls_authority_file)
+        if any(files) and not all(files):
+            raise ConfigError(
+                "TLS between peers needs cluster.tls_certificate_file, cluster.tls_key_file and "
+                "cluster.tls_authority_file: give all three or none"
+            )
+        if (self.controller_port or self.ha_port) and not self.secret_file:
+            raise ConfigError(
+                "cluster.controller_port or cluster.ha_port is open and cluster.secret_file is not "
+                "given: name a file with a secret of 16 bytes or more, the same in every process"
+            )
+
+    def voter_addresses(self) -> tuple[VoterAddress, ...]:
+        """Return the voters. Raises ConfigError for a malformed or doubled one."""
+        found = tuple(_voter(text) for text in self.voters)
+        if len({voter.peer_id for voter in found}) < len(found):
+            raise ConfigError("cluster.voters names an id twice: give every controller its own")
+        return found
+
+    def read_secret(self) -> bytes:
+        """Return the secret. Raises ConfigError."""
+        if not self.secret_file:
+            return b""
+        try:
+            secret = Path(self.secret_file).read_bytes()[: SECRET_BYTES_MAX + 1].strip()
+        except OSError as error:
+            raise ConfigError(
+                f"cluster.secret_file {self.secret_file} can not be read: {error.strerror}"
+            ) from error
+        if not SECRET_BYTES_MIN <= len(secret) <= SECRET_BYTES_MAX:
+            raise ConfigError(
+                f"cluster.secret_file {self.secret_file} holds {len(secret)} bytes: a secret has "
+                f"{SECRET_BYTES_MIN} to {SECRET_BYTES_MAX}, such as `openssl rand -hex 32` prints"
+            )
+        return secret
+
+
+def _voter(text: str) -> VoterAddress:
+    peer_id, at, address = text.partition("@")
+    host, colon, port = address.rpartition(":")
+    if not (at and colon and host and _is_number(peer_id, 2**31 - 1) and _is_number(port, 65535)):
+        raise ConfigError(
+            f"cluster.voters: {text!r} is no controller: write id@host:port, as in 1@10.0.0.1:9093"
+        )
+    return VoterAddress(int(peer_id), host.strip("[]"), int(port))
+
+
+def _is_number(text: str, largest: int) -> bool:
+    return text.isascii() and text.isdigit() and int(text) <= largest
