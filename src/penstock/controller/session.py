@@ -1,0 +1,308 @@
+"""Messages between a broker's session and the controllers: plain values, one class each.
+
+Every broker keeps a session to every controller and heartbeats each, so that whoever becomes the
+active one knows already who lives. The active controller alone probes, transfers and takes
+commands; the others answer with the active one's id.
+
+    broker ──► controller   Heartbeat ─ ProbeAnswer ─ TransferReady ─ Submit
+                            ElectRequest ─ TransferRequest ─ DrainRequest ─ StatusRequest
+    controller ──► broker   HeartbeatAnswer ─ ProbeSets ─ PrepareTransfer
+                            SubmitAnswer ─ OperationAnswer ─ StatusAnswer
+
+Commands, answers and errors travel as bytes written by `command_codec`, so that every field here is
+a number, a text, bytes, or a tuple of such dataclasses. Members are named by broker id. Positions
+are bytes of the set's commit log, ends exclusive; -1 in a position means: not known. An empty
+`error` means that there is none.
+
+Source: RIP-44 and RocketMQ's broker heartbeat (epoch, offset, confirm offset to all controllers);
+KIP-631 (registration apart from heartbeats). Framing, order and authentication are the link's.
+"""
+
+from dataclasses import dataclass
+
+NO_REQUEST = 0
+"""Request ids count from 1 within one session; an answer carries that of its request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlaveReport:
+    """What a master knows of one slave. `caught_up_ms_ago` is -1 for: never in this mastership."""
+
+    broker_id: int
+    acknowledged_position: int
+    lag_bytes: int
+    caught_up_ms_ago: int
+    is_connected: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetReport:
+    """One member's own state; in a heartbeat for status, in a ProbeAnswer to be elected by.
+
+    `log_id` is the random name that the log was made with: a member whose `log_id` is not the
+    registered one has lost what it acknowledged. `last_log_epoch` is the leader epoch of the last
+    mastership in the log, -1 for an empty log. `log_end_position` counts durable bytes only.
+    `slaves` is filled in by masters.
+    """
+
+    replica_set_id: int
+    log_id: str
+    role: str
+    """"master", "slave" or "idle"."""
+    leader_epoch: int
+    """The mastership that the member leads or follows, -1 for none."""
+    last_log_epoch: int
+    log_start_position: int
+    log_end_position: int
+    confirm_position: int
+    slaves: tuple[SlaveReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """The broker lives. Sent every `heartbeat_interval_ms`, and at once when a session opens.
+
+    `incarnation` is the process's, as in its registration. `sets` may be left out (empty) in most
+    heartbeats; the last full report holds for status.
+    """
+
+    session_id: int
+    broker_id: int
+    incarnation: str
+    sets: tuple[SetReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatAnswer:
+    """`active_id` is -1 while nobody is known to be active.
+
+    `is_registration_wanted`: the active controller does not know this incarnation, or has fenced
+    it: send RegisterBroker and RegisterReplica again.
+    """
+
+    active_id: int
+    controller_epoch: int
+    is_registration_wanted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbedSet:
+    """A set about to elect; `leader_epoch` is the last mastership that the controller gave."""
+
+    replica_set_id: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSets:
+    """What do you hold of these sets? Answer at once; sets that the member has not are left out.
+
+    Answering is a promise: a slave acknowledges nothing more to a master of `leader_epoch` or less
+    until it follows a newer mastership or `promise_ms` have passed. Without it a cut-off master
+    could have a write confirmed by a member that was asked already, where not all must confirm.
+    """
+
+    request_id: int
+    controller_epoch: int
+    sets: tuple[ProbedSet, ...]
+    promise_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeAnswer:
+    """Durable state at the time of the answer."""
+
+    request_id: int
+    reports: tuple[SetReport, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrepareTransfer:
+    """To the master: take no more writes, wait until `target` holds all, then say so.
+
+    After `timeout_ms`, or on a leader epoch that is not its own, it goes on as before and answers
+    that it is not ready. Once ready it takes no writes until it hears of the next mastership, or
+    another `timeout_ms` have passed.
+    """
+
+    request_id: int
+    replica_set_id: int
+    leader_epoch: int
+    target: int
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferReady:
+    """`is_ready`: `target` holds every byte up to `log_end_position` durably."""
+
+    request_id: int
+    is_ready: bool
+    log_end_position: int = -1
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submit:
+    """A command for the active controller, as `encode_command` writes it."""
+
+    request_id: int
+    command: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitAnswer:
+    """`answer` as `encode_answer` writes it, or `error` as `encode_error` does.
+
+    NotActiveController names who to ask instead.
+    """
+
+    request_id: int
+    answer: bytes = b""
+    error: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectRequest:
+    """Elect a master for a set now. `master` -1 leaves the choice to the rules.
+
+    `is_unclean`: any live member may win, also one that lacks acknowledged records.
+    """
+
+    request_id: int
+    replica_set_id: int
+    master: int = -1
+    is_unclean: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferRequest:
+    """Move a mastership on purpose, without loss. `target` -1 is the preferred master."""
+
+    request_id: int
+    replica_set_id: int
+    target: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRequest:
+    """Take every duty from a broker (masterships, then sync-state sets), or end that."""
+
+    request_id: int
+    broker_id: int
+    is_draining: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationAnswer:
+    """Outcome of ElectRequest, TransferRequest, DrainRequest: `text` for people, or an error."""
+
+    request_id: int
+    text: str = ""
+    error: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusRequest:
+    """What does the cluster look like? Any controller answers; the active one knows most."""
+
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerStatus:
+    """A registered broker. `heard_ms_ago` is -1 where this controller never heard of it."""
+
+    broker_id: int
+    host: str
+    port: int
+    ha_host: str
+    ha_port: int
+    rack: str
+    broker_epoch: int
+    is_live: bool
+    is_fenced: bool
+    is_draining: bool
+    heard_ms_ago: int
+    master_count: int
+    replica_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberStatus:
+    """A member as it last reported; -1 and "" where it never did to this controller."""
+
+    broker_id: int
+    replica_id: int
+    is_live: bool
+    is_in_sync: bool
+    role: str
+    leader_epoch: int
+    last_log_epoch: int
+    log_start_position: int
+    log_end_position: int
+    confirm_position: int
+    lag_bytes: int
+    """Behind the master's reported end; 0 for the master."""
+    caught_up_ms_ago: int
+    reported_ms_ago: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetStatus:
+    """A set. `cause` says why `master` is (or nobody is), `since_ms` is wall time of that."""
+
+    replica_set_id: int
+    policy_kind: str
+    policy_required: int
+    policy_minimum: int
+    master: int
+    leader_epoch: int
+    cause: str
+    since_ms: int
+    preferred_master: int
+    sync_state_set: tuple[int, ...]
+    sync_state_set_epoch: int
+    partition_count: int
+    is_unclean_allowed: bool
+    is_electing: bool
+    reason: str
+    """Why there is no master, in words; empty where there is one."""
+    members: tuple[MemberStatus, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerStatus:
+    """Who orders the metadata log, as the answering controller knows it."""
+
+    answered_by: int
+    active_id: int
+    controller_epoch: int
+    is_failover_enabled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusAnswer:
+    """Everything that `cluster status` shows, brokers and sets by ascending id."""
+
+    request_id: int
+    cluster_id: str
+    controller: ControllerStatus
+    brokers: tuple[BrokerStatus, ...]
+    sets: tuple[SetStatus, ...]
+    error: bytes = b""
+
+
+FromBroker = (
+    Heartbeat
+    | ProbeAnswer
+    | TransferReady
+    | Submit
+    | ElectRequest
+    | TransferRequest
+    | DrainRequest
+    | StatusRequest
+)
+FromController = (
+    HeartbeatAnswer | ProbeSets | PrepareTransfer | SubmitAnswer | OperationAnswer | StatusAnswer
+)
