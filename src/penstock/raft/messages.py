@@ -1,0 +1,147 @@
+"""What peers say to each other. All fields are plain, so that a generic codec can carry them.
+
+    who             says                    and gets
+    candidate       VoteRequest             VoteResponse
+    leader          AppendEntries           AppendResponse
+    leader          InstallSnapshot         SnapshotResponse per chunk, AppendResponse once durable
+    leader          TimeoutNow              (a VoteRequest of a later term)
+    learner         LearnerHello            LearnerWelcome
+
+Every message names its sender and the sender's term; a pre-vote names the term it would ask for.
+A heartbeat is an AppendEntries without entries, as in the paper. To whom a message goes stands
+beside it (ready.Outgoing), not in it.
+
+Source: Raft paper, figures 2 and 13; Raft thesis 3.10 (TimeoutNow), 9.6 (pre-vote). Learners that
+announce themselves are ours.
+"""
+
+from dataclasses import dataclass
+
+from penstock.raft.entry import Entry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteRequest:
+    """Ask for a vote, or, with `is_pre_vote`, whether one would be given; that changes nothing."""
+
+    sender: int
+    term: int
+    """The candidate's term; for a pre-vote the term it would have."""
+    is_pre_vote: bool
+    is_transfer: bool
+    """The leader itself asked for this election: its lease is no reason to refuse."""
+    last_index: int
+    last_term: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteResponse:
+    """A granted pre-vote has the term that was asked for, everything else the sender's term."""
+
+    sender: int
+    term: int
+    is_pre_vote: bool
+    is_granted: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendEntries:
+    """Entries behind (previous_index, previous_term); without entries a heartbeat."""
+
+    sender: int
+    term: int
+    previous_index: int
+    previous_term: int
+    entries: tuple[Entry, ...]
+    commit_index: int
+    """The leader's, inclusive; may lie beyond the entries sent so far."""
+    round: int
+    """Counter of the leader's; the answer repeats it and so says when it still was the leader."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendResponse:
+    """Says that everything up to `match_index` is durable and equal, or where the logs part."""
+
+    sender: int
+    term: int
+    round: int
+    """That of the request; 0 where the answer is to a snapshot."""
+    is_success: bool
+    match_index: int
+    """On success the last index known to be equal, inclusive; else 0."""
+    rejected_index: int
+    """On failure the request's previous_index; else 0."""
+    hint_index: int
+    """On failure the highest index at which the logs may still be equal; else 0."""
+    hint_term: int
+    """The sender's term at hint_index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallSnapshot:
+    """One chunk of the snapshot that stands for everything up to `snapshot_index`."""
+
+    sender: int
+    term: int
+    snapshot_index: int
+    snapshot_term: int
+    voters: tuple[tuple[int, str], ...]
+    """The configuration at snapshot_index: (peer id, address)."""
+    position: int
+    """Where `data` belongs, in bytes."""
+    data: bytes
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotResponse:
+    """How much of a snapshot arrived; the leader goes on there."""
+
+    sender: int
+    term: int
+    snapshot_index: int
+    position: int
+    """Bytes held, which is where the next chunk must begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutNow:
+    """The leader asks this voter to take over: campaign at once."""
+
+    sender: int
+    term: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerHello:
+    """A learner says to every voter that it is there; the one that leads feeds it."""
+
+    sender: int
+    term: int
+    last_index: int
+    last_term: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerWelcome:
+    """The answer to a hello: who leads, and where the voters are."""
+
+    sender: int
+    term: int
+    leader_id: int
+    """NO_PEER while the sender knows none."""
+    voters: tuple[tuple[int, str], ...]
+
+
+Message = (
+    VoteRequest
+    | VoteResponse
+    | AppendEntries
+    | AppendResponse
+    | InstallSnapshot
+    | SnapshotResponse
+    | TimeoutNow
+    | LearnerHello
+    | LearnerWelcome
+)

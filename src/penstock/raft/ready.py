@@ -1,0 +1,111 @@
+"""What the driver keeps for a member, and what a member asks its driver to do.
+
+Source: the manner of etcd's raft (doc.go there: persist, send, apply, advance); which messages may
+go before the disk is done is in the Raft thesis 10.2.1.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from penstock.raft.configuration import Configuration
+from penstock.raft.entry import Entry
+from penstock.raft.messages import Message
+
+NO_PEER = -1
+"""In the place of a peer id: none, or none known."""
+
+
+class Role(StrEnum):
+    """What a member is at the moment."""
+
+    LEARNER = "learner"
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre-candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardState:
+    """What must survive a crash, besides snapshot and entries."""
+
+    term: int = 0
+    voted_for: int = NO_PEER
+    commit_index: int = 0
+    """Inclusive. Need not be synced for safety: but a learner that starts while no voter is there
+    knows by it which of its entries are final. Never beyond the entries handed out before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The state machine's state after entry `index`, with what Raft needs to go on from there."""
+
+    index: int = 0
+    term: int = 0
+    configuration: Configuration
+    data: bytes = b""
+
+
+class Outgoing(NamedTuple):
+    """A message and the peer it is for."""
+
+    to: int
+    message: Message
+
+
+class ReadState(NamedTuple):
+    """A read asked for with `context` may be answered once `index` is applied."""
+
+    context: int
+    index: int
+
+
+class Leadership(NamedTuple):
+    """Who leads, as this member knows it."""
+
+    leader_id: int
+    """NO_PEER while there is none or none is known."""
+    term: int
+    is_leader: bool
+    """This member leads, and has applied everything that earlier leaders committed."""
+
+
+class PeerProgress(NamedTuple):
+    """What a leader knows of one peer, for people."""
+
+    peer_id: int
+    is_voter: bool
+    state: str
+    match_index: int
+    """Everything up to it, inclusive, is durable there."""
+    silent_ticks: int
+    """Since its last answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Work for the driver. The order of its duties stands in raft.py."""
+
+    sequence: int
+    """Counts the Readys of one process; they are persisted and advanced in this order."""
+    messages: tuple[Outgoing, ...] = ()
+    """May go at once, in parallel with the disk."""
+    snapshot: Snapshot | None = None
+    """Complete; replaces the whole log and the state machine's state."""
+    entries: tuple[Entry, ...] = ()
+    """For the disk: whatever it holds from entries[0].index on is replaced."""
+    hard_state: HardState | None = None
+    """None if it did not change."""
+    must_sync: bool = False
+    """Whether snapshot, entries and hard state must be durable before `messages_persisted` go. If
+    only the commit index changed it need not be, and that change may be written at leisure."""
+    messages_persisted: tuple[Outgoing, ...] = ()
+    """May go only when everything above is durable."""
+    committed: tuple[Entry, ...] = ()
+    """To be applied, in this order; of kind NORMAL only those with meaning for the state machine.
+    All of them are durable already."""
+    reads: tuple[ReadState, ...] = ()
+    leadership: Leadership | None = None
+    """If it changed. Comes after `committed`. Reads and proposals that were not answered are void
+    when this member is no longer the leader of the term in which they were asked for."""
