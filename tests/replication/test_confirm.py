@@ -1,56 +1,146 @@
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.base.ids import Position, ReplicaId
+from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import Position
 from penstock.base.invariant import InvariantViolation
-from penstock.replication.confirm import ConfirmTracker
+from penstock.replication.confirm import ConfirmTracker, Membership
 
-A, B, C = ReplicaId(1), ReplicaId(2), ReplicaId(3)
+A, B, C, D = 1, 2, 3, 4
+QUORUM = AckPolicy(kind=PolicyKind.QUORUM)
+TWO = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
+ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=1)
+
+
+def in_step(*members: int, policy: AckPolicy | None = None, replicas: int = 0) -> Membership:
+    every = members if not replicas else tuple(range(1, replicas + 1))
+    return Membership(replicas=every, committed=members, policy=policy or AckPolicy())
+
+
+def changing(old: tuple[int, ...], new: tuple[int, ...], policy: AckPolicy) -> Membership:
+    return Membership(replicas=(A, B, C, D), committed=old, proposed=(new,), policy=policy)
+
+
+def tracker_of(membership: Membership, **acknowledged: int) -> ConfirmTracker:
+    tracker = ConfirmTracker(membership, Position(0))
+    for name, position in acknowledged.items():
+        tracker.acknowledge("abcd".index(name) + 1, Position(position))
+    return tracker
 
 
 def test_confirm_position_of_a_lone_master_is_its_own_durable_end() -> None:
-    tracker = ConfirmTracker([A], Position(0))
-    assert tracker.acknowledge(A, Position(100))
-    assert tracker.position == 100
+    assert tracker_of(in_step(A), a=100).position == 100
 
 
 def test_confirm_position_waits_for_the_slowest_member() -> None:
-    tracker = ConfirmTracker([A, B], Position(0))
-    assert not tracker.acknowledge(A, Position(100))
-    assert tracker.acknowledge(B, Position(40))
-    assert tracker.position == 40
+    assert tracker_of(in_step(A, B), a=100).position == 0
+    assert tracker_of(in_step(A, B), a=100, b=40).position == 40
 
 
 def test_a_member_that_is_added_holds_the_confirm_position_and_never_lowers_it() -> None:
-    tracker = ConfirmTracker([A], Position(0))
-    tracker.acknowledge(A, Position(100))
-    assert not tracker.change_members([A, B])
+    tracker = tracker_of(in_step(A), a=100)
+    assert not tracker.change_members(changing((A,), (A, B), AckPolicy()))
     assert not tracker.acknowledge(A, Position(200))
     assert tracker.position == 100
 
 
-def test_a_member_that_leaves_lets_the_confirm_position_go_on() -> None:
-    tracker = ConfirmTracker([A, B], Position(0))
-    tracker.acknowledge(A, Position(100))
-    assert tracker.change_members([A])
+def test_a_member_that_leaves_counts_until_its_removal_is_recorded() -> None:
+    tracker = tracker_of(in_step(A, B), a=100)
+    assert not tracker.change_members(changing((A, B), (A,), AckPolicy()))
+    assert tracker.change_members(in_step(A))
     assert tracker.position == 100
 
 
 def test_an_acknowledgement_that_goes_back_is_an_invariant_violation() -> None:
-    tracker = ConfirmTracker([A], Position(0))
-    tracker.acknowledge(A, Position(100))
+    tracker = tracker_of(in_step(A), a=100)
     with pytest.raises(InvariantViolation):
         tracker.acknowledge(A, Position(99))
 
 
+def test_a_member_that_shakes_hands_anew_may_say_less_than_before() -> None:
+    tracker = tracker_of(in_step(A, B), a=100, b=100)
+    tracker.forget(B)
+    tracker.acknowledge(B, Position(60))
+    tracker.acknowledge(A, Position(200))
+    assert tracker.position == 100
+
+
+def test_two_of_three_confirm_with_either_slave() -> None:
+    assert tracker_of(in_step(A, B, C, policy=TWO), a=100, c=70).position == 70
+    assert tracker_of(in_step(A, policy=TWO, replicas=3), a=100, b=70).position == 70
+    assert tracker_of(in_step(A, policy=TWO, replicas=3), a=100).position == 0
+
+
+def test_a_majority_of_five_is_three() -> None:
+    five = in_step(A, policy=QUORUM, replicas=5)
+    assert tracker_of(five, a=100, b=80).position == 0
+    assert tracker_of(five, a=100, b=80, c=30).position == 30
+
+
+def test_adaptive_waits_for_fewer_as_the_set_shrinks_and_for_more_again_after() -> None:
+    tracker = tracker_of(in_step(A, B, C, policy=ADAPTIVE), a=100, b=50)
+    assert tracker.position == 50
+    assert tracker.change_members(in_step(A, policy=ADAPTIVE))
+    assert tracker.position == 100
+    tracker.change_members(in_step(A, B, policy=ADAPTIVE))
+    assert not tracker.acknowledge(A, Position(200))
+
+
+def test_while_a_set_may_have_shrunk_both_sets_must_hold_a_position_under_adaptive() -> None:
+    # {A,B} would do for the old set, but an election among {A,C} would then lose the record.
+    tracker = tracker_of(changing((A, B, C), (A, C), ADAPTIVE), a=100, b=100, c=40)
+    assert tracker.position == 40
+
+
+def test_bytes_of_older_masterships_are_confirmed_with_the_start_of_the_own_one() -> None:
+    # Raft 5.4.2: enough copies of an old mastership's bytes prove nothing.
+    tracker = ConfirmTracker(in_step(A, B), Position(50), epoch_start=Position(100))
+    tracker.acknowledge(A, Position(160))
+    assert not tracker.acknowledge(B, Position(100))
+    assert tracker.position == 50
+    assert tracker.acknowledge(B, Position(160))
+    assert tracker.position == 160
+
+
 @given(st.lists(st.tuples(st.sampled_from([A, B, C]), st.integers(0, 1000))))
 def test_confirm_position_equals_the_running_minimum_of_a_dumb_twin(
-    reports: list[tuple[ReplicaId, int]],
+    reports: list[tuple[int, int]],
 ) -> None:
-    tracker = ConfirmTracker([A, B, C], Position(0))
+    tracker = ConfirmTracker(in_step(A, B, C), Position(0))
     durable = {A: 0, B: 0, C: 0}
-    for replica, step in reports:
-        durable[replica] += step
-        tracker.acknowledge(replica, Position(durable[replica]))
+    for member, step in reports:
+        durable[member] += step
+        tracker.acknowledge(member, Position(durable[member]))
         assert tracker.position == min(durable.values())
+
+
+policies = st.one_of(
+    st.just(AckPolicy()),
+    st.just(QUORUM),
+    st.builds(AckPolicy, kind=st.just(PolicyKind.K_OF_N), required=st.integers(1, 4)),
+    st.integers(1, 4).flatmap(
+        lambda required: st.builds(
+            AckPolicy,
+            kind=st.just(PolicyKind.ADAPTIVE),
+            required=st.just(required),
+            minimum=st.integers(1, required),
+        )
+    ),
+)
+members = st.sets(st.sampled_from([B, C, D])).map(lambda some: tuple(sorted({A, *some})))
+
+
+@given(policies, members, members, st.tuples(*[st.integers(0, 9)] * 4))
+def test_every_election_that_may_go_by_either_set_finds_what_was_confirmed(
+    policy: AckPolicy, old: tuple[int, ...], new: tuple[int, ...], held: tuple[int, ...]
+) -> None:
+    membership = changing(old, new, policy)
+    tracker = tracker_of(membership, **dict(zip("abcd", held, strict=True)))
+    for in_sync in (old, new):
+        voters = (A, B, C, D) if policy.counts_replicas else in_sync
+        answers = min(policy.answers_needed(4, len(in_sync)), len(voters))
+        for candidates in itertools.combinations(voters, answers):
+            assert max(held[one - 1] for one in candidates) >= tracker.position

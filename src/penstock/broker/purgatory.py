@@ -7,6 +7,9 @@
 A queue and not a timer per request: at 100,000 requests a second a timer each would cost more than
 the append. The length is bounded by the in-flight cap of every connection (net/limits.py).
 
+A queue takes requests while the broker is master. `refuse_all` ends that: what is parked, and what
+comes later, is refused with the error given, until `open` begins the next mastership.
+
 Source: Kafka `ThresholdPurgatory` (parked by threshold), RocketMQ `GroupTransferService` without
 its head-of-line wait (#1535): nothing here blocks anything else.
 """
@@ -15,10 +18,11 @@ from collections import deque
 from typing import Protocol
 
 from penstock.base.invariant import invariant
+from penstock.replication.errors import ReplicationError
 
 
 class Waiting(Protocol):
-    """A request that is parked."""
+    """A request that is parked. After the first that ends it, all other calls do nothing."""
 
     deadline_ms: int
     """Monotonic time after which the request is answered with a time-out."""
@@ -32,17 +36,28 @@ class Waiting(Protocol):
     def fail(self) -> None:
         """The log is fenced: it will never be acknowledged here."""
 
+    def refuse(self, error: ReplicationError) -> None:
+        """The broker is not master any more: it may or may not survive what was appended."""
+
+    def shrunk(self, in_sync_count: int) -> None:
+        """The sync-state set has lost a member before the position was confirmed.
+
+        What needs more than `in_sync_count` members is answered NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        when the request ends. Called only when a set shrinks, never on the usual path.
+        """
+
 
 class AckQueue:
     """Parked requests of one replica set, in the order of their end positions."""
 
-    __slots__ = ("_is_failed", "_last_position", "_queue", "_released")
+    __slots__ = ("_is_failed", "_last_position", "_queue", "_refusal", "_released")
 
     def __init__(self) -> None:
         self._queue: deque[tuple[int, Waiting]] = deque()
         self._last_position = 0
         self._released = 0
         self._is_failed = False
+        self._refusal: ReplicationError | None = None
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -51,8 +66,12 @@ class AckQueue:
         """Park until everything below `end_position` (exclusive) is acknowledged.
 
         What is acknowledged already completes at once: a duplicate appends nothing, so nothing
-        that follows it would release it. After `fail_all` everything else fails at once.
+        that follows it would release it. After `fail_all` everything else fails at once, after
+        `refuse_all` everything is refused.
         """
+        if self._refusal is not None:
+            waiting.refuse(self._refusal)
+            return
         if end_position <= self._released:
             waiting.complete()
             return
@@ -78,9 +97,29 @@ class AckQueue:
             waiting.expire()
         return len(overdue)
 
+    def shrunk(self, in_sync_count: int) -> None:
+        """Tell everything parked that only `in_sync_count` members are in step now."""
+        for _, waiting in self._queue:
+            waiting.shrunk(in_sync_count)
+
     def fail_all(self) -> None:
         """Answer everything that is parked: this log acknowledges nothing any more."""
         self._is_failed = True
         failed, self._queue = self._queue, deque()
         for _, waiting in failed:
             waiting.fail()
+
+    def refuse_all(self, error: ReplicationError) -> None:
+        """Refuse everything that is parked, and what comes until `open`, with `error`."""
+        self._refusal = error
+        self._released = self._last_position = 0
+        refused, self._queue = self._queue, deque()
+        for _, waiting in refused:
+            waiting.refuse(error)
+
+    def open(self, released: int) -> None:
+        """Begin a mastership: everything below `released` (exclusive) is acknowledged already."""
+        if self._refusal is not None:
+            invariant(not self._queue, "parked while not master", count=len(self._queue))
+            self._refusal = None
+        self.release(released)

@@ -1,27 +1,47 @@
 """A member of a replica set: the log, who has acknowledged it, and who waits for that.
 
+    role       takes writes   confirm position                       parked requests
+    master     yes            held by enough members, see confirm    wait for it
+    slave      no             the master's, up to the own end        refused: NOT_LEADER
+    idle       no             stays                                  refused: NOT_LEADER
+
     append ──► log.end_position ──► durable (fsync or page cache, by flush policy)
-                                        │ acknowledge(self)
-    purgatory ◄── confirm position ◄────┘   lowest over the sync-state set
+                                        │ acknowledge(self), acknowledge(slave)
+    purgatory ◄── confirm position ◄────┘
     fetch waiters ◄── partitions that became readable
 
 Two queues, because two promises are asked for: `acks=1` waits until the master itself has the
-bytes as durable as the flush policy says, `acks=all` until the whole sync-state set has.
+bytes as durable as the flush policy says, `acks=all` until the policy of the set is met.
 
-Source: architecture "Replica set: the rules"; RocketMQ confirm offset. Elections and the HA stream
-are not here: this class is told its epoch and its members.
+Source: architecture "Replica set: the rules"; RocketMQ confirm offset. Elections and the links
+between members are not here: this class is told its role, its epoch and its members.
 """
 
 from collections import deque
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Protocol
 
-from penstock.base.ids import LeaderEpoch, Offset, Position, ReplicaId, ReplicaSetId
+from penstock.base.ack_policy import AckPolicy
+from penstock.base.ids import LeaderEpoch, Offset, Position, ReplicaSetId
+from penstock.base.invariant import invariant
 from penstock.broker.purgatory import AckQueue
-from penstock.replication.confirm import ConfirmTracker
+from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.epochs import EpochHistory
+from penstock.replication.errors import NotMaster
 from penstock.storage.partition_log import PartitionLog
 from penstock.storage.set_log import SetLog
+
+NO_MASTER = -1
+
+
+class Role(StrEnum):
+    """What this broker is in the set."""
+
+    IDLE = "idle"
+    """Neither: no role was told yet, or the last one was given up."""
+    MASTER = "master"
+    SLAVE = "slave"
 
 
 class Watched(Protocol):
@@ -30,55 +50,203 @@ class Watched(Protocol):
     def wake(self) -> None: ...
 
 
+Listener = Callable[["ReplicaSetMember"], None]
+
+
 class ReplicaSetMember:
-    """This broker's replica of one set; master of it while `leader_epoch` is the newest."""
+    """This broker's replica of one set. Members are named by broker id.
+
+    Listeners are called on the loop, after the state has changed:
+    `on_role_changed`    each become_master, become_slave, resign: fetches must look again
+    `on_reopened`        PartitionLog objects were replaced (late truncation, install):
+                         look them up anew in `log.partitions`
+    `on_written`         the log has new bytes that may be sent; `on_confirmed`: the confirm
+                         position moved; `on_durable`: log.durable_position moved
+    """
 
     __slots__ = (
-        "_own_id",
+        "_is_held",
+        "_is_paused",
         "_visible",
         "confirm",
         "confirm_position",
         "epochs",
         "in_sync_count",
+        "is_master",
         "leader_epoch",
         "log",
+        "master_id",
+        "on_confirmed",
+        "on_durable",
         "on_fenced",
+        "on_reopened",
+        "on_role_changed",
+        "on_written",
+        "own_id",
         "replica_set_id",
+        "role",
         "waiting_for_all",
         "waiting_for_master",
     )
 
-    def __init__(self, replica_set_id: ReplicaSetId, own_id: ReplicaId, log: SetLog) -> None:
+    def __init__(self, replica_set_id: ReplicaSetId, own_id: int, log: SetLog) -> None:
         self.replica_set_id = replica_set_id
+        self.own_id = own_id
         self.log = log
+        self.role = Role.IDLE
+        self.is_master = False
+        """Whether it takes writes: master, and not paused for a transfer."""
+        self.master_id = NO_MASTER
         self.leader_epoch = LeaderEpoch(-1)
         self.epochs = EpochHistory(log.epochs)
-        self.confirm = ConfirmTracker((own_id,), Position(0))
+        lone = Membership(replicas=(own_id,), committed=(own_id,))
+        self.confirm = ConfirmTracker(lone, Position(0))
         self.confirm_position = 0
         self.in_sync_count = 1
         self.waiting_for_all = AckQueue()
         self.waiting_for_master = AckQueue()
         self.on_fenced: Callable[[ReplicaSetMember, Exception], None] | None = None
-        self._own_id = own_id
+        self.on_role_changed: list[Listener] = []
+        self.on_reopened: list[Listener] = []
+        self.on_written: list[Listener] = []
+        self.on_confirmed: list[Listener] = []
+        self.on_durable: list[Listener] = []
+        self._is_held = False
+        self._is_paused = False
         self._visible: deque[tuple[int, Watched]] = deque()
+        log.on_written = self._on_written
         log.on_durable = self._on_durable
         log.on_fenced = self._on_log_fenced
 
-    def begin_mastership(self, leader_epoch: LeaderEpoch, members: tuple[ReplicaId, ...]) -> None:
+    @property
+    def policy(self) -> AckPolicy:
+        """The acknowledgement policy of the present mastership."""
+        return self.confirm.membership.policy
+
+    @property
+    def epoch_start(self) -> int:
+        """Position at which the newest mastership in the log starts; 0 before the first."""
+        return self.log.epochs[-1][1] if self.log.epochs else 0
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether a master has confirmed the start of its mastership.
+
+        Before that its high watermarks may lie below what an earlier master has shown (KIP-207).
+        """
+        return self.confirm_position > self.epoch_start or self.log.end_position == 0
+
+    def check_writable(self) -> None:
+        """Raise NotMaster unless this broker takes writes for the set now."""
+        if not self.is_master:
+            raise NotMaster(self._why_not_writable())
+
+    def _why_not_writable(self) -> str:
+        if self.role is Role.MASTER:
+            return f"set {self.replica_set_id} is being handed over to another broker"
+        if self.master_id == NO_MASTER:
+            return f"set {self.replica_set_id} has no master that is known here"
+        return f"the master of set {self.replica_set_id} is broker {self.master_id}"
+
+    def begin_mastership(self, leader_epoch: LeaderEpoch, members: tuple[int, ...]) -> None:
+        """Become master of a set whose replicas are all in step."""
+        self.become_master(leader_epoch, Membership(replicas=members, committed=members))
+
+    def become_master(self, leader_epoch: LeaderEpoch, membership: Membership) -> None:
         """Become master: record the epoch, and confirm what the own log already holds.
 
         A new master raises the confirm position to its own log end (row H-26): cutting there
-        would cut what an earlier master may have acknowledged. What of that is not durable yet
-        is confirmed when it is.
+        would cut what an earlier master may have acknowledged. That is at once where nobody else
+        is in the set, otherwise when enough members hold the log up to the new epoch's start.
+        Slave work must be finished: nothing but this call appends.
+
+        Raises OutOfSpace, LogFenced: the role is not taken.
         """
+        invariant(self.own_id in membership.committed, "a master must be in step", me=self.own_id)
         self.log.begin_epoch(leader_epoch)
         start = Position(self.log.epochs[-1][1])
-        self.epochs.begin(leader_epoch, start)
+        self.epochs = EpochHistory(self.log.epochs)
+        known = Position(self.confirm_position)
+        if membership.effective == (self.own_id,):
+            known = Position(max(known, min(start, self.log.durable_position)))
+        self.confirm = ConfirmTracker(membership, known, epoch_start=start)
         self.leader_epoch = leader_epoch
-        self.confirm = ConfirmTracker(members, Position(min(start, self.log.durable_position)))
-        self.in_sync_count = len(members)
-        self._confirmed(self.confirm.position)
+        self.master_id = self.own_id
+        self.in_sync_count = len(membership.committed)
+        self.role = Role.MASTER
+        self.is_master = True
+        self._is_paused = self._is_held = False
+        self.waiting_for_master.open(self.log.durable_position)
+        self.waiting_for_all.open(known)
+        self._set_confirmed(known)
         self._on_durable()
+        self._tell(self.on_role_changed)
+
+    def become_slave(self, leader_epoch: LeaderEpoch, master_id: int) -> None:
+        """Follow another master: refuse what is parked, take no writes, let fetches look again."""
+        self._end_role(Role.SLAVE, leader_epoch, master_id)
+
+    def resign(self, leader_epoch: LeaderEpoch | None = None) -> None:
+        """Give up any role, as a set without a known master."""
+        newest = self.leader_epoch if leader_epoch is None else leader_epoch
+        self._end_role(Role.IDLE, newest, NO_MASTER)
+
+    def _end_role(self, role: Role, leader_epoch: LeaderEpoch, master_id: int) -> None:
+        invariant(leader_epoch >= self.leader_epoch, "leader epoch went back", to=leader_epoch)
+        self.role = role
+        self.is_master = False
+        self.leader_epoch = leader_epoch
+        self.master_id = master_id
+        error = NotMaster(self._why_not_writable())
+        self.waiting_for_master.refuse_all(error)
+        self.waiting_for_all.refuse_all(error)
+        self._wake_all()
+        self._tell(self.on_role_changed)
+
+    def pause_writes(self) -> None:
+        """Take no more writes for now: mastership is about to be handed over."""
+        self._is_paused = True
+        self.is_master = False
+
+    def resume_writes(self) -> None:
+        """Take writes again after a transfer that came to nothing."""
+        self._is_paused = False
+        self.is_master = self.role is Role.MASTER
+
+    def change_members(self, membership: Membership) -> None:
+        """Go by another sync-state set, or another that may have been recorded. Master only."""
+        assert self.role is Role.MASTER
+        earlier, self.in_sync_count = self.in_sync_count, len(membership.committed)
+        if self.in_sync_count < earlier:
+            self.waiting_for_all.shrunk(self.in_sync_count)
+        self._moved(self.confirm.change_members(membership))
+
+    def acknowledge(self, broker_id: int, position: int) -> None:
+        """Take note that a slave holds the log durably up to `position` (exclusive)."""
+        assert self.role is Role.MASTER
+        self._moved(self.confirm.acknowledge(broker_id, Position(position)))
+
+    def hold_confirm(self, is_held: bool) -> None:
+        """Confirm nothing while the master's lease is not held; go on after."""
+        self._is_held = is_held
+        self._moved(not is_held)
+
+    def note_master_confirmed(self, position: int) -> None:
+        """Slave: the master has confirmed the log up to `position` (exclusive)."""
+        assert self.role is not Role.MASTER
+        if self.log.leader_epoch != self.epochs.latest:
+            self.epochs = EpochHistory(self.log.epochs)
+        confirmed = min(position, self.log.end_position)
+        if confirmed > self.confirm_position:
+            self._set_confirmed(confirmed)
+
+    def reopened(self) -> None:
+        """Take over a log that was cut or replaced: offsets and epochs are read anew."""
+        invariant(self.role is not Role.MASTER, "a master's log is never cut")
+        self.epochs = EpochHistory(self.log.epochs)
+        self.confirm_position = min(self.confirm_position, self.log.end_position)
+        self._tell(self.on_reopened)
+        self._wake_all()
 
     def watch(self, end_position: int, partition: Watched) -> None:
         """Wake the partition's fetch waiters once `end_position` is confirmed."""
@@ -91,18 +259,38 @@ class ReplicaSetMember:
             return Offset(log.log_end_offset)
         return Offset(self.log.offset_at_position(log, self.confirm_position))
 
+    def _on_written(self) -> None:
+        self._tell(self.on_written)
+
     def _on_durable(self) -> None:
         durable = self.log.durable_position
-        self.waiting_for_master.release(durable)
-        if self.confirm.acknowledge(self._own_id, Position(durable)):
-            self._confirmed(self.confirm.position)
+        if self.role is Role.MASTER:
+            self.waiting_for_master.release(durable)
+            self._moved(self.confirm.acknowledge(self.own_id, Position(durable)))
+        self._tell(self.on_durable)
 
-    def _confirmed(self, confirmed: int) -> None:
+    def _moved(self, has_moved: bool) -> None:
+        if has_moved and not self._is_held and self.confirm.position > self.confirm_position:
+            self._set_confirmed(self.confirm.position)
+
+    def _set_confirmed(self, confirmed: int) -> None:
         self.confirm_position = confirmed
-        self.waiting_for_all.release(confirmed)
+        if self.role is Role.MASTER:
+            self.waiting_for_all.release(confirmed)
         visible = self._visible
         while visible and visible[0][0] <= confirmed:
             visible.popleft()[1].wake()
+        self._tell(self.on_confirmed)
+
+    def _wake_all(self) -> None:
+        """Let everybody look again who waits for something that may never be confirmed."""
+        visible, self._visible = self._visible, deque()
+        for _, partition in visible:
+            partition.wake()
+
+    def _tell(self, listeners: list[Listener]) -> None:
+        for listener in listeners:
+            listener(self)
 
     def _on_log_fenced(self, error: Exception) -> None:
         self.waiting_for_master.fail_all()

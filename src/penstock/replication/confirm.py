@@ -1,64 +1,139 @@
 """The confirm position: how far a replica set's log is acknowledged, and so visible to consumers.
 
-    position  0 ------------- confirm ------ slowest member of the set ------- master's end
-              acknowledged, visible  |  durable on some members, not yet on all
+    position  0 ------------- confirm ------ slowest member that counts ------- master's end
+              acknowledged, visible  |  durable on some members, not yet on enough
 
-Every member of the effective sync-state set (the committed one together with members that are being
-added) reports up to where its log is durable. The confirm position is the lowest of these reports.
-It never falls while the master stays: a member that is added holds it until the member has caught
-up, a member that has not reported yet holds it where it is.
+Which members count, and how many of them must hold a position, is the acknowledgement policy's
+business. While a change of the sync-state set is under way nobody knows which of the two sets an
+election will go by, so a position must be held by enough members of *each* possible set: with the
+policy `all` that is everybody in the committed set and everybody who is being added.
+
+The position never falls while the master stays: a member that is added holds it until the member
+has caught up, a member that has not reported yet (also: has no connection) holds it where it is.
+
+Nothing that lies wholly below the start of the own mastership is confirmed by counting: such bytes
+may be on enough disks and yet lose against a newer mastership's bytes in the next election. They
+are confirmed together with the frame that starts the mastership.
 
 Source: RocketMQ controller mode (confirm offset); KIP-497 (effective ISR while a change is in
-flight). It deliberately knows nothing of connections, time-outs or logs.
+flight); Raft 5.4.2 for the last rule and section 6 (joint majorities) for the counting over two
+sets. It deliberately knows nothing of connections, time-outs or logs.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from penstock.base.ids import Position, ReplicaId
+from penstock.base.ack_policy import AckPolicy
+from penstock.base.ids import Position
 from penstock.base.invariant import invariant
+
+ALL_IN_STEP = AckPolicy()
+START = Position(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """Who is in the set, by broker id, as far as the master knows."""
+
+    replicas: tuple[int, ...]
+    """All members, the master included."""
+    committed: tuple[int, ...]
+    """The sync-state set that the controllers have recorded."""
+    proposed: tuple[tuple[int, ...], ...] = ()
+    """Sets that were asked for and may have been recorded by now."""
+    policy: AckPolicy = ALL_IN_STEP
+
+    def __post_init__(self) -> None:
+        assert self.committed, "a sync-state set has at least its master"
+        assert all(self.proposed), "a sync-state set has at least its master"
+
+    @property
+    def effective(self) -> tuple[int, ...]:
+        """The committed set together with members being added, in ascending order."""
+        return tuple(sorted({*self.committed, *(one for some in self.proposed for one in some)}))
+
+    def demands(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+        """Return (members, count) pairs: a position needs `count` of `members`, for each pair."""
+        if self.policy.counts_replicas:
+            count = self.policy.copies_needed(len(self.replicas), len(self.committed))
+            return ((self.replicas, count),)
+        policy, total = self.policy, len(self.replicas)
+        sets = dict.fromkeys((self.committed, *self.proposed))
+        return tuple((some, policy.copies_needed(total, len(some))) for some in sets)
+
+
+def held_by_enough(acknowledged: Sequence[Position], count: int) -> Position:
+    """Return the highest position that `count` of the acknowledged positions have reached.
+
+    0 where there are fewer than `count`: too few members confirm nothing.
+    """
+    assert count >= 1, "at least the master holds what is confirmed"
+    if count > len(acknowledged):
+        return Position(0)
+    return sorted(acknowledged, reverse=True)[count - 1]
 
 
 class ConfirmTracker:
     """Acknowledged positions of one mastership; one instance per leader epoch."""
 
-    __slots__ = ("_acknowledged", "_members", "position")
+    __slots__ = ("_acknowledged", "_demands", "_epoch_start", "_membership", "position")
 
-    def __init__(self, members: Iterable[ReplicaId], start: Position) -> None:
-        """Begin a mastership: `members` is the sync-state set, master included.
+    def __init__(
+        self, membership: Membership, start: Position, *, epoch_start: Position = START
+    ) -> None:
+        """Begin a mastership.
 
-        `start` (exclusive) is what is known to be confirmed already.
+        `start` (exclusive) is what is known to be confirmed already, `epoch_start` (inclusive)
+        the position of the frame that starts the mastership.
         """
-        self._members = tuple(members)
-        self._acknowledged: dict[ReplicaId, Position] = {}
+        self._membership = membership
+        self._demands = membership.demands()
+        self._acknowledged: dict[int, Position] = {}
+        self._epoch_start = epoch_start
         self.position = start
-        assert self._members, "a sync-state set has at least its master"
 
     @property
-    def members(self) -> tuple[ReplicaId, ...]:
-        """The effective sync-state set."""
-        return self._members
+    def membership(self) -> Membership:
+        """The sets that confirmations go by now."""
+        return self._membership
 
-    def acknowledge(self, replica: ReplicaId, position: Position) -> bool:
-        """Record that `replica` holds the log durably up to `position` (exclusive).
+    def acknowledged(self, member: int) -> Position:
+        """Return how far `member` holds the log durably (exclusive); 0 before its first report."""
+        return self._acknowledged.get(member, Position(0))
+
+    def acknowledge(self, member: int, position: Position) -> bool:
+        """Record that `member` holds the log durably up to `position` (exclusive).
 
         Returns whether the confirm position moved. A report below an earlier one is refused as
-        an invariant: durable bytes do not go away while the mastership lasts.
+        an invariant: durable bytes do not go away while the mastership lasts; a member that may
+        have lost some says so by a new handshake, see `forget`.
         """
-        earlier = self._acknowledged.get(replica, 0)
-        invariant(position >= earlier, "acknowledgement went back", replica=replica, to=position)
-        self._acknowledged[replica] = position
+        earlier = self._acknowledged.get(member, 0)
+        invariant(position >= earlier, "acknowledgement went back", member=member, to=position)
+        self._acknowledged[member] = position
         return self._advance()
 
-    def change_members(self, members: Iterable[ReplicaId]) -> bool:
-        """Take over a new effective sync-state set; returns whether the confirm position moved."""
-        self._members = tuple(members)
-        assert self._members, "a sync-state set has at least its master"
+    def forget(self, member: int) -> None:
+        """Take back what `member` acknowledged: it has shaken hands anew, and says itself."""
+        self._acknowledged.pop(member, None)
+
+    def change_members(self, membership: Membership) -> bool:
+        """Go by other sets from now on; returns whether the confirm position moved."""
+        self._membership = membership
+        self._demands = membership.demands()
         return self._advance()
 
     def _advance(self) -> bool:
-        acknowledged = self._acknowledged
-        lowest = min(acknowledged.get(member, Position(0)) for member in self._members)
-        if lowest <= self.position:
+        lowest = self.reachable()
+        if lowest <= self.position or lowest <= self._epoch_start:
             return False
         self.position = lowest
         return True
+
+    def reachable(self) -> Position:
+        """Return the highest position that enough members of every possible set hold."""
+        return min(held_by_enough(self._held(some), count) for some, count in self._demands)
+
+    def _held(self, members: Iterable[int]) -> list[Position]:
+        acknowledged = self._acknowledged
+        return [acknowledged.get(member, Position(0)) for member in members]

@@ -1,10 +1,12 @@
 """Replication errors: who may write to a replica set, and with which epoch.
 
 ReplicationError
-  NotMaster            this broker does not lead the set: ask for metadata again
-  FencedLeaderEpoch    the caller's epoch is older than the set's
-  UnknownLeaderEpoch   the caller's epoch is newer than the set's
-  NotEnoughReplicas    the sync-state set is smaller than the topic's minimum
+  NotMaster                    this broker does not lead the set: ask for metadata again
+  FencedLeaderEpoch            the caller's epoch is older than the set's
+  UnknownLeaderEpoch           the caller's epoch is newer than the set's
+  NotEnoughReplicas            the sync-state set is smaller than the topic's minimum
+  NotEnoughReplicasAfterAppend the set became smaller than that before the write was confirmed
+  InvalidHaMessage             a frame on a replication link that can not be read
 """
 
 from penstock.base.errors import PlatformError
@@ -43,3 +45,11 @@ class NotEnoughReplicas(ReplicationError):
         super().__init__(f"{in_sync} replicas in sync, min.insync.replicas is {minimum}")
         self.in_sync = in_sync
         self.minimum = minimum
+
+
+class NotEnoughReplicasAfterAppend(NotEnoughReplicas):
+    """The write is in the log; the set shrank below the minimum before it was confirmed."""
+
+
+class InvalidHaMessage(ReplicationError):
+    """Bytes on a replication link that are no message: the link is closed."""

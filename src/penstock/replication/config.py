@@ -1,0 +1,82 @@
+"""Settings of replication between the members of replica sets.
+
+Source: Kafka's `replica.*` settings and RocketMQ's `ha*` settings of the same meaning are named
+with each field.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le, Unit
+
+from penstock.base.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationConfig:
+    """Settings of one broker's replication links; sizes in bytes, times in milliseconds."""
+
+    replica_lag_time_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 10_000
+    """A slave that has not held everything for this long leaves the sync-state set. Short: a slow
+    slave holds up writes for less long. (replica.lag.time.max.ms, haMaxTimeSlaveNotCatchup)"""
+
+    replica_lag_bytes: Annotated[int, Ge(0), Le(1 << 40), Unit("bytes")] = 0
+    """A slave that is further behind than this leaves at once; 0 asks only for the time.
+    (haMaxGapNotInSync)"""
+
+    disconnect_grace_ms: Annotated[int, Ge(0), Le(60_000), Unit("ms")] = 500
+    """How long a member of the sync-state set may be without a connection before it leaves. Its
+    process may only have dropped a link, which it opens again at once."""
+
+    change_retry_ms: Annotated[int, Ge(10), Le(60_000), Unit("ms")] = 200
+    """First pause after a change of the sync-state set that the controllers did not record; it
+    doubles up to 16 times this."""
+
+    keep_alive_ms: Annotated[int, Ge(50), Le(60_000), Unit("ms")] = 1_000
+    """A master that has nothing to send says so this often. (haSendHeartbeatInterval)"""
+
+    link_silence_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 5_000
+    """A link on which nothing has come for this long is dead. (haHousekeepingInterval)"""
+
+    reconnect_ms: Annotated[int, Ge(1), Le(60_000), Unit("ms")] = 20
+    """First pause before a lost link is dialled again; it doubles up to `reconnect_ms_max`."""
+
+    reconnect_ms_max: Annotated[int, Ge(1), Le(600_000), Unit("ms")] = 1_000
+    """Longest pause between two attempts. (reconnect.backoff.max.ms)"""
+
+    dial_timeout_ms: Annotated[int, Ge(50), Le(60_000), Unit("ms")] = 2_000
+    """For connecting to a master and shaking hands with it."""
+
+    run_bytes: Annotated[int, Ge(4096), Le(16 << 20), Unit("bytes")] = 256 << 10
+    """Log bytes in one message, at most. (haTransferBatchSize)"""
+
+    in_flight_bytes: Annotated[int, Ge(65_536), Le(1 << 30), Unit("bytes")] = 4 << 20
+    """Bytes sent and not yet acknowledged, for each set and slave. Bounds memory, and keeps one
+    set that catches up from delaying the others on the same link."""
+
+    lease_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 4_000
+    """Under policies that do not wait for the whole sync-state set: a master that has heard neither
+    of a controller nor of enough members for this long confirms nothing. Keep it below the
+    controllers' session time-out, so that nobody else is elected before."""
+
+    is_lease_wanted: bool = True
+    """Without the lease a cut-off master goes on confirming (availability first); what it confirmed
+    alone is cut off later and reported."""
+
+    def __post_init__(self) -> None:
+        """Check the relations between fields."""
+        if self.link_silence_ms < 2 * self.keep_alive_ms:
+            raise ConfigError(
+                f"link_silence_ms ({self.link_silence_ms}) must be at least twice keep_alive_ms "
+                f"({self.keep_alive_ms}), or idle links are taken for dead ones"
+            )
+        if self.in_flight_bytes < self.run_bytes:
+            raise ConfigError(
+                f"in_flight_bytes ({self.in_flight_bytes}) must hold a run of run_bytes "
+                f"({self.run_bytes})"
+            )
+        if self.reconnect_ms_max < self.reconnect_ms:
+            raise ConfigError(
+                f"reconnect_ms_max ({self.reconnect_ms_max}) must not be below reconnect_ms "
+                f"({self.reconnect_ms})"
+            )
