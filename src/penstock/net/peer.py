@@ -1,0 +1,100 @@
+"""Links between the processes of a cluster: dial one, or listen for them.
+
+    link = await dial((host, port), PeerHello(b"raft", cluster_id, own_id, 0), security, ...)
+    link.on_frame, link.on_closed = ...
+    link.send(header, payload)
+
+Both ends prove that they know the cluster's secret before anything else is said (net/peer_auth.py).
+Which purposes there are, and what their frames hold, is not known here.
+"""
+
+import asyncio
+import secrets
+
+from penstock.net.peer_auth import (
+    NONCE_BYTES,
+    DialerHandshake,
+    Identity,
+    PeerHello,
+    PeerSecurity,
+    printable,
+)
+from penstock.net.peer_errors import PeerFrameTooLarge, PeerLinkError, PeerRefused
+from penstock.net.peer_link import LinkSetup, PeerLink
+from penstock.net.peer_listener import PeerListener
+
+__all__ = [
+    "PeerFrameTooLarge",
+    "PeerHello",
+    "PeerLink",
+    "PeerLinkError",
+    "PeerListener",
+    "PeerRefused",
+    "PeerSecurity",
+    "dial",
+]
+
+
+async def dial(
+    address: tuple[str, int],
+    hello: PeerHello,
+    security: PeerSecurity,
+    *,
+    timeout_ms: int,
+    frame_bytes_max: int,
+) -> PeerLink:
+    """Return an open link; nothing is read from it until its `on_frame` is set.
+
+    `timeout_ms` is for connecting and shaking hands together; `frame_bytes_max` is the largest
+    frame that this side takes. An empty cluster id in `hello` fits any: `link.hello` tells it.
+
+    Raises:
+        PeerRefused: one of the two does not want the other; it is logged, not too often.
+        OSError: not reached, or lost during the handshake (TimeoutError after `timeout_ms`).
+    """
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await _connect(address, hello, security, frame_bytes_max)
+    except PeerRefused as error:
+        place = f"to {address[0]}:{address[1]} purpose={printable(hello.purpose)}"
+        security.refusals.note(place, error.reason, asyncio.get_running_loop().time())
+        raise
+    except TimeoutError:
+        raise TimeoutError(f"{address[0]}:{address[1]} did not answer in {timeout_ms} ms") from None
+
+
+async def _connect(
+    address: tuple[str, int], hello: PeerHello, security: PeerSecurity, frame_bytes_max: int
+) -> PeerLink:
+    loop = asyncio.get_running_loop()
+    shaken: asyncio.Future[str] = loop.create_future()
+
+    def on_shaken(_link: PeerLink, refusal: str) -> None:
+        if not shaken.done():
+            shaken.set_result(refusal)
+
+    handshake = DialerHandshake(
+        Identity(hello, frame_bytes_max), security.key, secrets.token_bytes(NONCE_BYTES)
+    )
+    link = PeerLink(
+        LinkSetup(
+            handshake=handshake,
+            on_shaken=on_shaken,
+            frame_bytes_max=frame_bytes_max,
+            first=handshake.start(),
+        )
+    )
+    try:
+        tls = security.tls_client
+        await loop.create_connection(
+            lambda: link, *address, ssl=tls, server_hostname=address[0] if tls else None
+        )
+        refusal = await shaken
+    except BaseException:
+        link.abort("given up")
+        raise
+    if not refusal:
+        return link
+    if link.was_refused:
+        raise PeerRefused(refusal)
+    raise ConnectionResetError(refusal)

@@ -1,0 +1,284 @@
+"""The handshake of peer links, bytes in and bytes out: who is there, and do both know the secret.
+
+    dialer                                    listener
+      hello   (who I am, what for, nonce)  ─►
+                                           ◄─  challenge (nonce)
+      proof   (MAC over all of the above)  ─►
+                                           ◄─  accept (who I am, MAC over all of it) | refuse (why)
+
+Each MAC is HMAC-SHA256 under a key derived from the shared secret, over a label for the role and
+every byte that went before in both directions: peer id, cluster id, purpose, session id and both
+nonces. A recorded handshake is worth nothing, since the other side's nonce is new; a proof can not
+be reflected, since the roles' labels differ. The dialer proves itself first, so that whoever merely
+connects learns nothing to guess a weak secret with; a listener says who it is only to who knows it.
+
+Two clusters that were given one secret by mistake are told apart by the cluster id; an empty id
+(a process that joins, or a cluster not founded yet) fits any. Layouts: docs/formats/peer-links.md.
+
+Source: ISO/IEC 9798-4 (mutual authentication by a MAC and two nonces); RFC 2104.
+Not here: secrecy and integrity of what follows the handshake; that is what TLS is for.
+"""
+
+import hmac
+import ssl
+import struct
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from penstock.base.errors import ConfigError
+from penstock.net.peer_errors import PeerRefused, RefusalLog
+
+MAGIC = b"PNPL"
+VERSION = 1
+NONCE_BYTES = 32
+PROOF_BYTES = 32
+HANDSHAKE_BYTES_MAX = 512
+"""Largest body of a handshake frame; all that an unknown peer can make this side hold."""
+
+PURPOSE_BYTES_MAX = 16
+CLUSTER_ID_BYTES_MAX = 128
+REASON_BYTES_MAX = 300
+
+_HEAD = Struct(">4sBB")
+_IDENTITY = Struct(">qqI")
+"""Peer id, session id, largest frame that this side takes."""
+
+_KEY_LABEL = b"penstock peer link 1"
+_DIALER_LABEL = b"dialer"
+_LISTENER_LABEL = b"listener"
+
+assert _HEAD.size + NONCE_BYTES + _IDENTITY.size + PURPOSE_BYTES_MAX + CLUSTER_ID_BYTES_MAX + 2 <= (
+    HANDSHAKE_BYTES_MAX - PROOF_BYTES
+)
+assert _HEAD.size + 2 + REASON_BYTES_MAX <= HANDSHAKE_BYTES_MAX
+
+
+class PeerHello(NamedTuple):
+    """Who stands at one end of a link, and what the link is for."""
+
+    purpose: bytes
+    """1 to 16 bytes, such as b"raft"; empty in a listener's own identity."""
+    cluster_id: str
+    """Empty where it is not known yet."""
+    peer_id: int
+    """The process's number in all its roles; -1 for a tool that is no member."""
+    session_id: int
+    """Whatever the purpose makes of it; 0 where it means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerSecurity:
+    """What peers prove themselves with: the secret, and TLS contexts where links are encrypted.
+
+    The contexts must ask for the other side's certificate (`ssl.CERT_REQUIRED`).
+    """
+
+    secret: bytes = field(repr=False)
+    tls_server: ssl.SSLContext | None = None
+    tls_client: ssl.SSLContext | None = None
+    refusals: RefusalLog = field(default_factory=RefusalLog, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not self.secret:
+            raise ConfigError("the secret that peers share is empty: set the same one everywhere")
+        for context in (self.tls_server, self.tls_client):
+            if context is not None and context.verify_mode is not ssl.CERT_REQUIRED:
+                raise ConfigError("TLS between peers is mutual: both contexts need CERT_REQUIRED")
+        if (self.tls_server is None) is not (self.tls_client is None):
+            raise ConfigError("TLS between peers needs both a server and a client context")
+
+    @property
+    def key(self) -> bytes:
+        """The key of all MACs."""
+        return hmac.digest(self.secret, _KEY_LABEL, "sha256")
+
+
+class Kind(IntEnum):
+    """Kinds of handshake frames."""
+
+    HELLO = 1
+    CHALLENGE = 2
+    PROOF = 3
+    ACCEPT = 4
+    REFUSE = 5
+
+
+class Identity(NamedTuple):
+    """A hello with the largest frame that its owner takes."""
+
+    hello: PeerHello
+    frame_bytes_max: int
+
+
+class Progress(NamedTuple):
+    """What a handshake frame leads to: something to send; at the end, the peer or a refusal."""
+
+    answer: bytes = b""
+    peer: Identity | None = None
+    refusal: str = ""
+
+
+class DialerHandshake:
+    """The side that connects."""
+
+    def __init__(self, own: Identity, key: bytes, nonce: bytes) -> None:
+        assert 1 <= len(own.hello.purpose) <= PURPOSE_BYTES_MAX
+        self._own = own
+        self._key = key
+        self._transcript = [_frame(Kind.HELLO, nonce, encode_identity(own))]
+        self._proof = b""
+
+    def start(self) -> bytes:
+        """Return the first frame's body."""
+        return self._transcript[0]
+
+    def step(self, body: bytes) -> Progress:
+        """Take one frame's body. Raises PeerRefused where it can not be understood."""
+        kind, rest = _open(body)
+        if kind is Kind.REFUSE:
+            return Progress(refusal=_reason(rest))
+        if kind is Kind.CHALLENGE and not self._proof and len(rest) == NONCE_BYTES:
+            self._transcript.append(body)
+            self._proof = _mac(self._key, _DIALER_LABEL, self._transcript)
+            return Progress(answer=_frame(Kind.PROOF, self._proof))
+        if kind is Kind.ACCEPT and self._proof and len(rest) > PROOF_BYTES:
+            return self._on_accept(rest[:PROOF_BYTES], rest[PROOF_BYTES:])
+        raise PeerRefused("the other side does not keep to the handshake")
+
+    def _on_accept(self, proof: bytes, identity: bytes) -> Progress:
+        covered = [*self._transcript, self._proof, identity]
+        if not hmac.compare_digest(proof, _mac(self._key, _LISTENER_LABEL, covered)):
+            return Progress(refusal="wrong secret: it must be the same on all peers")
+        peer = decode_identity(identity)
+        refusal = refusal_of(self._own.hello, peer.hello)
+        return Progress(refusal=refusal) if refusal else Progress(peer=peer)
+
+
+class ListenerHandshake:
+    """The side that is connected to. `claimed` is who the dialer says it is, once it said so."""
+
+    def __init__(
+        self, own: Identity, key: bytes, nonce: bytes, is_purpose: Callable[[bytes], bool]
+    ) -> None:
+        self._own = own
+        self._key = key
+        self._nonce = nonce
+        self._is_purpose = is_purpose
+        self._transcript: list[bytes] = []
+        self.claimed: Identity | None = None
+
+    def step(self, body: bytes) -> Progress:
+        """Take one frame's body. Raises PeerRefused where it can not be understood."""
+        kind, rest = _open(body)
+        if kind is Kind.HELLO and self.claimed is None:
+            self.claimed = decode_identity(rest[NONCE_BYTES:])
+            challenge = _frame(Kind.CHALLENGE, self._nonce)
+            self._transcript = [body, challenge]
+            return Progress(answer=challenge)
+        if kind is Kind.PROOF and self.claimed is not None:
+            return self._on_proof(rest, self.claimed)
+        raise PeerRefused("the other side does not keep to the handshake")
+
+    def _on_proof(self, proof: bytes, peer: Identity) -> Progress:
+        if not hmac.compare_digest(proof, _mac(self._key, _DIALER_LABEL, self._transcript)):
+            return _refuse("wrong secret: it must be the same on all peers")
+        refusal = refusal_of(self._own.hello, peer.hello)
+        if not refusal and not self._is_purpose(peer.hello.purpose):
+            refusal = f"this port serves no links for {printable(peer.hello.purpose)!r}"
+        if refusal:
+            return _refuse(refusal)
+        identity = encode_identity(self._own)
+        covered = [*self._transcript, proof, identity]
+        accept = _frame(Kind.ACCEPT, _mac(self._key, _LISTENER_LABEL, covered), identity)
+        return Progress(answer=accept, peer=peer)
+
+
+def refusal_of(own: PeerHello, other: PeerHello) -> str:
+    """Return why the two can have no link, or nothing."""
+    if own.cluster_id and other.cluster_id and own.cluster_id != other.cluster_id:
+        return (
+            f"peer {own.peer_id} belongs to cluster {own.cluster_id!r}, peer {other.peer_id} to "
+            f"cluster {other.cluster_id!r}"
+        )
+    if own.peer_id == other.peer_id:
+        return (
+            f"both ends are peer {own.peer_id}: an address leads back to its own process, or two "
+            "processes have the same id"
+        )
+    return ""
+
+
+def encode_identity(identity: Identity) -> bytes:
+    """Return the bytes of an identity."""
+    hello = identity.hello
+    cluster_id = hello.cluster_id.encode()
+    assert len(cluster_id) <= CLUSTER_ID_BYTES_MAX, hello.cluster_id
+    numbers = _IDENTITY.pack(hello.peer_id, hello.session_id, identity.frame_bytes_max)
+    return b"".join(
+        (numbers, bytes([len(hello.purpose)]), hello.purpose, bytes([len(cluster_id)]), cluster_id)
+    )
+
+
+def decode_identity(body: bytes) -> Identity:
+    """Return the identity that `body` is, all of it. Raises PeerRefused."""
+    try:
+        peer_id, session_id, frame_bytes_max = _IDENTITY.unpack_from(body, 0)
+        at = _IDENTITY.size
+        purpose_end = at + 1 + body[at]
+        purpose = body[at + 1 : purpose_end]
+        end = purpose_end + 1 + body[purpose_end]
+        cluster_id = body[purpose_end + 1 : end].decode()
+    except (IndexError, ValueError, struct.error) as error:
+        raise PeerRefused("the other side's identity can not be read") from error
+    if end != len(body) or len(purpose) > PURPOSE_BYTES_MAX or not cluster_id.isprintable():
+        raise PeerRefused("the other side's identity can not be read")
+    return Identity(PeerHello(purpose, cluster_id, peer_id, session_id), frame_bytes_max)
+
+
+def looks_like_handshake(start: bytes | bytearray | memoryview) -> bool:
+    """Whether the first bytes of a connection, size field included, can be a handshake frame."""
+    head = bytes(start[: 4 + len(MAGIC)])
+    size = int.from_bytes(head[:4].ljust(4, b"\0"), "big")
+    return size <= HANDSHAKE_BYTES_MAX and MAGIC.startswith(head[4:])
+
+
+def printable(data: bytes) -> str:
+    """Return bytes of a stranger in a form that can stand in a log line."""
+    return data.decode("ascii", "backslashreplace").encode("unicode_escape").decode()
+
+
+def _refuse(reason: str) -> Progress:
+    return Progress(answer=refuse_frame(reason), refusal=reason)
+
+
+def refuse_frame(reason: str) -> bytes:
+    """Return the body of a refusal."""
+    return _frame(Kind.REFUSE, reason.encode()[:REASON_BYTES_MAX])
+
+
+def _reason(data: bytes) -> str:
+    return f"by the other side: {printable(data)[:REASON_BYTES_MAX]}"
+
+
+def _frame(kind: Kind, *parts: bytes) -> bytes:
+    return b"".join((_HEAD.pack(MAGIC, VERSION, kind), *parts))
+
+
+def _open(body: bytes) -> tuple[Kind, bytes]:
+    if len(body) < _HEAD.size or not body.startswith(MAGIC):
+        raise PeerRefused("the other side does not speak the peers' protocol")
+    _, version, number = _HEAD.unpack_from(body)
+    if version != VERSION:
+        raise PeerRefused(f"the other side speaks version {version} of peer links, not {VERSION}")
+    try:
+        return Kind(number), body[_HEAD.size :]
+    except ValueError as error:
+        raise PeerRefused("the other side does not keep to the handshake") from error
+
+
+def _mac(key: bytes, label: bytes, parts: Iterable[bytes]) -> bytes:
+    covered = b"".join(len(part).to_bytes(4, "big") + part for part in (label, *parts))
+    return hmac.digest(key, covered, "sha256")

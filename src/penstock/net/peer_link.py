@@ -1,0 +1,355 @@
+"""One link between two peers: a handshake, then frames in both directions.
+
+    socket ─► FrameMemory ─► whole frames, in a plain loop ─► on_frame(view)
+    socket ◄─ transport.write of the caller's own buffers ◄── send(*buffers)
+
+After the handshake a link waits: what arrives before its owner has set `on_frame` stays in the
+socket. A link closes for one reason, given once to `on_closed`, also when that is set afterwards.
+What the peer does not take is bounded: `on_writable` tells when to go on, and who never listens to
+it loses the link.
+
+Frames are a u32 size and as many bytes (docs/formats/peer-links.md). After the handshake nothing
+protects them but TCP, or TLS where the security brings contexts.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from penstock.base.ports import Buffer
+from penstock.net.peer_auth import (
+    HANDSHAKE_BYTES_MAX,
+    Identity,
+    PeerHello,
+    Progress,
+    looks_like_handshake,
+)
+from penstock.net.peer_errors import PeerFrameTooLarge, PeerRefused
+from penstock.net.peer_receive import SIZE_BYTES, FrameMemory
+
+HIGH_BYTES = 4 << 20
+"""Unsent bytes from which on `is_writable` is False."""
+LOW_BYTES = 1 << 20
+"""Unsent bytes at which `on_writable` is called after that."""
+
+_UNSENT_BYTES_MAX = 256 << 20
+"""Unsent bytes that end the link: its owner goes on sending to a peer that takes nothing."""
+
+_JOIN_BYTES_MAX = 16 << 10
+"""Frames up to this size leave as one copy with their size, larger ones as they are."""
+
+_CLOSE_SECONDS = 2.0
+"""A closing link may send what is queued for so long."""
+
+_KEEPALIVE_SECONDS = 10
+_LOST_MS = 20_000
+"""Bytes that TCP got no acknowledgement for in this time end the link: the machine has gone."""
+
+log = logging.getLogger(__name__)
+
+
+class Handshake(Protocol):
+    """Either side of net/peer_auth.py."""
+
+    def step(self, body: bytes) -> Progress:
+        """Take one frame's body."""
+
+
+OnShaken = Callable[["PeerLink", str], None]
+"""Called once: with nothing when the link is open, else with why it never will be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSetup:
+    """What a link starts from. `first` is a handshake frame's body to send at once."""
+
+    handshake: Handshake
+    on_shaken: OnShaken
+    frame_bytes_max: int
+    timeout_s: float | None = None
+    """For the handshake; None where somebody else watches the time."""
+    first: bytes = b""
+
+
+def _ignore() -> None:
+    """Stand for a callback that the owner does not want."""
+
+
+class PeerLink(asyncio.BufferedProtocol):
+    """A link. Everything happens on its loop."""
+
+    def __init__(self, setup: LinkSetup) -> None:
+        self.hello = PeerHello(b"", "", -1, 0)
+        """Who the other end is; known once the handshake is over."""
+        self.is_closed = False
+        self.is_writable = True
+        self.on_writable: Callable[[], None] = _ignore
+        self.address = "?"
+        """Where the other end connects from, for log lines."""
+        self.frame_bytes_max = 0
+        """Largest frame that the other end takes."""
+        self.was_refused = False
+        """Whether the handshake ended with a refusal of either side."""
+        self._setup = setup
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._memory = FrameMemory(HANDSHAKE_BYTES_MAX)
+        self._is_open = False
+        self._on_frame: Callable[[memoryview], None] | None = None
+        self._on_closed: Callable[[str], None] | None = None
+        self._reason = ""
+        self._is_reported = False
+        self._is_paused = False
+        self._is_reading = True
+        self._is_handling = False
+        self._timer: asyncio.TimerHandle | None = None
+        if setup.timeout_s is not None:
+            self._timer = self._loop.call_later(setup.timeout_s, self._on_timeout)
+
+    # --- the owner's side ----------------------------------------------------------------------
+
+    @property
+    def on_frame(self) -> Callable[[memoryview], None] | None:
+        """Gets each frame's body; the view is valid during the call only."""
+        return self._on_frame
+
+    @on_frame.setter
+    def on_frame(self, callback: Callable[[memoryview], None]) -> None:
+        self._on_frame = callback
+        self._read_or_not()
+        self._loop.call_soon(self._handle)
+
+    @property
+    def on_closed(self) -> Callable[[str], None] | None:
+        """Called once with the reason when the link is no more, never within `close`."""
+        return self._on_closed
+
+    @on_closed.setter
+    def on_closed(self, callback: Callable[[str], None]) -> None:
+        self._on_closed = callback
+        if self.is_closed:
+            self._loop.call_soon(self._report_closed)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes sent that the operating system has not taken yet."""
+        return 0 if self.is_closed else self._transport.get_write_buffer_size()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there ever was a connection, shaken hands or not."""
+        return self._transport is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the handshake is over and the link not closed."""
+        return self._is_open and not self.is_closed
+
+    def send(self, *buffers: Buffer) -> None:
+        """Send one frame of all buffers; on a closed link nothing happens.
+
+        The buffers must stay as they are until they have left: give bytes, or memory that is
+        written once.
+
+        Raises:
+            PeerFrameTooLarge: the other side would not take it.
+        """
+        if self.is_closed:
+            return
+        assert self._is_open, "a link is given to its owner when the handshake is over"
+        size = sum(map(len, buffers))
+        if size > self.frame_bytes_max:
+            raise PeerFrameTooLarge(size, self.frame_bytes_max)
+        head = size.to_bytes(SIZE_BYTES, "big")
+        if size <= _JOIN_BYTES_MAX:
+            self._transport.write(b"".join((head, *buffers)))
+        else:
+            self._transport.writelines((head, *buffers))
+        if not self.is_writable and self.buffered_bytes > _UNSENT_BYTES_MAX:
+            self.abort("the other end takes nothing of what is sent")
+
+    def pause_reading(self) -> None:
+        """Take no more frames, also none of those that have arrived already."""
+        self._is_paused = True
+        self._read_or_not()
+
+    def resume_reading(self) -> None:
+        """Go on with the frames that were left, soon, then with reading."""
+        self._is_paused = False
+        self._read_or_not()
+        self._loop.call_soon(self._handle)
+
+    def close(self, reason: str) -> None:
+        """End the link; what was sent still leaves if the other end takes it soon."""
+        if self.is_closed:
+            return
+        self._end(reason)
+        if self._transport is not None:
+            self._transport.close()
+            self._timer = self._loop.call_later(_CLOSE_SECONDS, self._transport.abort)
+
+    def abort(self, reason: str) -> None:
+        """End the link without sending anything more."""
+        if self.is_closed:
+            return
+        self._end(reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- the transport's side ------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport, and begin where it is this side's turn."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=HIGH_BYTES, low=LOW_BYTES)
+        _tune(transport.get_extra_info("socket"))
+        address = transport.get_extra_info("peername")
+        if address:
+            self.address = f"{address[0]}:{address[1]}"
+        if self.is_closed:
+            self._transport.abort()
+        elif self._setup.first:
+            self._write_frame(self._setup.first)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell the owner, unless this side has closed and told already."""
+        if not self.is_closed:
+            self._end(f"connection lost: {exc}" if exc else "closed by the other end")
+        self._stop_timer()
+
+    def eof_received(self) -> bool:
+        """Close when the other end has sent its last byte."""
+        return False
+
+    def get_buffer(self, sizehint: int) -> Buffer:
+        """Lend memory for one read."""
+        return self._memory.window()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle the frames that are whole now."""
+        self._memory.added(nbytes)
+        self._handle()
+
+    def pause_writing(self) -> None:
+        """Note that the other end is slower than the owner."""
+        self.is_writable = False
+
+    def resume_writing(self) -> None:
+        """Tell the owner to go on."""
+        self.is_writable = True
+        if not self.is_closed:
+            self.on_writable()
+
+    # --- frames --------------------------------------------------------------------------------
+
+    def _handle(self) -> None:
+        if self._is_handling:
+            return
+        self._is_handling = True
+        try:
+            self._handle_frames()
+        except PeerFrameTooLarge as error:
+            self.abort(f"{error}" if self._is_open else "the first bytes are no handshake")
+        except BaseException:
+            self.abort("a frame could not be handled")  # else it would be handled again
+            raise
+        finally:
+            self._is_handling = False
+
+    def _handle_frames(self) -> None:
+        memory = self._memory
+        while not self._is_open and not self.is_closed:
+            if not looks_like_handshake(memory.arrived()):
+                self.abort("the first bytes are no handshake")
+                return
+            frame = memory.next_frame()
+            if frame is None:
+                return
+            self._shake(bytes(frame))
+        while not self.is_closed and not self._is_paused:
+            on_frame = self._on_frame
+            if on_frame is None:
+                return
+            frame = memory.next_frame()
+            if frame is None:
+                return
+            on_frame(frame)
+
+    def _shake(self, body: bytes) -> None:
+        try:
+            progress = self._setup.handshake.step(body)
+        except PeerRefused as error:
+            self.was_refused = True
+            self.close(error.reason)
+            return
+        if progress.answer:
+            self._write_frame(progress.answer)
+        if progress.refusal:
+            self.was_refused = True
+            self.close(progress.refusal)
+        elif progress.peer is not None:
+            self._open(progress.peer)
+
+    def _open(self, peer: Identity) -> None:
+        self._stop_timer()
+        self.hello = peer.hello
+        self.frame_bytes_max = peer.frame_bytes_max
+        self._memory.raise_limit(self._setup.frame_bytes_max)
+        self._is_open = True
+        self._read_or_not()
+        self._setup.on_shaken(self, "")
+
+    def _write_frame(self, body: bytes) -> None:
+        self._transport.write(len(body).to_bytes(SIZE_BYTES, "big") + body)
+
+    def _read_or_not(self) -> None:
+        """Bring the transport in line with whether anybody wants frames."""
+        wanted = not self._is_paused and (not self._is_open or self._on_frame is not None)
+        if wanted is self._is_reading or self.is_closed:
+            return
+        self._is_reading = wanted
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def _on_timeout(self) -> None:
+        self.abort("no handshake in time")
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _end(self, reason: str) -> None:
+        self.is_closed = True
+        self._reason = reason
+        self._stop_timer()
+        self._loop.call_soon(self._report_closed)
+
+    def _report_closed(self) -> None:
+        if self._is_reported:
+            return
+        if not self._is_open:
+            self._is_reported = True
+            self._setup.on_shaken(self, self._reason)
+        elif self._on_closed is not None:
+            self._is_reported = True
+            self._on_closed(self._reason)
+
+
+def _tune(opened: socket.socket | None) -> None:
+    """Send small frames at once, and notice a machine that has gone without a word."""
+    if opened is None:
+        return
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_SECONDS)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_SECONDS // 2)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _LOST_MS)

@@ -1,0 +1,197 @@
+"""The port that peers dial: accepts, shakes hands, gives each link to whoever its purpose is for.
+
+A stranger costs one socket and a kilobyte, for five seconds at most. Only so many may be shaking
+hands at a time; one more ends the oldest, so that slow strangers can not keep peers out, whose
+handshakes take milliseconds.
+"""
+
+import asyncio
+import errno
+import logging
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+
+from penstock.net.listener import open_socket
+from penstock.net.peer_auth import (
+    NONCE_BYTES,
+    Identity,
+    ListenerHandshake,
+    PeerHello,
+    PeerSecurity,
+    printable,
+)
+from penstock.net.peer_link import LinkSetup, PeerLink
+
+HANDSHAKE_TIMEOUT_MS = 5_000
+STRANGERS_MAX = 128
+"""Connections that have not shaken hands yet."""
+LINKS_MAX = 4_096
+"""Links in all; some tens of peers have a handful each."""
+
+_ACCEPTS_PER_TURN = 32
+_PAUSE_SECONDS = 1.0
+_OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+log = logging.getLogger(__name__)
+
+OnLink = Callable[[PeerLink], None]
+
+
+class PeerListener:
+    """One port. Made and used on its loop. `own` may be replaced as the cluster id is learned."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        own: PeerHello,
+        security: PeerSecurity,
+        purposes: Mapping[bytes, OnLink],
+        *,
+        frame_bytes_max: int,
+    ) -> None:
+        """`purposes` is looked at with each link, so that it may change; port 0 takes a free one.
+
+        An owner must set the link's `on_frame` and `on_closed` before it returns, or soon after:
+        until then nothing is read.
+        """
+        self.own = own
+        self.purposes = purposes
+        self.strangers_max = STRANGERS_MAX
+        self.links_max = LINKS_MAX
+        self.handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS
+        self._endpoint = (host, port)
+        self._security = security
+        self._frame_bytes_max = frame_bytes_max
+        self._loop = asyncio.get_running_loop()
+        self._socket: socket.socket | None = None
+        self._strangers: dict[PeerLink, asyncio.Task[None]] = {}
+        self._links: dict[PeerLink, None] = {}
+        self._pause: asyncio.TimerHandle | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is open."""
+        assert self._socket is not None, "not started"
+        return int(self._socket.getsockname()[1])
+
+    @property
+    def stranger_count(self) -> int:
+        """Connections that have not shaken hands yet."""
+        return len(self._strangers)
+
+    @property
+    def link_count(self) -> int:
+        """Links that are open."""
+        self._forget_closed()
+        return len(self._links)
+
+    def start(self) -> None:
+        """Open the port and serve. Raises ConfigError when it can not be opened."""
+        self._socket = open_socket(*self._endpoint)
+        self._loop.add_reader(self._socket.fileno(), self._accept_some)
+
+    def stop(self) -> None:
+        """Close the port, all links and whatever was shaking hands."""
+        if self._pause is not None:
+            self._pause.cancel()
+        if self._socket is not None:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            self._socket = None
+        for link, task in list(self._strangers.items()):
+            task.cancel()
+            link.abort("the port is closed")
+        for link in list(self._links):
+            link.close("the port is closed")
+        self._links.clear()
+
+    def _accept_some(self) -> None:
+        assert self._socket is not None
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                accepted, address = self._socket.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    continue  # the peer has gone before it was accepted
+                self._accept_later(error)
+                return
+            self._admit(accepted, str(address[0]))
+
+    def _accept_later(self, error: OSError) -> None:
+        assert self._socket is not None
+        log.warning("peer port: %s: no links are taken for a second", error.strerror)
+        self._loop.remove_reader(self._socket.fileno())
+        self._pause = self._loop.call_later(
+            _PAUSE_SECONDS, self._loop.add_reader, self._socket.fileno(), self._accept_some
+        )
+
+    def _admit(self, accepted: socket.socket, host: str) -> None:
+        if self.link_count >= self.links_max:
+            accepted.close()
+            self._note(host, f"{self.links_max} links are open already")
+            return
+        if len(self._strangers) >= self.strangers_max:
+            oldest = next(iter(self._strangers))
+            self._strangers.pop(oldest).cancel()
+            oldest.abort("too many connections are shaking hands")
+        accepted.setblocking(False)
+        link = PeerLink(self._setup())
+        link.address = host
+        task = self._loop.create_task(self._connect(link, accepted))
+        self._strangers[link] = task
+
+        def on_done(_task: asyncio.Task[None]) -> None:
+            if not link.is_connected:
+                accepted.close()
+
+        task.add_done_callback(on_done)
+
+    def _setup(self) -> LinkSetup:
+        handshake = ListenerHandshake(
+            Identity(self.own, self._frame_bytes_max),
+            self._security.key,
+            secrets.token_bytes(NONCE_BYTES),
+            self.purposes.__contains__,
+        )
+
+        def on_shaken(link: PeerLink, refusal: str) -> None:
+            self._on_shaken(link, refusal, handshake)
+
+        return LinkSetup(
+            handshake=handshake,
+            on_shaken=on_shaken,
+            frame_bytes_max=self._frame_bytes_max,
+            timeout_s=self.handshake_timeout_ms / 1000,
+        )
+
+    async def _connect(self, link: PeerLink, accepted: socket.socket) -> None:
+        tls = self._security.tls_server
+        limits = {} if tls is None else {"ssl_handshake_timeout": self.handshake_timeout_ms / 1000}
+        try:
+            await self._loop.connect_accepted_socket(lambda: link, accepted, ssl=tls, **limits)
+        except OSError as error:  # ssl.SSLError among them
+            link.abort(f"no TLS: {error}" if tls is not None else str(error))
+
+    def _on_shaken(self, link: PeerLink, refusal: str, handshake: ListenerHandshake) -> None:
+        self._strangers.pop(link, None)
+        if not refusal:
+            self._links[link] = None
+            self.purposes[link.hello.purpose](link)
+            return
+        claimed = handshake.claimed
+        who = ""
+        if claimed is not None:
+            hello = claimed.hello
+            who = f" peer={hello.peer_id} purpose={printable(hello.purpose)}"
+        self._note(f"from {link.address.rpartition(':')[0] or link.address}{who}", refusal)
+
+    def _note(self, place: str, reason: str) -> None:
+        self._security.refusals.note(place, reason, self._loop.time())
+
+    def _forget_closed(self) -> None:
+        for link in [link for link in self._links if link.is_closed]:
+            del self._links[link]

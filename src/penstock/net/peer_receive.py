@@ -1,0 +1,102 @@
+"""Receive memory of one peer link: frames are handed over where they were read, without a copy.
+
+    start          filled              capacity
+      │ size | body │ ... free ...       │
+
+While a large frame is incomplete, reads end exactly at its end: the next frame then begins at the
+start of the memory, and nothing is ever moved for a stream of large frames. Small frames arrive
+many in one read; only the incomplete last one is moved. The memory grows to the largest frame seen,
+which the limit bounds, and falls back once it was exceptionally large.
+"""
+
+from struct import Struct
+
+from penstock.net.peer_errors import PeerFrameTooLarge
+
+SIZE_BYTES = 4
+_SIZE = Struct(">I")
+
+_FIRST_BYTES = 1 << 10
+_USUAL_BYTES = 128 << 10
+_KEPT_BYTES_MAX = 4 << 20
+_EXACT_BYTES_MIN = 32 << 10
+"""With at least this much missing, a read stops at the end of the frame."""
+
+
+class FrameMemory:
+    """Bytes between `start` and `filled` have arrived and were not handed over yet."""
+
+    __slots__ = ("_filled", "_limit", "_start", "_usual_bytes", "_view")
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: largest body of a frame, in bytes."""
+        self._limit = limit
+        self._usual_bytes = _FIRST_BYTES
+        self._view = memoryview(bytearray(max(_FIRST_BYTES, limit + SIZE_BYTES)))
+        self._start = self._filled = 0
+        assert limit <= _FIRST_BYTES, "a stranger's frames are small"
+
+    def raise_limit(self, limit: int) -> None:
+        """Take larger frames from here on: the peer is known."""
+        assert limit >= self._limit
+        self._limit = limit
+        self._usual_bytes = _USUAL_BYTES
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of memory held."""
+        return len(self._view)
+
+    def arrived(self) -> memoryview:
+        """Return what is not handed over yet, for a look."""
+        return self._view[self._start : self._filled]
+
+    def window(self) -> memoryview:
+        """Return memory for the next read; never empty."""
+        if self._start == self._filled:
+            self._start = self._filled = 0
+            if not self._usual_bytes <= len(self._view) <= _KEPT_BYTES_MAX:
+                self._view = memoryview(bytearray(self._usual_bytes))
+        arrived = self._filled - self._start
+        if arrived < SIZE_BYTES:
+            self._make_room(SIZE_BYTES)
+            return self._view[self._filled :]
+        (size,) = _SIZE.unpack_from(self._view, self._start)
+        whole = SIZE_BYTES + min(size, self._limit)
+        self._make_room(max(whole, arrived + 1))
+        missing = self._start + whole - self._filled
+        if missing >= _EXACT_BYTES_MIN:
+            return self._view[self._filled : self._filled + missing]
+        return self._view[self._filled :]
+
+    def _make_room(self, size: int) -> None:
+        """Make sure that `size` bytes from `start` on have a place."""
+        if self._start + size <= len(self._view):
+            return
+        arrived = self._filled - self._start
+        target = self._view if size <= len(self._view) else memoryview(bytearray(size))
+        target[:arrived] = self._view[self._start : self._filled]
+        self._view = target
+        self._start, self._filled = 0, arrived
+
+    def added(self, count: int) -> None:
+        """Note that `count` bytes were read into the window."""
+        self._filled += count
+        assert self._filled <= len(self._view)
+
+    def next_frame(self) -> memoryview | None:
+        """Return the body of the next whole frame, valid until the next `window`, or None.
+
+        Raises PeerFrameTooLarge as soon as its size is known.
+        """
+        arrived = self._filled - self._start
+        if arrived < SIZE_BYTES:
+            return None
+        (size,) = _SIZE.unpack_from(self._view, self._start)
+        if size > self._limit:
+            raise PeerFrameTooLarge(size, self._limit)
+        if arrived < SIZE_BYTES + size:
+            return None
+        body = self._start + SIZE_BYTES
+        self._start = body + size
+        return self._view[body : self._start]
