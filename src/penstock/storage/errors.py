@@ -13,6 +13,12 @@
       OutOfOrderSequence    an idempotent producer left a gap, or repeats what is long past
       ProducerFenced        a newer instance of the producer has written already
       UnknownProducer       no state of the producer, where state is required
+      LogBusy               the log is being truncated or replaced: works again when that is done
+      PositionOutOfRange    no run can be read from this position
+      GapInRun              a run does not begin at the end of the log
+      BadRun                a run is damaged, or does not follow from what is in the log
+      BadInstall            a copied base is damaged or is none
+      ExportEnded           the base that was being copied is not kept any more
 
 Source: the error names of Kafka's storage layer (KafkaStorageException, OffsetOutOfRangeException)
 where the meaning is the same.
@@ -136,3 +142,54 @@ class UnknownProducer(StorageError):
     def __init__(self, producer_id: int) -> None:
         super().__init__(f"producer {producer_id} is not known here")
         self.producer_id = producer_id
+
+
+class LogBusy(StorageError):
+    """The log is being truncated, reset or replaced; it takes everything again afterwards."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(f"commit log {directory} is being realigned with its master: try again")
+        self.directory = directory
+
+
+class PositionOutOfRange(StorageError):
+    """No run begins there: the bytes are gone, or not written yet."""
+
+    def __init__(self, position: int, start_position: int, end_position: int) -> None:
+        super().__init__(f"position {position} is outside [{start_position}, {end_position}]")
+        self.position = position
+        self.start_position = start_position
+        self.end_position = end_position
+
+
+class GapInRun(StorageError):
+    """A run must begin exactly where the log ends; the connection has to negotiate again."""
+
+    def __init__(self, position: int, end_position: int) -> None:
+        super().__init__(f"run begins at {position}, the log ends at {end_position}")
+        self.position = position
+        self.end_position = end_position
+
+
+class BadRun(StorageError):
+    """A frame of a run is damaged, or does not follow from the log; nothing of it was taken."""
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"run refused at position {position}: {reason}")
+        self.position = position
+        self.reason = reason
+
+
+class BadInstall(StorageError):
+    """A base image, or what was copied for it, can not be used."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the copied base can not be used: {reason}; copy it again")
+        self.reason = reason
+
+
+class ExportEnded(StorageError):
+    """The copy took too long a pause, or the log was closed or replaced: begin again."""
+
+    def __init__(self) -> None:
+        super().__init__("the base being copied is not kept any more: ask for a new one")

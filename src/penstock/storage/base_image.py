@@ -1,0 +1,120 @@
+"""A base image: what a replica needs to begin where streaming from its own end is not possible.
+
+    snapshot at S, with the state of every partition   +   the segments that hold [start, S)
+
+The master lists it and keeps the files while they are copied; the slave copies raw bytes.
+
+Source: Raft 7 (InstallSnapshot) for the idea; here most of the state is the log itself.
+"""
+
+from collections.abc import Callable
+from struct import Struct, error as StructError
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from penstock.base.errors import PlatformError
+from penstock.storage.errors import BadInstall
+from penstock.storage.snapshot import EPOCH
+
+HEADER = Struct(">4sH2xqqIIII")
+SEGMENT = Struct(">qqq")
+CRC = Struct(">I")
+MAGIC = b"PSBI"
+VERSION = 1
+
+
+class BaseSegment(NamedTuple):
+    """One segment of an image: positions [base, end); bytes [base, data_end) are copied."""
+
+    base: int
+    end: int
+    data_end: int
+
+
+class BaseImage(NamedTuple):
+    """What is copied, and the state that belongs to it. The last segment holds `position`."""
+
+    position: int
+    """Of the snapshot; streaming goes on from here."""
+    segments: list[BaseSegment]
+    epochs: list[tuple[int, int]]
+    snapshot: bytes
+
+    @property
+    def start_position(self) -> int:
+        """First position that is copied."""
+        return self.segments[0].base
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of segments that are to be copied."""
+        return sum(segment.data_end - segment.base for segment in self.segments)
+
+    def encode(self) -> bytes:
+        """Return the image as one piece of bytes, for the wire and the staging directory."""
+        parts = [SEGMENT.pack(*segment) for segment in self.segments]
+        parts += [EPOCH.pack(*epoch) for epoch in self.epochs]
+        parts.append(self.snapshot)
+        counts = (len(self.segments), len(self.epochs), len(self.snapshot))
+        body = b"".join(parts)
+        head = HEADER.pack(MAGIC, VERSION, self.position, 0, *counts, crc32c(body))
+        return b"".join((head, CRC.pack(crc32c(head)), body))
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> "BaseImage":
+        """Return the image in `data`. Raises BadInstall."""
+        view = memoryview(data)
+        try:
+            fields = HEADER.unpack_from(view)
+            magic, version, position, _, segments, epochs, snapshot_bytes, body_crc = fields
+            (crc,) = CRC.unpack_from(view, HEADER.size)
+        except StructError as error:
+            raise BadInstall("the base image is too short") from error
+        body = view[HEADER.size + CRC.size :]
+        if crc != crc32c(view[: HEADER.size]) or magic != MAGIC or version != VERSION:
+            raise BadInstall("the base image has a bad header")
+        epochs_at = segments * SEGMENT.size
+        snapshot_at = epochs_at + epochs * EPOCH.size
+        if len(body) != snapshot_at + snapshot_bytes or crc32c(body) != body_crc or not segments:
+            raise BadInstall("the base image's checksum does not agree")
+        return cls(
+            position=position,
+            segments=[BaseSegment(*f) for f in SEGMENT.iter_unpack(body[:epochs_at])],
+            epochs=[(e, start) for e, start in EPOCH.iter_unpack(body[epochs_at:snapshot_at])],
+            snapshot=bytes(body[snapshot_at:]),
+        )
+
+
+Bytes = Callable[[memoryview | None, PlatformError | None], None]
+
+
+class BaseExport:
+    """An image and its files, which stay as they are until `release`, or too long a silence."""
+
+    __slots__ = ("_read", "_release", "image", "is_released")
+
+    def __init__(
+        self,
+        image: BaseImage,
+        read: Callable[[int, int, Bytes], None],
+        release: Callable[[], None],
+    ) -> None:
+        self.image = image
+        self.is_released = False
+        self._read = read
+        self._release = release
+
+    def read(self, position: int, max_bytes: int, done: Bytes) -> None:
+        """Read raw bytes off the loop: up to `max_bytes`, not beyond the segment's data_end.
+
+        `position` must lie in a segment of the image below its data_end; behind a data_end go on
+        at the next segment's base. `done(data, error)`; ExportEnded after the release.
+        """
+        self._read(position, max_bytes, done)
+
+    def release(self) -> None:
+        """Let retention have the files again. Again does nothing."""
+        if not self.is_released:
+            self.is_released = True
+            self._release()
