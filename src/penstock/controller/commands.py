@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Generic, TypeVar
 
+from penstock.base.ack_policy import AckPolicy
 from penstock.base.ids import TopicId
 from penstock.controller.errors import MetadataError
 
@@ -167,26 +168,183 @@ class CreateCluster(Command[str]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegisterBroker(Command[None]):
-    """Make a broker known, or change its address."""
+class RegisterBroker(Command[int]):
+    """Make a broker known, or change its address. Answers its broker epoch.
+
+    `identity` is kept in the data directory for life, `incarnation` is new in every process; both
+    are empty on a node that is its own controller. A new incarnation is master of nothing until it
+    is elected. Source: KIP-631; RocketMQ's APPLY_BROKER_ID (compare-and-set with a check code).
+    """
 
     broker_id: int
     host: str
     port: int
     rack: str | None = None
+    ha_host: str = ""
+    ha_port: int = 0
+    identity: str = ""
+    incarnation: str = ""
+    directory_count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterReplica(Command[int]):
+    """A member says which log it has for a set. Answers its replica id, new for a new log.
+
+    A member that comes with another log than the registered one has lost what it acknowledged: it
+    leaves the sync-state set in the same entry.
+    """
+
+    replica_set_id: int
+    broker_id: int
+    log_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetIdentity(Command[None]):
+    """A fenced broker's disks are lost: whoever registers next under its id may have a new one."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveBroker(Command[None]):
+    """Forget a broker that is member of no set any more."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainBroker(Command[None]):
+    """Give the broker no duties, or end that. What it has now, the active controller moves."""
+
+    broker_id: int
+    is_draining: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveSyncStateSets(Command[tuple[int, ...]]):
+    """Take a draining broker out of every sync-state set that can do without it.
+
+    Answers the ids of the sets that can not: it is master there, or too few would be left.
+    """
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMastership:
+    """A mastership to begin; `master` -1: none for now, the sync-state set stays.
+
+    `leader_epoch` is the one that the choice was made by. `sync_state_set` is what it will be;
+    None leaves it. `is_unclean` allows a master from outside the present one.
+    """
+
+    replica_set_id: int
+    master: int
+    leader_epoch: int
+    cause: str
+    sync_state_set: tuple[int, ...] | None = None
+    is_unclean: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginMasterships(Command[tuple[int, ...]]):
+    """Begin masterships in one entry. Answers the new leader epochs, in order; all or none.
+
+    `at_ms` is the wall time of the decision.
+    """
+
+    masterships: tuple[NewMastership, ...]
+    at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceBrokers(Command[tuple[int, ...]]):
+    """Fence dead brokers and begin the masterships that follow, in one entry.
+
+    A broker whose `broker_epoch` is not the current one has registered again meanwhile: it is left
+    alone. Answers the new leader epochs of `masterships`, in order.
+    """
+
+    brokers: tuple[tuple[int, int], ...]
+    """(broker id, broker epoch)"""
+    masterships: tuple[NewMastership, ...] = ()
+    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateReplicaSet(Command[None]):
-    """Create a set with these members unless it exists with the same ones."""
+    """Create a set with these members, preferred master first, unless it exists with the same.
+
+    `policy` None takes the cluster's default. `is_new`: refuse where the set exists at all.
+    """
 
     replica_set_id: int
     replicas: tuple[int, ...]
+    policy: AckPolicy | None = None
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateReplicaSets(Command[None]):
+    """Create several sets in one entry."""
+
+    sets: tuple[CreateReplicaSet, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddReplica(Command[None]):
+    """Make a broker a member. It gets in step by itself and has no say before."""
+
+    replica_set_id: int
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveReplica(Command[None]):
+    """Take a member out of a set. Never the master: move the mastership first."""
+
+    replica_set_id: int
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAckPolicy(Command[None]):
+    """Change how many copies a set's acknowledgement stands for."""
+
+    replica_set_id: int
+    policy: AckPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDefaultPolicy(Command[None]):
+    """Change the policy that new sets get."""
+
+    policy: AckPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetUncleanElection(Command[None]):
+    """Allow or forbid that a set's master is elected from members that may lack records."""
+
+    replica_set_id: int
+    is_allowed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFailover(Command[None]):
+    """Switch the cluster between elections (on) and fixed masters (off)."""
+
+    is_enabled: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginMastership(Command[int]):
-    """Make a member of the sync-state set master. Answers the new leader epoch."""
+    """Make a member of the sync-state set master. Answers the new leader epoch.
+
+    For a node that is its own controller; elections use BeginMasterships.
+    """
 
     replica_set_id: int
     master: int

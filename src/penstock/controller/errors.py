@@ -6,6 +6,7 @@
         InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment
         InvalidConfig, InvalidMetadataRequest, MetadataPolicyViolation
         UnknownBroker, UnknownReplicaSet, StaleLeaderEpoch, StaleSyncStateSet
+        BrokerIdTaken, NotReplica, NoEligibleMaster, TransferFailed, MalformedCommand
       MetadataUnavailable        the command was fine, the log did not (or may not) take it
         NotActiveController, MetadataTimeout, MetadataQueueFull, MetadataLogFull, MetadataLogFenced
       CorruptMetadata, UnsupportedMetadata      what stands on disk can not be read
@@ -104,6 +105,42 @@ class StaleSyncStateSet(RefusedCommand):
         super().__init__(f"Sync-state set epoch {asked} was overtaken by {current}.")
         self.asked = asked
         self.current = current
+
+
+class BrokerIdTaken(RefusedCommand):
+    def __init__(self, broker_id: int) -> None:
+        super().__init__(
+            f"Broker id {broker_id} belongs to another data directory: give this one an id of its"
+            " own, or let an operator forget the old identity if those disks are lost."
+        )
+        self.broker_id = broker_id
+
+
+class NotReplica(RefusedCommand):
+    def __init__(self, broker_id: int, replica_set_id: int) -> None:
+        super().__init__(f"Broker {broker_id} is not a member of replica set {replica_set_id}.")
+        self.broker_id = broker_id
+        self.replica_set_id = replica_set_id
+
+
+class NoEligibleMaster(RefusedCommand):
+    def __init__(self, replica_set_id: int, reason: str) -> None:
+        super().__init__(f"Replica set {replica_set_id} has nobody to elect: {reason}.")
+        self.replica_set_id = replica_set_id
+        self.reason = reason
+
+
+class TransferFailed(RefusedCommand):
+    def __init__(self, replica_set_id: int, reason: str) -> None:
+        super().__init__(
+            f"The mastership of replica set {replica_set_id} stays where it is: {reason}."
+        )
+        self.replica_set_id = replica_set_id
+        self.reason = reason
+
+
+class MalformedCommand(RefusedCommand):
+    """Bytes that are no command, answer or error of this release."""
 
 
 class MetadataUnavailable(MetadataError):

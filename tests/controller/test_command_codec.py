@@ -1,0 +1,122 @@
+"""Every command, answer and metadata error arrives as it was sent."""
+
+import collections.abc
+import inspect
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import pytest
+
+from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.controller import commands as c
+from penstock.controller import errors as e
+from penstock.controller.command_codec import (
+    COMMANDS,
+    ERRORS,
+    decode_answer,
+    decode_command,
+    decode_error,
+    encode_answer,
+    encode_command,
+    encode_error,
+)
+
+
+def _sample(wanted: Any) -> Any:
+    """Return a value of the type that differs from every default."""
+    wanted = getattr(wanted, "__supertype__", wanted)
+    if wanted is AckPolicy:
+        return AckPolicy(kind=PolicyKind.ADAPTIVE, required=3, minimum=2)
+    if wanted is e.MetadataError:
+        return e.InvalidConfig("key", "reason")
+    if is_dataclass(wanted) and isinstance(wanted, type):
+        hints = get_type_hints(wanted)
+        return wanted(**{one.name: _sample(hints[one.name]) for one in fields(wanted)})
+    if isinstance(wanted, type) and issubclass(wanted, Enum):
+        return list(wanted)[-1]
+    plain = {int: 2**40, str: "tëxt", bool: True, bytes: bytes(range(16)), NoneType: None}
+    return plain[wanted] if wanted in plain else _sample_of(get_origin(wanted), get_args(wanted))
+
+
+def _sample_of(origin: Any, args: tuple[Any, ...]) -> Any:
+    if origin in {Union, UnionType}:
+        return _sample(next(one for one in args if one is not NoneType))
+    if origin is tuple:
+        return tuple(_sample(one) for one in (args[:1] if args[-1] is Ellipsis else args))
+    assert origin is collections.abc.Mapping
+    return {_sample(args[0]): _sample(args[1])}
+
+
+def _by_text(value: object) -> str:
+    """Errors compare by identity; their class and text are what counts."""
+    return repr(value)
+
+
+def _every_command() -> list[type[c.Command[Any]]]:
+    found = [
+        cls
+        for _, cls in inspect.getmembers(c, inspect.isclass)
+        if issubclass(cls, c.Command) and cls is not c.Command
+    ]
+    assert len(found) > 20
+    return found
+
+
+@pytest.mark.parametrize("command_class", _every_command())
+def test_every_command_and_its_answer_arrive_as_they_were_sent(
+    command_class: type[c.Command[Any]],
+) -> None:
+    command = _sample(command_class)
+    assert decode_command(encode_command(command)) == command
+    answer = _sample(COMMANDS[command_class])
+    assert _by_text(decode_answer(command, encode_answer(answer))) == _by_text(answer)
+
+
+@pytest.mark.parametrize("error_class", ERRORS.values())
+def test_every_error_arrives_with_its_class_its_fields_and_its_text(
+    error_class: type[e.MetadataError],
+) -> None:
+    hints = get_type_hints(error_class.__init__) if "__init__" in vars(error_class) else {"": str}
+    hints.pop("return", None)
+    error = error_class(*(_sample(one) for one in hints.values()))
+    again = decode_error(encode_error(error))
+    assert type(again) is error_class
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
+
+
+def test_an_error_of_another_release_keeps_its_text_and_whether_to_try_again() -> None:
+    lasting = msgspec.msgpack.encode(["Unheard", "no", False, [1]])
+    passing = msgspec.msgpack.encode(["MetadataTimeout", "later", True, []])
+    assert type(decode_error(lasting)) is e.RefusedCommand
+    assert str(decode_error(lasting)) == "no"
+    assert type(decode_error(passing)) is e.MetadataUnavailable
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xc1",
+        msgspec.msgpack.encode(["Unheard", {}]),
+        msgspec.msgpack.encode(["SetFailover", {}]),
+        msgspec.msgpack.encode(["SetFailover", {"is_enabled": 1}]),
+        msgspec.msgpack.encode(["SetDefaultPolicy", {"policy": {"required": 0}}]),
+        msgspec.msgpack.encode(["SetDefaultPolicy", {"policy": {"kind": "x"}}]),
+    ],
+)
+def test_bytes_that_are_no_command_are_refused(data: bytes) -> None:
+    with pytest.raises(e.MalformedCommand):
+        decode_command(data)
+    with pytest.raises(e.MalformedCommand):
+        decode_error(data)
+    with pytest.raises(e.MalformedCommand):
+        decode_answer(c.SetFailover(is_enabled=True), b"\xc1")
+
+
+def test_fields_that_another_release_knows_take_their_defaults_or_are_passed_over() -> None:
+    short = msgspec.msgpack.encode(["DrainBroker", {"broker_id": 1, "newer": 5}])
+    assert decode_command(short) == c.DrainBroker(broker_id=1)
