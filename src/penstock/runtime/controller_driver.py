@@ -6,6 +6,12 @@ A command is judged by an image that holds everything before it, so the next one
 the last one is applied or has failed, also when whoever asked for it has given up waiting. Many
 topics in one command are one entry and one fsync; that is where batching pays.
 
+Every process has a driver, since every process replays the log; only where this process leads the
+log does it take commands. Leadership comes and goes: a command that was not proposed yet fails with
+NotActiveController and may be asked elsewhere, one that was proposed fails with LeadershipLost,
+because the next leader may still commit it. A new leadership begins with an image that holds all
+that was committed before, so nothing of an older one is waited for.
+
 Source: Kafka QuorumController, which pipelines on a timeline-hashed image; we need some hundred
 changes a second and not some ten thousand. It decides nothing about metadata.
 
@@ -14,6 +20,9 @@ exception handler, which must end the process: the image can not be trusted then
 """
 
 import asyncio
+import heapq
+from dataclasses import dataclass
+from itertools import count
 from typing import TypeVar
 
 from penstock.base.ports import Buffer
@@ -24,10 +33,11 @@ from penstock.controller.errors import (
     MetadataPolicyViolation,
     MetadataQueueFull,
     MetadataTimeout,
+    NotActiveController,
 )
 from penstock.controller.record_codec import ENTRY_BYTES_MAX, decode_records, encode_records
 from penstock.controller.records import MetadataRecord
-from penstock.controller.replicated_log import ReplicatedLog
+from penstock.controller.replicated_log import Leadership, ReplicatedLog
 from penstock.controller.snapshot import snapshot_records
 
 R = TypeVar("R")
@@ -39,9 +49,29 @@ COMMAND_TIMEOUT_MS = 30_000
 """How long a command waits for its turn and its commit; below the 40 s and more that clients wait
 for an answer, so that they hear from us why."""
 
+_WATCHERS_MAX = 10_000
+"""Callers that may wait for entries to be applied here."""
+
+
+class LeadershipLost(NotActiveController):
+    """The command was proposed and the fate of its entry is open: the next leader decides it."""
+
+
+@dataclass(slots=True)
+class DriverStats:
+    """Counters of one driver since it was made."""
+
+    proposals: int = 0
+    proposals_failed: int = 0
+    """Also those that the next leader has committed after all."""
+    entries_applied: int = 0
+    snapshots_installed: int = 0
+    leaderships: int = 0
+    """How often this process became the active controller."""
+
 
 class ControllerDriver:
-    """A ControllerPort for the broker and a StateMachine for the log."""
+    """A ControllerPort for this process and a StateMachine for the log."""
 
     def __init__(
         self,
@@ -51,6 +81,8 @@ class ControllerDriver:
         timeout_ms: int = COMMAND_TIMEOUT_MS,
         commands_max: int = COMMANDS_MAX,
     ) -> None:
+        """Whoever wires the log's `on_leadership` must pass every change on to this one's."""
+        self.stats = DriverStats()
         self._controller = controller
         self._log = log
         self._timeout_ms = timeout_ms
@@ -59,6 +91,10 @@ class ControllerDriver:
         self._waiting = 0
         self._in_flight: asyncio.Future[int | MetadataError] | None = None
         self._is_started = False
+        self._applied_index = 0
+        self._was_leader = False
+        self._watchers: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._watcher_numbers = count()
 
     def start(self) -> None:
         """Replay what the log holds. Blocking work is done: the log was read when it was opened.
@@ -68,15 +104,36 @@ class ControllerDriver:
         """
         self._log.start(self)
         self._is_started = True
+        self._note_applied(self._log.applied_index)
         self._maybe_snapshot()
+
+    @property
+    def leadership(self) -> Leadership:
+        """Who leads the log, as this process knows it."""
+        return self._log.leadership
+
+    @property
+    def applied_index(self) -> int:
+        """Index of the last entry that the image holds."""
+        return self._applied_index
+
+    def on_leadership(self, leadership: Leadership) -> None:
+        """Hear of every change. What is in flight when leadership ends has an open fate."""
+        if leadership.is_leader and not self._was_leader:
+            self.stats.leaderships += 1
+        self._was_leader = leadership.is_leader
+        if not leadership.is_leader:
+            self._resolve(NotActiveController(leadership.leader_id))
 
     async def submit(self, command: Command[R]) -> R:
         """Return the answer once the change is committed and replayed here.
 
         Raises:
             RefusedCommand: the command as a whole can not be.
+            NotActiveController: not taken; LeadershipLost: it may still happen.
             MetadataUnavailable: not taken; after MetadataTimeout it may still happen.
         """
+        self._check_leads()
         if self._waiting >= self._commands_max:
             raise MetadataQueueFull(self._commands_max)
         self._waiting += 1
@@ -88,16 +145,43 @@ class ControllerDriver:
         finally:
             self._waiting -= 1
 
+    async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
+        """Wait until the image holds the entry; returns whether it does within the time."""
+        if self._applied_index >= log_index:
+            return True
+        if len(self._watchers) >= _WATCHERS_MAX:
+            raise MetadataQueueFull(_WATCHERS_MAX)
+        applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._watchers, (log_index, next(self._watcher_numbers), applied))
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await applied
+        except TimeoutError:
+            return False
+        finally:
+            if applied.cancelled():
+                self._watchers = [entry for entry in self._watchers if entry[2] is not applied]
+                heapq.heapify(self._watchers)
+        return True
+
     async def _take_turn(self, command: Command[R]) -> R:
         async with self._turn:
             await self._settle()  # of a command whose owner gave up waiting
+            self._check_leads()
             result = self._controller.handle(command)
             if result.records:
                 self._propose(result.records)
                 outcome = await self._settle()
+                if isinstance(outcome, NotActiveController):
+                    raise LeadershipLost(outcome.controller_id)
                 if isinstance(outcome, MetadataError):
                     raise outcome
             return result.response
+
+    def _check_leads(self) -> None:
+        leadership = self._log.leadership
+        if not leadership.is_leader:
+            raise NotActiveController(leadership.leader_id)
 
     def _propose(self, records: tuple[MetadataRecord, ...]) -> None:
         entry = encode_records(records)
@@ -107,7 +191,19 @@ class ControllerDriver:
                 " topics or partitions at a time."
             )
         in_flight = self._in_flight = asyncio.get_running_loop().create_future()
-        self._log.propose(entry, in_flight.set_result)
+        self.stats.proposals += 1
+
+        def done(outcome: int | MetadataError) -> None:
+            if not in_flight.done():  # else leadership was lost before
+                self._resolve(outcome)
+
+        self._log.propose(entry, done)
+
+    def _resolve(self, outcome: int | MetadataError) -> None:
+        if self._in_flight is not None and not self._in_flight.done():
+            if isinstance(outcome, MetadataError):
+                self.stats.proposals_failed += 1
+            self._in_flight.set_result(outcome)
 
     async def _settle(self) -> int | MetadataError | None:
         """Wait for the entry in flight. Cancelling the wait leaves the entry in flight."""
@@ -117,16 +213,32 @@ class ControllerDriver:
         self._in_flight = None
         return outcome
 
+    # --- the log's side ------------------------------------------------------------------------
+
     def install_snapshot(self, index: int, snapshot: Buffer) -> None:
-        """Replay a snapshot. Only at start: one log, one voter, nothing to catch up with."""
-        assert not self._is_started
-        self._controller.replay(decode_records(snapshot))
+        """Replace the image by a snapshot: at a start, or where entries were too far behind."""
+        records = decode_records(snapshot)
+        if self._is_started:
+            self._controller.install(records)
+            self.stats.snapshots_installed += 1
+        else:
+            self._controller.replay(records)
+        self._note_applied(index)
 
     def apply(self, index: int, payload: Buffer) -> None:
         """Replay one committed entry."""
         self._controller.replay(decode_records(payload))
+        self.stats.entries_applied += 1
+        self._note_applied(index)
         if self._is_started:
             self._maybe_snapshot(index)
+
+    def _note_applied(self, index: int) -> None:
+        self._applied_index = max(self._applied_index, index)
+        while self._watchers and self._watchers[0][0] <= index:
+            _, _, applied = heapq.heappop(self._watchers)
+            if not applied.done():
+                applied.set_result(None)
 
     def _maybe_snapshot(self, index: int | None = None) -> None:
         if self._log.wants_snapshot:
