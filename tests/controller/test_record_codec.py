@@ -12,8 +12,42 @@ _ALL: list[r.MetadataRecord] = [
     r.ClusterCreated(cluster_id="abc"),
     r.BrokerRegistered(broker_id=1, host="hä", port=9, rack=None),
     r.BrokerRegistered(broker_id=1, host="h", port=9, rack="r"),
+    r.BrokerRegistered(
+        broker_id=1,
+        host="h",
+        port=9,
+        rack="r",
+        ha_host="i",
+        ha_port=9094,
+        identity="d",
+        incarnation="p",
+        broker_epoch=7,
+        directory_count=2,
+        is_draining=True,
+    ),
+    r.BrokerFenced(broker_id=1),
+    r.BrokerDrained(broker_id=1, is_draining=True),
+    r.BrokerRemoved(broker_id=1),
     r.ReplicaSetCreated(replica_set_id=1, replicas=(1, 2)),
+    r.ReplicaSetCreated(
+        replica_set_id=1,
+        replicas=(1, 2),
+        policy_kind="adaptive",
+        policy_required=3,
+        policy_minimum=2,
+        next_replica_id=9,
+    ),
+    r.ReplicaRegistered(replica_set_id=1, broker_id=2, replica_id=5, log_id="abc"),
+    r.ReplicasChanged(replica_set_id=1, replicas=(2, 3)),
+    r.AckPolicyChanged(replica_set_id=1, policy_kind="k-of-n", policy_required=2, policy_minimum=1),
+    r.CopiesFloorChanged(replica_set_id=1, copies_floor=-1),
+    r.UncleanElectionChanged(replica_set_id=1, is_allowed=True),
+    r.DefaultPolicyChanged(policy_kind="all", policy_required=1, policy_minimum=2),
+    r.FailoverChanged(is_enabled=False),
     r.MastershipBegun(replica_set_id=1, master=2, leader_epoch=3),
+    r.MastershipBegun(
+        replica_set_id=1, master=-1, leader_epoch=4, cause="eviction", at_ms=9, last_master=2
+    ),
     r.SyncStateSetChanged(replica_set_id=1, sync_state_set=(2,), sync_state_set_epoch=4),
     r.TopicCreated(name="t", topic_id=_ID, replica_set_ids=(1, 1), internal=True),
     r.PartitionsAdded(topic_id=_ID, first_partition=2, replica_set_ids=(1,)),
@@ -40,6 +74,33 @@ def test_entry_cut_at_any_byte_is_refused() -> None:
     for length in set(range(1, len(entry))) - {first}:
         with pytest.raises(CorruptMetadata):
             decode_records(entry[:length])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "record"),
+    [
+        (
+            2,
+            b'{"broker_id":1,"host":"h","port":9,"rack":null}',
+            r.BrokerRegistered(broker_id=1, host="h", port=9, rack=None),
+        ),
+        (
+            3,
+            b'{"replica_set_id":1,"replicas":[1]}',
+            r.ReplicaSetCreated(replica_set_id=1, replicas=(1,)),
+        ),
+        (
+            4,
+            b'{"leader_epoch":3,"master":1,"replica_set_id":1}',
+            r.MastershipBegun(replica_set_id=1, master=1, leader_epoch=3),
+        ),
+    ],
+)
+def test_records_of_the_first_release_are_read_with_the_defaults_of_what_came_later(
+    kind: int, body: bytes, record: r.MetadataRecord
+) -> None:
+    head = kind.to_bytes(2, "big") + b"\x00\x01" + len(body).to_bytes(4, "big")
+    assert decode_records(head + body) == [record]
 
 
 @pytest.mark.parametrize("envelope", ["0063 0001 00000002 7b7d", "0001 0002 00000002 7b7d"])

@@ -6,19 +6,22 @@ sees one state; every look-up of the hot path is one dictionary access. After ea
 `publish` tells the listeners what changed, never half an entry.
 
 Source: KRaft's MetadataImage and MetadataDelta; ours is mutated in place since all readers run on
-the loop that replays. It does not say who is alive: heartbeats come with elections.
+the loop that replays. It does not say who is alive: that is seen from heartbeats (liveness.py),
+and stands here only where somebody was fenced for it.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from penstock.base.ack_policy import AckPolicy
 from penstock.base.ids import TopicId
 from penstock.controller.topic_config import TopicSettings
 from penstock.controller.topic_names import metric_name
 
 NO_MASTER = -1
 NO_EPOCH = -1
+NO_FLOOR = -1
 
 
 class PartitionImage(NamedTuple):
@@ -42,17 +45,37 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerImage:
-    """A registered broker and where clients reach it."""
+    """A registered broker, where clients (`host`) and other brokers (`ha_host`) reach it.
+
+    `identity` is its data directory's, `incarnation` its process's. `is_fenced`: it was found dead
+    and has not registered since. `directory_count`: sets that it is preferred master of.
+    """
 
     broker_id: int
     host: str
     port: int
     rack: str | None
+    ha_host: str = ""
+    ha_port: int = 0
+    identity: str = ""
+    incarnation: str = ""
+    broker_epoch: int = 0
+    directory_count: int = 1
+    is_fenced: bool = False
+    is_draining: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSetImage:
-    """A replica set. `master` and `leader_epoch` are -1 until the first mastership."""
+    """A replica set. `master` and `leader_epoch` are -1 until the first mastership.
+
+    Members stand as broker ids, `replicas[0]` is the preferred master. `replica_ids` and `log_ids`
+    hold the members that have registered their log. `last_cause`, `last_change_ms` (wall time) and
+    `last_master` tell of the last mastership, also where `master` is -1 again.
+
+    `copies_floor` is -1, or how many members at least hold each record that was confirmed before
+    the last change of members or policy; see election.py.
+    """
 
     replica_set_id: int
     master: int
@@ -60,6 +83,34 @@ class ReplicaSetImage:
     replicas: tuple[int, ...]
     sync_state_set: tuple[int, ...]
     sync_state_set_epoch: int
+    policy: AckPolicy = field(default_factory=AckPolicy)
+    replica_ids: Mapping[int, int] = field(default_factory=dict)
+    log_ids: Mapping[int, str] = field(default_factory=dict)
+    next_replica_id: int = 1
+    copies_floor: int = NO_FLOOR
+    last_cause: str = ""
+    last_change_ms: int = 0
+    last_master: int = NO_MASTER
+    is_unclean_allowed: bool = False
+
+    @property
+    def copies_needed(self) -> int:
+        """How many members hold a record once it is confirmed, by the policy alone."""
+        return self.policy.copies_needed(len(self.replicas), len(self.sync_state_set))
+
+    @property
+    def copies_held(self) -> int:
+        """How many of `candidates` at least hold any confirmed record."""
+        if self.copies_floor == NO_FLOOR:
+            return self.copies_needed
+        return min(self.copies_needed, self.copies_floor)
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """Members that may become master without loss, in order of preference."""
+        if self.policy.counts_replicas:
+            return self.replicas
+        return tuple(one for one in self.replicas if one in self.sync_state_set)
 
 
 class AddedPartitions(NamedTuple):
@@ -79,6 +130,7 @@ class ClusterDelta:
     changed_configs: tuple[TopicImage, ...] = ()
     changed_replica_sets: tuple[ReplicaSetImage, ...] = ()
     changed_brokers: tuple[BrokerImage, ...] = ()
+    removed_brokers: tuple[BrokerImage, ...] = ()
 
 
 Listener = Callable[[ClusterDelta], None]
@@ -101,6 +153,10 @@ class ClusterImage:
     partition_counts: dict[int, int] = field(default_factory=dict)
     """Partitions per replica set: the load that placement levels."""
     next_producer_id: int = 0
+    default_policy: AckPolicy = field(default_factory=AckPolicy)
+    """What sets get that are created without one."""
+    is_failover_enabled: bool = True
+    """Whether masters are elected; if not, each stays where it is (a static layout)."""
     _listeners: list[Listener] = field(default_factory=list, compare=False, repr=False)
 
     def subscribe(self, on_delta: Listener) -> None:

@@ -14,6 +14,7 @@ that differs from everybody else's. It does not check whether a record makes sen
 import json
 import struct
 from collections.abc import Callable, Iterable
+from dataclasses import MISSING, fields
 from typing import Any
 
 from penstock.base.ids import TopicId
@@ -21,8 +22,8 @@ from penstock.base.ports import Buffer
 from penstock.controller import records as r
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 
-RECORD_VERSION = 1
-"""All kinds are at version 1; a kind that changes gets its own number here."""
+_VERSION_MAX = 2
+"""A kind whose fields were added to later is at version 2; all others are at 1."""
 
 ENTRY_BYTES_MAX = 16 << 20
 """An entry larger than this is refused before it is proposed: 16 MiB, some 1.5 million partitions
@@ -71,11 +72,40 @@ def _topic_id(value: object) -> TopicId:
 
 _Reader = Callable[[object], object]
 
+_POLICY: dict[str, _Reader] = {
+    "policy_kind": _str,
+    "policy_required": _int,
+    "policy_minimum": _int,
+}
 _SHAPES: dict[type[Any], dict[str, _Reader]] = {
     r.ClusterCreated: {"cluster_id": _str},
-    r.BrokerRegistered: {"broker_id": _int, "host": _str, "port": _int, "rack": _optional_str},
-    r.ReplicaSetCreated: {"replica_set_id": _int, "replicas": _ints},
-    r.MastershipBegun: {"replica_set_id": _int, "master": _int, "leader_epoch": _int},
+    r.BrokerRegistered: {
+        "broker_id": _int,
+        "host": _str,
+        "port": _int,
+        "rack": _optional_str,
+        "ha_host": _str,
+        "ha_port": _int,
+        "identity": _str,
+        "incarnation": _str,
+        "broker_epoch": _int,
+        "directory_count": _int,
+        "is_draining": _bool,
+    },
+    r.ReplicaSetCreated: {
+        "replica_set_id": _int,
+        "replicas": _ints,
+        **_POLICY,
+        "next_replica_id": _int,
+    },
+    r.MastershipBegun: {
+        "replica_set_id": _int,
+        "master": _int,
+        "leader_epoch": _int,
+        "cause": _str,
+        "at_ms": _int,
+        "last_master": _int,
+    },
     r.SyncStateSetChanged: {
         "replica_set_id": _int,
         "sync_state_set": _ints,
@@ -104,9 +134,35 @@ _SHAPES: dict[type[Any], dict[str, _Reader]] = {
         "first_producer_id": _int,
         "next_producer_id": _int,
     },
+    r.BrokerFenced: {"broker_id": _int},
+    r.BrokerDrained: {"broker_id": _int, "is_draining": _bool},
+    r.BrokerRemoved: {"broker_id": _int},
+    r.ReplicaRegistered: {
+        "replica_set_id": _int,
+        "broker_id": _int,
+        "replica_id": _int,
+        "log_id": _str,
+    },
+    r.ReplicasChanged: {"replica_set_id": _int, "replicas": _ints},
+    r.AckPolicyChanged: {"replica_set_id": _int, **_POLICY},
+    r.CopiesFloorChanged: {"replica_set_id": _int, "copies_floor": _int},
+    r.UncleanElectionChanged: {"replica_set_id": _int, "is_allowed": _bool},
+    r.DefaultPolicyChanged: {**_POLICY},
+    r.FailoverChanged: {"is_enabled": _bool},
 }
 _CLASSES: dict[int, type[Any]] = {cls.KIND: cls for cls in _SHAPES}
 assert len(_CLASSES) == len(r.RecordKind)
+
+_FIRST_SHAPES = {
+    cls: {one.name: shape[one.name] for one in fields(cls) if one.default is MISSING}
+    for cls, shape in _SHAPES.items()
+}
+"""The fields of version 1: those without a default."""
+
+
+def _version(cls: type[Any]) -> int:
+    """Return the version that records of this class are written in."""
+    return _VERSION_MAX if len(_FIRST_SHAPES[cls]) < len(_SHAPES[cls]) else 1
 
 
 def encode_records(records: Iterable[r.MetadataRecord]) -> bytes:
@@ -137,29 +193,29 @@ def decode_records(entry: Buffer) -> list[r.MetadataRecord]:
 
 
 def _encode(record: r.MetadataRecord) -> bytes:
-    fields: dict[str, object] = {}
+    found: dict[str, object] = {}
     for name in _SHAPES[type(record)]:
         value = getattr(record, name)
-        fields[name] = value.hex() if isinstance(value, bytes) else value
-    body = json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
-    return _ENVELOPE.pack(record.KIND, RECORD_VERSION, len(body)) + body
+        found[name] = value.hex() if isinstance(value, bytes) else value
+    body = json.dumps(found, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
+    return _ENVELOPE.pack(record.KIND, _version(type(record)), len(body)) + body
 
 
 def _decode(kind: int, version: int, body: memoryview) -> r.MetadataRecord:
     record_class = _CLASSES.get(kind)
-    if record_class is None or version != RECORD_VERSION:
+    if record_class is None or not 1 <= version <= _version(record_class):
         raise UnsupportedMetadata(
             f"metadata record of kind {kind}, version {version}: a newer release wrote it;"
             " start that release again"
         )
     try:
-        fields = json.loads(bytes(body))
+        found = json.loads(bytes(body))
     except ValueError as error:
         raise CorruptMetadata(f"record of kind {kind} is not JSON: {error}") from error
-    shape = _SHAPES[record_class]
-    if type(fields) is not dict or fields.keys() != shape.keys():
+    shape = (_FIRST_SHAPES if version == 1 else _SHAPES)[record_class]
+    if type(found) is not dict or found.keys() != shape.keys():
         raise CorruptMetadata(f"record of kind {kind} has the wrong fields")
     record: r.MetadataRecord = record_class(
-        **{name: read(fields[name]) for name, read in shape.items()}
+        **{name: read(found[name]) for name, read in shape.items()}
     )
     return record

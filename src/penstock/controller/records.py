@@ -4,19 +4,27 @@ A record is a fact in the past tense and carries its result, never a calculation
 neither clock nor randomness nor settings. The records of one command travel as one log entry, so
 that a topic never exists without its configuration.
 
-    ClusterCreated ─ BrokerRegistered ─ ReplicaSetCreated ─ MastershipBegun ─ SyncStateSetChanged
+    ClusterCreated ─ DefaultPolicyChanged ─ FailoverChanged
+    BrokerRegistered ─ BrokerFenced ─ BrokerDrained ─ BrokerRemoved
+    ReplicaSetCreated ─ ReplicaRegistered ─ ReplicasChanged
+    AckPolicyChanged ─ CopiesFloorChanged ─ UncleanElectionChanged
+    MastershipBegun ─ SyncStateSetChanged
     TopicCreated ─ PartitionsAdded ─ ConfigChanged ─ TopicDeleted
     ProducerIdBlockAllocated
 
 Bytes: docs/formats/metadata-log.md, written and read by `record_codec`.
 Source: KIP-500 and KIP-631 (metadata records of KRaft); RIP-44 for masters and sync-state sets.
 It does not say who may emit a record: that is the handlers' business.
+
+A field with a default has been added in version 2 of its kind: in records that an older release
+wrote it has that default.
 """
 
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
+from penstock.base.ack_policy import PolicyKind
 from penstock.base.ids import TopicId
 
 
@@ -33,6 +41,16 @@ class RecordKind(IntEnum):
     TOPIC_DELETED = 8
     CONFIG_CHANGED = 9
     PRODUCER_ID_BLOCK_ALLOCATED = 10
+    BROKER_FENCED = 11
+    BROKER_DRAINED = 12
+    BROKER_REMOVED = 13
+    REPLICA_REGISTERED = 14
+    REPLICAS_CHANGED = 15
+    ACK_POLICY_CHANGED = 16
+    UNCLEAN_ELECTION_CHANGED = 17
+    DEFAULT_POLICY_CHANGED = 18
+    FAILOVER_CHANGED = 19
+    COPIES_FLOOR_CHANGED = 20
 
 
 class ResourceType(IntEnum):
@@ -55,13 +73,24 @@ class ClusterCreated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRegistered:
-    """A broker is there, or its address changed. `rack` is None when it has none."""
+    """A broker is there, or its address changed. `rack` is None when it has none.
+
+    `broker_epoch` is larger than that of every registration before. A registered broker is not
+    fenced. `is_draining` stays what it was; it stands here for snapshots.
+    """
 
     KIND: ClassVar = RecordKind.BROKER_REGISTERED
     broker_id: int
     host: str
     port: int
     rack: str | None
+    ha_host: str = ""
+    ha_port: int = 0
+    identity: str = ""
+    incarnation: str = ""
+    broker_epoch: int = 0
+    directory_count: int = 1
+    is_draining: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,24 +103,36 @@ class ReplicaSetCreated:
     KIND: ClassVar = RecordKind.REPLICA_SET_CREATED
     replica_set_id: int
     replicas: tuple[int, ...]
+    policy_kind: str = PolicyKind.ALL.value
+    policy_required: int = 1
+    policy_minimum: int = 1
+    next_replica_id: int = 1
+    """The first id that no replica had yet; larger than 1 in snapshots only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MastershipBegun:
     """`master` leads the set from now on; every mastership has a larger `leader_epoch`.
 
-    -1 for `master`: nobody does.
+    -1 for `master`: nobody does. `cause` is for people, `at_ms` wall time, `last_master` whoever
+    was master last (`master` itself where there is one), -1 where nobody ever was.
     """
 
     KIND: ClassVar = RecordKind.MASTERSHIP_BEGUN
     replica_set_id: int
     master: int
     leader_epoch: int
+    cause: str = ""
+    at_ms: int = 0
+    last_master: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncStateSetChanged:
-    """The members in step (broker ids, ascending); `sync_state_set_epoch` grows by each change."""
+    """The members in step (broker ids, ascending); `sync_state_set_epoch` grows by each change.
+
+    Empty only where the set has no master: its last member in step has lost its log.
+    """
 
     KIND: ClassVar = RecordKind.SYNC_STATE_SET_CHANGED
     replica_set_id: int
@@ -149,6 +190,102 @@ class ProducerIdBlockAllocated:
     next_producer_id: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFenced:
+    """The broker counts as dead until it registers again."""
+
+    KIND: ClassVar = RecordKind.BROKER_FENCED
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDrained:
+    """The broker shall have no duties, or may have some again."""
+
+    KIND: ClassVar = RecordKind.BROKER_DRAINED
+    broker_id: int
+    is_draining: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRemoved:
+    """The broker is forgotten; it was member of no set."""
+
+    KIND: ClassVar = RecordKind.BROKER_REMOVED
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaRegistered:
+    """The member's log is `log_id`; `replica_id` is that log's in this set, given out once."""
+
+    KIND: ClassVar = RecordKind.REPLICA_REGISTERED
+    replica_set_id: int
+    broker_id: int
+    replica_id: int
+    log_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicasChanged:
+    """The set's members are these now, preferred master first; a removed one's id is forgotten."""
+
+    KIND: ClassVar = RecordKind.REPLICAS_CHANGED
+    replica_set_id: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckPolicyChanged:
+    """How many copies the set's acknowledgement stands for from now on."""
+
+    KIND: ClassVar = RecordKind.ACK_POLICY_CHANGED
+    replica_set_id: int
+    policy_kind: str
+    policy_required: int
+    policy_minimum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopiesFloorChanged:
+    """Some confirmed records may be on `copies_floor` of the members only; -1: that is over.
+
+    It is so after members were taken away, lost their log or are counted in another way, until
+    the master has shown that enough of the present ones hold everything.
+    """
+
+    KIND: ClassVar = RecordKind.COPIES_FLOOR_CHANGED
+    replica_set_id: int
+    copies_floor: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UncleanElectionChanged:
+    """Whether a member that may lack records may become master by itself."""
+
+    KIND: ClassVar = RecordKind.UNCLEAN_ELECTION_CHANGED
+    replica_set_id: int
+    is_allowed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultPolicyChanged:
+    """What sets get that are created without a policy."""
+
+    KIND: ClassVar = RecordKind.DEFAULT_POLICY_CHANGED
+    policy_kind: str
+    policy_required: int
+    policy_minimum: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailoverChanged:
+    """Whether masters are elected; if not, each stays where it is."""
+
+    KIND: ClassVar = RecordKind.FAILOVER_CHANGED
+    is_enabled: bool
+
+
 MetadataRecord = (
     ClusterCreated
     | BrokerRegistered
@@ -160,4 +297,14 @@ MetadataRecord = (
     | TopicDeleted
     | ConfigChanged
     | ProducerIdBlockAllocated
+    | BrokerFenced
+    | BrokerDrained
+    | BrokerRemoved
+    | ReplicaRegistered
+    | ReplicasChanged
+    | AckPolicyChanged
+    | CopiesFloorChanged
+    | UncleanElectionChanged
+    | DefaultPolicyChanged
+    | FailoverChanged
 )
