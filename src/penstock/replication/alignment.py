@@ -1,0 +1,165 @@
+"""Alignment: where a slave goes on in its master's log, decided by epochs and ends alone.
+
+    slave   [3: 0 ──── 900)[4: 900 ──────── 1600)            newest common epoch: 4, from 900
+    master  [3: 0 ──── 900)[4: 900 ── 1400)[6: 1400 ─ 2000)  consistent up to min(1600, 1400)
+
+An epoch has one master, so two logs that both record it with the same start hold a prefix of the
+same bytes from there on; everything below is equal by the same argument, one epoch earlier. No
+data and no hashes are compared (row H-28).
+
+    slave's range, beside the master's            outcome
+    empty                                         from 0, or install where the master starts later
+    wholly below                                  install
+    overlapping from below                        go on at the consistent point, or install
+    inside                                        go on, or cut to the consistent point
+    ahead at the top                              cut to the consistent point
+    below and above                               cut to the consistent point, or install
+    wholly above, or nothing in common            must not happen: stop and tell an operator
+
+What the slave knows to be confirmed is in every log that may be elected; a consistent point below
+it means that an acknowledged record is about to be cut. That happens only where an unclean election
+was allowed (or the policy's name says that it may lose); otherwise it stops too.
+
+Source: RocketMQ controller mode (last consistent point, rows H-22 to H-24); KIP-101, KIP-279. All
+positions are compared in full, as integers without a width.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from penstock.base.ids import Position
+from penstock.replication.epochs import EpochStart
+
+
+class LogShape(NamedTuple):
+    """What one member says of its log: masterships oldest first, range [start, end)."""
+
+    epochs: Sequence[EpochStart]
+    start_position: Position
+    end_position: Position
+    confirm_position: Position = Position(0)
+    """Up to where this member knows the log to be confirmed (exclusive)."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing in the log, also no start of a mastership."""
+        return self.start_position == self.end_position
+
+    def end_of(self, at: int) -> Position:
+        """Return where the epoch at this place of the list ends (exclusive)."""
+        return (
+            self.epochs[at + 1].start_position if at + 1 < len(self.epochs) else self.end_position
+        )
+
+
+class Continue(NamedTuple):
+    """The own log is a prefix of the master's: go on at its end."""
+
+    position: Position
+
+
+class Truncate(NamedTuple):
+    """Cut the own log, durably, and go on at `position`."""
+
+    position: Position
+    epoch: int
+    """The newest epoch that both logs have; -1 where nothing is kept."""
+
+
+class Install(NamedTuple):
+    """The master has not kept what comes next: copy a base image of its log first."""
+
+    reason: str
+
+
+class StartAnew(NamedTuple):
+    """Throw the own log away and go on from the master's beginning, which it still has."""
+
+    reason: str
+
+
+class Stop(NamedTuple):
+    """Touch nothing: an operator has to see this."""
+
+    reason: str
+
+
+Alignment = Continue | Truncate | Install | StartAnew | Stop
+
+
+def consistent_point(slave: LogShape, master: LogShape) -> EpochStart | None:
+    """Return the newest common epoch, and up to where (exclusive) both logs are equal by it.
+
+    None when no epoch has the same start in both.
+    """
+    starts = {entry.leader_epoch: at for at, entry in enumerate(master.epochs)}
+    for at in range(len(slave.epochs) - 1, -1, -1):
+        entry = slave.epochs[at]
+        found = starts.get(entry.leader_epoch)
+        if found is not None and master.epochs[found] == entry:
+            end = min(slave.end_of(at), master.end_of(found))
+            return EpochStart(entry.leader_epoch, end)
+    return None
+
+
+def align(
+    slave: LogShape,
+    master: LogShape,
+    *,
+    may_cut_confirmed: bool = False,
+    wants_newest_only: bool = False,
+) -> Alignment:
+    """Decide how a slave begins to follow a master.
+
+    `may_cut_confirmed`: the set has had, or may have had, an election that could lose.
+    `wants_newest_only`: a new slave begins with the newest segment and not with all that is kept.
+    """
+    if slave.is_empty:
+        return _begin_empty(slave, master, wants_newest_only)
+    common = consistent_point(slave, master)
+    if common is None:
+        return _nothing_in_common(slave, master, may_cut_confirmed)
+    point = common.start_position
+    if point < slave.confirm_position and not may_cut_confirmed:
+        return Stop(
+            f"the log is confirmed up to {slave.confirm_position}, but agrees with the master's "
+            f"only up to {point}: acknowledged records would be cut"
+        )
+    return _go_on(slave, master, common)
+
+
+def _go_on(slave: LogShape, master: LogShape, common: EpochStart) -> Alignment:
+    """Both logs agree up to the end of `common`."""
+    point = common.start_position
+    if point < master.start_position:
+        return Install(f"own log agrees up to {point}, the master keeps {master.start_position} on")
+    if point == slave.end_position:
+        return Continue(point)
+    if point <= slave.start_position:
+        return _discard(master, f"own log starts at {slave.start_position}, agrees up to {point}")
+    return Truncate(point, common.leader_epoch)
+
+
+def _begin_empty(slave: LogShape, master: LogShape, wants_newest_only: bool) -> Alignment:
+    if slave.start_position == master.start_position and not wants_newest_only:
+        return Continue(slave.start_position)
+    if master.is_empty and master.start_position < slave.start_position:
+        return _discard(master, "both logs are empty, and begin at different positions")
+    return Install("the own log is empty")
+
+
+def _nothing_in_common(slave: LogShape, master: LogShape, may_cut_confirmed: bool) -> Alignment:
+    """No epoch agrees: the master's log begins later, or one of the two is of another history."""
+    if slave.end_position < master.start_position:
+        return Install(f"own log ends at {slave.end_position}, below the master's start")
+    if slave.confirm_position == 0 or may_cut_confirmed:
+        return _discard(master, "own log has no epoch in common with the master's")
+    where = f"[{slave.start_position}, {slave.end_position})"
+    return Stop(
+        f"the own log {where} and the master's [{master.start_position}, {master.end_position}) "
+        f"have no epoch in common, and {slave.confirm_position} bytes of the own one are confirmed"
+    )
+
+
+def _discard(master: LogShape, reason: str) -> Alignment:
+    return StartAnew(reason) if master.start_position == 0 else Install(reason)

@@ -1,0 +1,73 @@
+"""The master's lease: under a weaker policy a cut-off master stops confirming in time.
+
+Held while, within the last `lease_ms`, a controller has answered, or so many members have that the
+others are too few for an election. Members answer only the master that they follow, so whoever
+answered had not heard of a newer one.
+
+    policy all                no lease: without the whole set nothing is confirmed anyway
+    set of the master alone   no lease: nobody else can be elected
+    all other                 needed; `is_wanted=False` means availability first
+
+Source: RocketMQ has none, and two masters acknowledge for a while (#7017); Gray and Cheriton 1989.
+Time is an argument, monotonic milliseconds. It stops nobody by itself: the owner asks `is_held`.
+"""
+
+from penstock.replication.confirm import Membership
+
+
+class Lease:
+    """One mastership's lease."""
+
+    __slots__ = (
+        "_controller_ms",
+        "_heard_ms",
+        "_is_wanted",
+        "_lease_ms",
+        "_own_id",
+        "_was_held",
+        "losses",
+    )
+
+    def __init__(self, own_id: int, *, lease_ms: int, is_wanted: bool, now_ms: int) -> None:
+        """Begin a mastership at `now_ms`: a controller has given it, so it is held."""
+        self._own_id = own_id
+        self._lease_ms = lease_ms
+        self._is_wanted = is_wanted
+        self._controller_ms = now_ms
+        self._heard_ms: dict[int, int] = {}
+        self._was_held = True
+        self.losses = 0
+        """How often it was lost in this mastership."""
+
+    def note_controller(self, now_ms: int) -> None:
+        """A controller has answered a message that was sent not long before `now_ms`."""
+        self._controller_ms = now_ms
+
+    def note_member(self, broker_id: int, now_ms: int) -> None:
+        """A member that follows this mastership has said something."""
+        self._heard_ms[broker_id] = now_ms
+
+    def is_held(self, membership: Membership, now_ms: int) -> bool:
+        """Return whether positions may be confirmed now; counts a loss when that has ended."""
+        held = self._is_held(membership, now_ms)
+        if self._was_held and not held:
+            self.losses += 1
+        self._was_held = held
+        return held
+
+    def _is_held(self, membership: Membership, now_ms: int) -> bool:
+        policy = membership.policy
+        if not self._is_wanted or not policy.needs_lease:
+            return True
+        in_step = membership.effective
+        voters = membership.replicas if policy.counts_replicas else in_step
+        if voters == (self._own_id,):
+            return True
+        oldest = now_ms - self._lease_ms
+        if self._controller_ms > oldest:
+            return True
+        answering = sum(
+            voter == self._own_id or self._heard_ms.get(voter, oldest) > oldest for voter in voters
+        )
+        answers = policy.answers_needed(len(membership.replicas), len(in_step))
+        return len(voters) - answering < answers

@@ -1,0 +1,60 @@
+from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.replication.confirm import Membership
+from penstock.replication.lease import Lease
+
+A, B, C = 1, 2, 3
+LEASE_MS = 1000
+
+
+def members(kind: PolicyKind, *committed: int, required: int = 2) -> Membership:
+    policy = AckPolicy(kind=kind, required=required)
+    return Membership(replicas=(A, B, C), committed=committed or (A, B, C), policy=policy)
+
+
+def lease(*, is_wanted: bool = True) -> Lease:
+    return Lease(A, lease_ms=LEASE_MS, is_wanted=is_wanted, now_ms=0)
+
+
+def test_a_new_mastership_holds_its_lease_for_its_length_and_no_longer() -> None:
+    held = lease()
+    two_of_three = members(PolicyKind.K_OF_N)
+    assert held.is_held(two_of_three, LEASE_MS - 1)
+    assert not held.is_held(two_of_three, LEASE_MS)
+
+
+def test_a_controllers_answer_keeps_it() -> None:
+    held = lease()
+    held.note_controller(900)
+    assert held.is_held(members(PolicyKind.ASYNC), 1899)
+    assert not held.is_held(members(PolicyKind.ASYNC), 1900)
+
+
+def test_so_many_members_keep_it_that_the_others_can_elect_nobody() -> None:
+    # Two of three: an election asks two, so one answering slave is enough.
+    held = lease()
+    held.note_member(B, 1500)
+    assert held.is_held(members(PolicyKind.K_OF_N), 2000)
+    assert not held.is_held(members(PolicyKind.ASYNC), 2000)
+    held.note_member(C, 1500)
+    assert held.is_held(members(PolicyKind.ASYNC), 2000)
+
+
+def test_with_the_whole_set_asked_or_nobody_else_in_it_none_is_needed() -> None:
+    assert lease().is_held(members(PolicyKind.ALL), 10 * LEASE_MS)
+    assert lease().is_held(members(PolicyKind.ADAPTIVE, A), 10 * LEASE_MS)
+    assert not lease().is_held(members(PolicyKind.K_OF_N, A), 10 * LEASE_MS)
+
+
+def test_switched_off_it_is_always_held() -> None:
+    assert lease(is_wanted=False).is_held(members(PolicyKind.ASYNC), 10 * LEASE_MS)
+
+
+def test_losses_are_counted_once_each() -> None:
+    held = lease()
+    for now_ms in (500, 1500, 2500):
+        held.is_held(members(PolicyKind.ASYNC), now_ms)
+    assert held.losses == 1
+    held.note_controller(2600)
+    assert held.is_held(members(PolicyKind.ASYNC), 2700)
+    held.is_held(members(PolicyKind.ASYNC), 9000)
+    assert held.losses == 2

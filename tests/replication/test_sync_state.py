@@ -1,0 +1,310 @@
+"""Who is in step, judged at times and positions that the tests say."""
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import Position
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.confirm import ConfirmTracker
+from penstock.replication.sync_state import (
+    Change,
+    MasterView,
+    Outcome,
+    Recorded,
+    SyncStateKeeper,
+)
+
+A, B, C, D = 1, 2, 3, 4
+CONFIG = ReplicationConfig(
+    replica_lag_time_ms=1000, disconnect_grace_ms=100, dial_timeout_ms=300, change_retry_ms=50
+)
+ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=1)
+EPOCH = 7
+
+
+class Set:
+    """A master's keeper with a clock and a log end; three replicas unless told otherwise."""
+
+    def __init__(
+        self,
+        *in_step: int,
+        policy: AckPolicy | None = None,
+        config: ReplicationConfig = CONFIG,
+        replicas: tuple[int, ...] = (A, B, C),
+    ) -> None:
+        self.now = 0
+        self.end = 500
+        self.confirm = 500
+        self.log_start = 0
+        self.epoch_start = 100
+        self.recorded = Recorded(replicas, in_step or (A, B, C), 20, policy or AckPolicy())
+        self.keeper = SyncStateKeeper(A, self.recorded, leader_epoch=EPOCH, config=config, now_ms=0)
+
+    def connect(self, *brokers: int, position: int = 500, log_start: int = 0) -> None:
+        for broker in brokers:
+            self.keeper.connected(
+                broker,
+                log_start=log_start,
+                position=position,
+                log_end=self.end,
+                now_ms=self.now,
+            )
+
+    def next(self, after_ms: int = 0, unwanted: tuple[int, ...] = ()) -> tuple[int, ...] | None:
+        self.now += after_ms
+        view = MasterView(self.log_start, self.end, self.confirm, self.epoch_start)
+        change = self.keeper.next_change(view, self.now, unwanted)
+        if change is None:
+            return None
+        assert change[:2] == (EPOCH, self.recorded.sync_state_set_epoch)
+        return change.sync_state_set
+
+    def record(self, *in_step: int) -> None:
+        epoch = self.recorded.sync_state_set_epoch + 1
+        self.recorded = self.recorded._replace(sync_state_set=in_step, sync_state_set_epoch=epoch)
+        self.keeper.recorded(self.recorded, self.now)
+
+    def answer(self, outcome: Outcome) -> None:
+        self.keeper.answered(outcome, self.now)
+
+
+def test_a_slave_that_keeps_up_stays_however_long_the_set_is_idle() -> None:
+    sets = Set()
+    sets.connect(B, C)
+    assert all(sets.next(900) is None for _ in range(5))
+
+
+def test_a_slave_leaves_after_the_grace_when_its_connection_is_lost() -> None:
+    sets = Set()
+    sets.connect(B, C)
+    sets.keeper.disconnected(C, sets.now)
+    assert sets.next(99) is None
+    assert sets.next(1) == (A, B)
+
+
+def test_a_slave_that_is_back_within_the_grace_stays() -> None:
+    sets = Set()
+    sets.connect(B, C)
+    sets.keeper.disconnected(C, sets.now)
+    sets.now += 60
+    sets.connect(C)
+    assert sets.next(500) is None
+
+
+def test_a_new_master_gives_its_slaves_the_time_to_connect_once() -> None:
+    sets = Set()
+    sets.connect(B)
+    assert sets.next(299) is None
+    assert sets.next(1) == (A, B)
+
+
+def test_a_connected_slave_that_does_not_catch_up_leaves_by_time() -> None:
+    sets = Set()
+    sets.connect(B)
+    sets.connect(C)
+    sets.end = 900
+    for _ in range(10):
+        sets.keeper.acknowledged(B, sets.end, sets.end, sets.now)
+        last = sets.next(100)
+    assert last == (A, B)
+
+
+def test_a_slave_behind_a_fast_writer_is_in_step_while_it_holds_what_there_was_a_moment_ago() -> (
+    None
+):
+    # It is never at the end, and yet never further behind than 100 ms (KAFKA's lastCaughtUpTimeMs).
+    sets = Set(A, B, replicas=(A, B))
+    sets.connect(B)
+    for _ in range(50):
+        behind, sets.end = sets.end, sets.end + 1000
+        sets.keeper.acknowledged(B, behind, sets.end, sets.now)
+        assert sets.next(100) is None
+
+
+def test_a_slave_leaves_by_distance_where_one_is_set() -> None:
+    config = ReplicationConfig(replica_lag_bytes=1000)
+    sets = Set(A, B, config=config, replicas=(A, B))
+    sets.connect(B)
+    sets.end = 1500
+    assert sets.next() is None
+    sets.end = 1501
+    assert sets.next() == (A,)
+
+
+def test_a_slave_joins_at_the_confirm_position_and_not_below() -> None:
+    sets = Set(A)
+    sets.connect(B, position=499)
+    sets.connect(C, position=500)
+    assert sets.next() == (A, C)
+
+
+def test_a_slave_does_not_join_before_it_holds_the_start_of_the_mastership() -> None:
+    sets = Set(A)
+    sets.confirm, sets.epoch_start = 200, 500
+    sets.connect(B, position=500)
+    assert sets.next() is None
+    sets.keeper.acknowledged(B, 560, 560, sets.now)
+    assert sets.next() == (A, B)
+
+
+def test_a_slave_whose_log_begins_later_than_the_masters_does_not_join() -> None:
+    sets = Set(A)
+    sets.connect(B, log_start=100)
+    assert sets.next() is None
+    sets.log_start = 100
+    assert sets.next() == (A, B)
+
+
+def test_a_broker_that_is_drained_does_not_join_and_is_not_thrown_out() -> None:
+    sets = Set(A, C)
+    sets.connect(B, C)
+    assert sets.next(unwanted=(B, C)) is None
+
+
+def test_who_is_proposed_counts_from_the_request_on() -> None:
+    # RocketMQ #5663: a write acknowledged without the member that was just being added.
+    sets = Set(A)
+    sets.connect(B)
+    assert sets.keeper.membership.effective == (A,)
+    sets.next()
+    assert sets.keeper.membership.effective == (A, B)
+    sets.answer(Outcome.RECORDED)
+    assert sets.keeper.membership.effective == (A, B)
+
+
+def test_a_change_without_an_answer_stays_proposed_and_is_asked_for_again_as_it_was() -> None:
+    sets = Set(A)
+    sets.connect(B)
+    assert sets.next() == (A, B)
+    assert sets.next(1000) is None, "one at a time"
+    sets.answer(Outcome.UNKNOWN)
+    sets.keeper.disconnected(B, sets.now)
+    assert sets.next(40) is None, "not before its pause is over"
+    assert sets.next(1000) == (A, B)
+    assert sets.keeper.membership.effective == (A, B)
+
+
+def test_a_refused_change_counts_no_more_and_is_judged_anew() -> None:
+    sets = Set(A)
+    sets.connect(B)
+    sets.next()
+    sets.answer(Outcome.REFUSED)
+    assert sets.keeper.membership.effective == (A,)
+    sets.connect(C)
+    assert sets.next(50) == (A, B, C)
+
+
+def test_pauses_between_refused_changes_double_up_to_a_bound() -> None:
+    sets = Set(A)
+    sets.connect(B)
+    pauses = []
+    for _ in range(7):
+        pause = 0
+        while sets.next(10) is None:
+            pause += 10
+        pauses.append(pause + 10)
+        sets.answer(Outcome.REFUSED)
+    assert pauses == [10, 50, 100, 200, 400, 800, 800]
+
+
+def test_a_change_that_lost_against_another_is_over_when_the_image_shows_that() -> None:
+    sets = Set(A)
+    sets.connect(B)
+    sets.next()
+    sets.answer(Outcome.STALE)
+    assert sets.keeper.membership.effective == (A, B)
+    sets.record(A, C)
+    assert sets.keeper.membership.effective == (A, C)
+
+
+def test_the_image_may_come_before_the_answer() -> None:
+    sets = Set(A)
+    sets.connect(B)
+    sets.next()
+    sets.record(A, B)
+    sets.answer(Outcome.RECORDED)
+    sets.connect(C)
+    assert sets.next() == (A, B, C)
+
+
+def test_adaptive_drops_a_laggard_with_the_member_whose_copy_counted() -> None:
+    # A and B confirmed 500, C is in step by time with 300. Without B, an election among {A, C}
+    # asks one member: C could be chosen, and records 300 to 500 would be gone.
+    sets = Set(A, B, C, policy=ADAPTIVE)
+    sets.connect(B)
+    sets.connect(C, position=300)
+    sets.keeper.disconnected(B, sets.now)
+    assert sets.next(100) == (A,)
+
+
+def test_adaptive_keeps_a_laggard_where_enough_others_hold_what_is_confirmed() -> None:
+    sets = Set(A, B, C, D, policy=ADAPTIVE, replicas=(A, B, C, D))
+    sets.connect(B, C)
+    sets.connect(D, position=300)
+    sets.keeper.disconnected(B, sets.now)
+    assert sets.next(100) == (A, C, D)
+
+
+def test_change_carries_both_epochs() -> None:
+    sets = Set(A)
+    sets.connect(B)
+    change = sets.keeper.next_change(MasterView(0, 500, 500, 100), 0)
+    assert change == Change(EPOCH, 20, (A, B))
+
+
+required = st.integers(1, 4)
+adaptive = required.flatmap(
+    lambda count: st.builds(
+        AckPolicy,
+        kind=st.just(PolicyKind.ADAPTIVE),
+        required=st.just(count),
+        minimum=st.integers(1, count),
+    )
+)
+moves = st.lists(
+    st.one_of(
+        st.tuples(st.just("ack"), st.sampled_from([A, B, C, D]), st.integers(1, 300)),
+        st.tuples(st.just("lose"), st.sampled_from([B, C, D]), st.just(0)),
+        st.tuples(st.just("back"), st.sampled_from([B, C, D]), st.just(0)),
+        st.tuples(st.just("record"), st.just(0), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+@given(st.one_of(adaptive, st.just(AckPolicy())), moves)
+def test_whatever_set_is_recorded_next_its_elections_find_everything_confirmed(
+    policy: AckPolicy, history: list[tuple[str, int, int]]
+) -> None:
+    sets = Set(A, B, C, D, policy=policy, replicas=(A, B, C, D))
+    sets.end = sets.confirm = sets.epoch_start = 0
+    held = dict.fromkeys((A, B, C, D), 0)
+    sets.connect(B, C, D, position=0)
+    tracker = ConfirmTracker(sets.keeper.membership, Position(0))
+    asked: tuple[int, ...] | None = None
+    for kind, broker, amount in history:
+        slave = sets.keeper.slaves.get(broker)
+        if kind == "ack" and (slave is None or slave.is_connected):
+            held[broker] = min(held[broker] + amount, held[A] if broker != A else 1 << 30)
+            sets.end = held[A]
+            sets.keeper.acknowledged(broker, held[broker], sets.end, sets.now)
+            tracker.acknowledge(broker, Position(held[broker]))
+        elif kind == "lose":
+            sets.keeper.disconnected(broker, sets.now)
+        elif kind == "back":
+            sets.connect(broker, position=held[broker])
+        elif kind == "record" and asked is not None:
+            sets.record(*asked)
+            sets.answer(Outcome.RECORDED)
+            asked = None
+        sets.confirm = tracker.position
+        asked = sets.next(100) or asked
+        tracker.change_members(sets.keeper.membership)
+        sets.confirm = tracker.position
+        for in_sync in {sets.recorded.sync_state_set, asked or sets.recorded.sync_state_set}:
+            answers = min(policy.answers_needed(4, len(in_sync)), len(in_sync))
+            for candidates in itertools.combinations(in_sync, answers):
+                assert max(held[one] for one in candidates) >= tracker.position
