@@ -236,13 +236,15 @@ class LeaveSyncStateSets(Command[tuple[int, ...]]):
 class NewMastership:
     """A mastership to begin; `master` -1: none for now, the sync-state set stays.
 
-    `leader_epoch` is the one that the choice was made by. `sync_state_set` is what it will be;
-    None leaves it. `is_unclean` allows a master from outside the present one.
+    `leader_epoch` and `sync_state_set_epoch` are the ones that the choice was made by.
+    `sync_state_set` is what it will be; None leaves it. `is_unclean` allows a master from outside
+    the present one.
     """
 
     replica_set_id: int
     master: int
     leader_epoch: int
+    sync_state_set_epoch: int
     cause: str
     sync_state_set: tuple[int, ...] | None = None
     is_unclean: bool = False
@@ -250,13 +252,9 @@ class NewMastership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginMasterships(Command[tuple[int, ...]]):
-    """Begin masterships in one entry. Answers the new leader epochs, in order; all or none.
-
-    `at_ms` is the wall time of the decision.
-    """
+    """Begin masterships in one entry. Answers the new leader epochs, in order; all or none."""
 
     masterships: tuple[NewMastership, ...]
-    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +268,6 @@ class FenceBrokers(Command[tuple[int, ...]]):
     brokers: tuple[tuple[int, int], ...]
     """(broker id, broker epoch)"""
     masterships: tuple[NewMastership, ...] = ()
-    at_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,12 @@ R_co = TypeVar("R_co", covariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """`image` is read only here; `new_topic_id` returns 16 random bytes."""
+    """`image` is read only here; `new_topic_id` returns 16 random bytes, `wall_ms` wall time."""
 
     config: ControllerConfig
     image: ClusterImage
     new_topic_id: Callable[[], TopicId]
+    wall_ms: Callable[[], int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@
 
 The owner (runtime/controller_driver.py) keeps one command between `handle` and `replay` at a time,
 so that a command is always judged by the state it will be applied to. On a controller that is not
-active, and on every broker, only `replay` and `install_snapshot` are called.
+active, and on every broker, only `replay` and `install` are called.
 
 Source: Kafka QuorumController and CoordinatorShard: handlers produce records, replay mutates. It
 knows no log, no clock and no network.
@@ -17,22 +17,43 @@ from typing import Any, TypeVar, cast
 from penstock.base.ids import TopicId
 from penstock.controller import commands as c
 from penstock.controller.alter_configs import alter_configs
+from penstock.controller.brokers import (
+    drain_broker,
+    forget_identity,
+    leave_sync_state_sets,
+    register_broker,
+    remove_broker,
+)
 from penstock.controller.change_topics import create_partitions, delete_topics
 from penstock.controller.config import ControllerConfig
 from penstock.controller.context import CommandContext, Result
 from penstock.controller.create_topics import create_topics
 from penstock.controller.image import ClusterDelta, ClusterImage
+from penstock.controller.install import install
+from penstock.controller.masterships import (
+    begin_mastership,
+    begin_masterships,
+    change_sync_state_set,
+    end_mastership,
+    fence_brokers,
+)
 from penstock.controller.membership import (
     allocate_producer_ids,
-    begin_mastership,
-    change_sync_state_set,
     create_cluster,
-    create_replica_set,
-    end_mastership,
-    register_broker,
+    set_default_policy,
+    set_failover,
 )
 from penstock.controller.records import MetadataRecord
 from penstock.controller.replay import replay
+from penstock.controller.replica_sets import (
+    add_replica,
+    create_replica_set,
+    create_replica_sets,
+    register_replica,
+    remove_replica,
+    set_ack_policy,
+    set_unclean_election,
+)
 
 R = TypeVar("R")
 
@@ -44,7 +65,21 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     c.AllocateProducerIds: allocate_producer_ids,
     c.CreateCluster: create_cluster,
     c.RegisterBroker: register_broker,
+    c.ForgetIdentity: forget_identity,
+    c.RemoveBroker: remove_broker,
+    c.DrainBroker: drain_broker,
+    c.LeaveSyncStateSets: leave_sync_state_sets,
     c.CreateReplicaSet: create_replica_set,
+    c.CreateReplicaSets: create_replica_sets,
+    c.RegisterReplica: register_replica,
+    c.AddReplica: add_replica,
+    c.RemoveReplica: remove_replica,
+    c.SetAckPolicy: set_ack_policy,
+    c.SetUncleanElection: set_unclean_election,
+    c.SetDefaultPolicy: set_default_policy,
+    c.SetFailover: set_failover,
+    c.BeginMasterships: begin_masterships,
+    c.FenceBrokers: fence_brokers,
     c.BeginMastership: begin_mastership,
     c.EndMastership: end_mastership,
     c.ChangeSyncStateSet: change_sync_state_set,
@@ -62,9 +97,12 @@ class Controller:
         config: ControllerConfig,
         image: ClusterImage,
         new_topic_id: Callable[[], TopicId],
+        wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`new_topic_id` returns 16 random bytes; it is called by `handle` only."""
-        self._context = CommandContext(config=config, image=image, new_topic_id=new_topic_id)
+        """`new_topic_id` returns 16 random bytes, `wall_ms` wall time; `handle` alone asks them."""
+        self._context = CommandContext(
+            config=config, image=image, new_topic_id=new_topic_id, wall_ms=wall_ms
+        )
 
     @property
     def image(self) -> ClusterImage:
@@ -86,5 +124,17 @@ class Controller:
             InvariantViolation: they contradict what was replayed before.
         """
         delta = replay(self.image, records)
+        self.image.publish(delta)
+        return delta
+
+    def install(self, records: Iterable[MetadataRecord]) -> ClusterDelta:
+        """Replace the state by that of a snapshot and tell the listeners what is different.
+
+        A snapshot is the full state: what it does not name is gone, topics included.
+
+        Raises:
+            InvariantViolation: it is older than, or not of, what was replayed before.
+        """
+        delta = install(self.image, records)
         self.image.publish(delta)
         return delta
