@@ -1,0 +1,362 @@
+"""A controller's side of all sessions: who is there, what they ask, and who may answer.
+
+    brokers' links ─► sessions ─► brain (liveness, elections)    ─► probes, transfers to brokers
+                               └► driver (commands, if active)   ─► answers
+    log's leadership ─► driver, brain.activate / deactivate, every session is told at once
+
+Every controller process has one, active or not: each knows who lives when it becomes active. One
+session for each broker counts, the newest; what an older one still says or its late close changes
+nothing. Commands of a controller that is not active are answered with NotActiveController and the
+active one's id. What one session may have open is bounded.
+
+Source: RIP-44; KIP-631. It decides nothing about brokers and sets: that is controller/active.py.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from penstock.controller.command_codec import (
+    decode_command,
+    encode_answer,
+    encode_error,
+)
+from penstock.controller.commands import Command
+from penstock.controller.errors import (
+    MetadataError,
+    MetadataQueueFull,
+    NotActiveController,
+    RefusedCommand,
+)
+from penstock.controller.replicated_log import Leadership
+from penstock.controller.session import (
+    DrainRequest,
+    ElectRequest,
+    Heartbeat,
+    HeartbeatAnswer,
+    OperationAnswer,
+    ProbeAnswer,
+    StatusAnswer,
+    StatusRequest,
+    Submit,
+    TransferReady,
+    TransferRequest,
+)
+from penstock.net.peer import PeerFrameTooLarge, PeerLink
+from penstock.runtime.controller_driver import ControllerDriver, LeadershipLost
+from penstock.runtime.session_channel import (
+    LinkChannel,
+    LocalChannel,
+    SessionChannel,
+    local_channels,
+)
+from penstock.runtime.session_messages import (
+    ChangeControllers,
+    Question,
+    SessionMessage,
+    SubmitOutcome,
+)
+
+REQUESTS_MAX = 256
+"""Questions that one session may have unanswered; the next one is refused at once."""
+
+_SESSION_COUNT_BITS = 32
+
+log = logging.getLogger(__name__)
+
+OperationDone = Callable[[str | MetadataError], None]
+"""Gets text for people, or why the operation failed; called exactly once."""
+
+
+class Brain(Protocol):
+    """What decides about brokers and sets (controller/active.py); called on the loop."""
+
+    def activate(self, controller_epoch: int) -> None:
+        """This controller is the active one now; the image holds all that was committed."""
+
+    def deactivate(self) -> None:
+        """It is not any more."""
+
+    def on_session_opened(self, broker_id: int, session_id: int) -> None:
+        """A broker's newest session; closes of older ones are not told any more."""
+
+    def on_session_closed(self, broker_id: int, session_id: int) -> None:
+        """The broker's newest session has closed."""
+
+    def on_heartbeat(self, heartbeat: Heartbeat) -> bool:
+        """Note that the broker lives; returns whether it should register."""
+
+    def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
+        """Take what a broker holds."""
+
+    def on_transfer_ready(self, broker_id: int, ready: TransferReady) -> None:
+        """Take a master's word that the target holds all, or not."""
+
+    def operate(
+        self, request: ElectRequest | TransferRequest | DrainRequest, done: OperationDone
+    ) -> None:
+        """Do what an operator asks; called only while active."""
+
+    def status(self, request: StatusRequest) -> StatusAnswer:
+        """Return the cluster as this controller sees it."""
+
+
+ChangeMembership = Callable[[ChangeControllers], Coroutine[Any, Any, str]]
+"""Change who keeps the log, by the log's own means; returns text, raises MetadataError."""
+
+
+class BrokerSession:
+    """One session; `open_requests` counts the questions that were not answered yet."""
+
+    __slots__ = ("channel", "open_requests")
+
+    def __init__(self, channel: SessionChannel) -> None:
+        self.channel = channel
+        self.open_requests = 0
+
+    @property
+    def broker_id(self) -> int:
+        """Who is at the other end; negative for a tool that is no member."""
+        return self.channel.peer_id
+
+    def send(self, message: SessionMessage) -> None:
+        """Send if the session is still open."""
+        try:
+            self.channel.send(message)
+        except PeerFrameTooLarge as error:
+            log.warning("session broker=%d: %s", self.broker_id, error)
+
+
+class ControllerService:
+    """All sessions of one controller process. Made and used on its loop."""
+
+    def __init__(
+        self,
+        *,
+        own_id: int,
+        brain: Brain,
+        driver: ControllerDriver,
+        spawn: Callable[[str, Coroutine[Any, Any, None]], None],
+        change_membership: ChangeMembership | None = None,
+    ) -> None:
+        """`spawn` runs a coroutine under supervision (Supervisor.run_once).
+
+        Whoever wires the log sets its `on_leadership` to this one's before it is started.
+        """
+        self._own_id = own_id
+        self._brain = brain
+        self._driver = driver
+        self._spawn = spawn
+        self._change_membership = change_membership
+        self._sessions: dict[int, BrokerSession] = {}
+        self._tools: dict[BrokerSession, None] = {}
+        self._active_term = -1
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this is the active controller."""
+        return self._driver.leadership.is_leader
+
+    def on_leadership(self, leadership: Leadership) -> None:
+        """Pass a change on to driver and brain, and tell every broker at once."""
+        self._driver.on_leadership(leadership)
+        is_same = leadership.is_leader and leadership.term == self._active_term
+        if self._active_term >= 0 and not is_same:
+            self._active_term = -1
+            log.info("controller=%d is not active any more", self._own_id)
+            self._brain.deactivate()
+        if leadership.is_leader and not is_same:
+            self._active_term = leadership.term
+            log.info("controller=%d is active, controller epoch=%d", self._own_id, leadership.term)
+            self._brain.activate(leadership.term)
+        answer = self._heartbeat_answer(is_registration_wanted=False)
+        for session in list(self._sessions.values()):
+            session.send(answer)
+
+    def send(self, broker_id: int, message: SessionMessage) -> None:
+        """Send to a broker's session, if there is one: the brain's way out."""
+        session = self._sessions.get(broker_id)
+        if session is not None:
+            session.send(message)
+
+    def stop(self) -> None:
+        """End all sessions."""
+        for session in [*self._sessions.values(), *self._tools]:
+            session.channel.close("the controller stops")
+
+    # --- sessions ------------------------------------------------------------------------------
+
+    def on_link(self, link: PeerLink) -> None:
+        """Take a link: the callback for purpose b"session" of the PeerListener."""
+        self.on_channel(LinkChannel(link, link.hello.session_id))
+
+    def open_local(self, broker_id: int, session_id: int) -> LocalChannel:
+        """Open a session within this process and return the broker's end."""
+        broker_end, controller_end = local_channels(
+            broker_id=broker_id, controller_id=self._own_id, session_id=session_id
+        )
+        self.on_channel(controller_end)
+        return broker_end
+
+    def on_channel(self, channel: SessionChannel) -> None:
+        """Take a new session; of one process the one with the higher id is the newer."""
+        session = BrokerSession(channel)
+        broker_id = channel.peer_id
+        channel.start(
+            lambda message: self._on_message(session, message),
+            lambda reason: self._on_closed(session, reason),
+        )
+        if broker_id < 0:
+            self._tools[session] = None
+            return
+        before = self._sessions.get(broker_id)
+        if before is not None:
+            if _is_older(channel.session_id, before.channel.session_id):
+                channel.close("a newer session is open")
+                return
+            before.channel.close("a newer session was opened")
+        self._sessions[broker_id] = session
+        log.info("session=%d broker=%d opened", channel.session_id, broker_id)
+        self._brain.on_session_opened(broker_id, channel.session_id)
+
+    def _on_closed(self, session: BrokerSession, reason: str) -> None:
+        self._tools.pop(session, None)
+        broker_id = session.broker_id
+        if self._sessions.get(broker_id) is session:
+            del self._sessions[broker_id]
+            session_id = session.channel.session_id
+            log.info("session=%d broker=%d closed: %s", session_id, broker_id, reason)
+            self._brain.on_session_closed(broker_id, session_id)
+
+    def _on_message(self, session: BrokerSession, message: SessionMessage) -> None:
+        match message:
+            case Heartbeat() | ProbeAnswer() | TransferReady():
+                # A session that was replaced, or a tool, says nothing about a broker.
+                if self._sessions.get(session.broker_id) is session:
+                    self._on_word(session, message)
+            case Submit() | ElectRequest() | TransferRequest() | DrainRequest():
+                self._on_question(session, message)
+            case StatusRequest() | ChangeControllers():
+                self._on_question(session, message)
+            case _:
+                session.channel.close("a message that brokers do not send")
+
+    def _on_word(
+        self, session: BrokerSession, message: Heartbeat | ProbeAnswer | TransferReady
+    ) -> None:
+        match message:
+            case Heartbeat():
+                self._on_heartbeat(session, message)
+            case ProbeAnswer():
+                self._brain.on_probe_answer(session.broker_id, message)
+            case TransferReady():
+                self._brain.on_transfer_ready(session.broker_id, message)
+
+    def _on_heartbeat(self, session: BrokerSession, heartbeat: Heartbeat) -> None:
+        if heartbeat.broker_id != session.broker_id:
+            session.channel.close("a heartbeat in another broker's name")
+            return
+        if heartbeat.session_id != session.channel.session_id:
+            return
+        is_wanted = self._brain.on_heartbeat(heartbeat)
+        session.send(self._heartbeat_answer(is_registration_wanted=is_wanted and self.is_active))
+
+    def _heartbeat_answer(self, *, is_registration_wanted: bool) -> HeartbeatAnswer:
+        leadership = self._driver.leadership
+        return HeartbeatAnswer(
+            active_id=leadership.leader_id,
+            controller_epoch=leadership.term,
+            is_registration_wanted=is_registration_wanted,
+        )
+
+    # --- questions -----------------------------------------------------------------------------
+
+    def _on_question(
+        self,
+        session: BrokerSession,
+        message: Question,
+    ) -> None:
+        if session.open_requests >= REQUESTS_MAX:
+            self._answer_error(session, message, MetadataQueueFull(REQUESTS_MAX))
+            return
+        if isinstance(message, StatusRequest):
+            session.send(self._brain.status(message))
+            return
+        if not self.is_active:
+            leader_id = self._driver.leadership.leader_id
+            self._answer_error(session, message, NotActiveController(leader_id))
+            return
+        session.open_requests += 1
+        match message:
+            case Submit():
+                self._spawn("session-submit", self._submit(session, message))
+            case ChangeControllers():
+                self._spawn("change-controllers", self._change(session, message))
+            case ElectRequest() | TransferRequest() | DrainRequest():
+                self._operate(session, message)
+
+    async def _submit(self, session: BrokerSession, message: Submit) -> None:
+        try:
+            command: Command[Any] = decode_command(message.command)
+            answer = await self._driver.submit(command)
+        except LeadershipLost:
+            session.send(SubmitOutcome(request_id=message.request_id, is_fate_open=True))
+        except MetadataError as error:
+            self._answer_error(session, message, error)
+        else:
+            session.send(
+                SubmitOutcome(
+                    request_id=message.request_id,
+                    applied_index=self._driver.applied_index,
+                    answer=encode_answer(answer),
+                )
+            )
+        finally:
+            session.open_requests -= 1
+
+    def _operate(
+        self, session: BrokerSession, request: ElectRequest | TransferRequest | DrainRequest
+    ) -> None:
+        def done(outcome: str | MetadataError) -> None:
+            session.open_requests -= 1
+            if isinstance(outcome, MetadataError):
+                self._answer_error(session, request, outcome)
+            else:
+                session.send(OperationAnswer(request_id=request.request_id, text=outcome))
+
+        self._brain.operate(request, done)
+
+    async def _change(self, session: BrokerSession, request: ChangeControllers) -> None:
+        try:
+            if self._change_membership is None:
+                raise RefusedCommand("The controllers of this cluster are not changed this way.")
+            text = await self._change_membership(request)
+        except MetadataError as error:
+            self._answer_error(session, request, error)
+        else:
+            session.send(OperationAnswer(request_id=request.request_id, text=text))
+        finally:
+            session.open_requests -= 1
+
+    def _answer_error(
+        self,
+        session: BrokerSession,
+        message: Question,
+        error: MetadataError,
+    ) -> None:
+        data = encode_error(error)
+        if isinstance(message, Submit):
+            outcome = SubmitOutcome(
+                request_id=message.request_id,
+                applied_index=self._driver.applied_index,
+                error=data,
+            )
+            session.send(outcome)
+        else:
+            session.send(OperationAnswer(request_id=message.request_id, error=data))
+
+
+def _is_older(session_id: int, than: int) -> bool:
+    """Whether both are of one process (equal upper halves) and the first was made before."""
+    of_one_process = session_id >> _SESSION_COUNT_BITS == than >> _SESSION_COUNT_BITS
+    return of_one_process and session_id < than

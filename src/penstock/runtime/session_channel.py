@@ -1,0 +1,137 @@
+"""How the two ends of a session reach each other: over a peer link, or within one process.
+
+A broker that is a controller too keeps a session to itself like to any other controller, only that
+its messages are handed over and not encoded. What is sent arrives later on the loop, never within
+`send`; after `close` nothing arrives at either end.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.net.peer import PeerLink
+from penstock.runtime.peer_codec import PeerMessageError
+from penstock.runtime.session_messages import SESSION_CODEC, SessionMessage
+
+log = logging.getLogger(__name__)
+
+OnMessage = Callable[[SessionMessage], None]
+OnClosed = Callable[[str], None]
+
+
+class SessionChannel(Protocol):
+    """One end of a session."""
+
+    @property
+    def peer_id(self) -> int:
+        """Who stands at the other end."""
+
+    @property
+    def session_id(self) -> int:
+        """The number that the broker gave the session."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing is sent or received any more."""
+
+    def start(self, on_message: OnMessage, on_closed: OnClosed) -> None:
+        """Begin to receive. `on_closed` is called once with a reason, never within `close`."""
+
+    def send(self, message: SessionMessage) -> None:
+        """Send; on a closed channel nothing happens. Raises PeerFrameTooLarge."""
+
+    def close(self, reason: str) -> None:
+        """End the session."""
+
+
+class LinkChannel:
+    """A session over a peer link."""
+
+    def __init__(self, link: PeerLink, session_id: int) -> None:
+        self._link = link
+        self.peer_id = link.hello.peer_id
+        self.session_id = session_id
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the link has closed."""
+        return self._link.is_closed
+
+    def start(self, on_message: OnMessage, on_closed: OnClosed) -> None:
+        """Begin to receive; a frame that is no message ends the link."""
+        link = self._link
+
+        def on_frame(frame: memoryview) -> None:
+            try:
+                message = SESSION_CODEC.decode(frame)
+            except PeerMessageError as error:
+                log.warning("session peer=%d at %s ended: %s", self.peer_id, link.address, error)
+                link.close(str(error))
+                return
+            on_message(message)
+
+        link.on_frame = on_frame
+        link.on_closed = on_closed
+
+    def send(self, message: SessionMessage) -> None:
+        """Send one frame."""
+        if not self._link.is_closed:
+            self._link.send(*SESSION_CODEC.encode(message))
+
+    def close(self, reason: str) -> None:
+        """End the link."""
+        self._link.close(reason)
+
+
+class LocalChannel:
+    """One of the two ends of a session within this process; made in pairs by `local_channels`."""
+
+    def __init__(self, peer_id: int, session_id: int) -> None:
+        self.peer_id = peer_id
+        self.session_id = session_id
+        self.is_closed = False
+        self._loop = asyncio.get_running_loop()
+        self.other = self
+        self._on_message: OnMessage | None = None
+        self._on_closed: OnClosed | None = None
+
+    def join(self, other: "LocalChannel") -> None:
+        """Make the two each other's ends."""
+        self.other, other.other = other, self
+
+    def start(self, on_message: OnMessage, on_closed: OnClosed) -> None:
+        """Begin to receive."""
+        self._on_message, self._on_closed = on_message, on_closed
+
+    def send(self, message: SessionMessage) -> None:
+        """Hand the message over, soon."""
+        if not self.is_closed:
+            self._loop.call_soon(self.other.deliver, message)
+
+    def deliver(self, message: SessionMessage) -> None:
+        """Take a message from the other end."""
+        if not self.is_closed and self._on_message is not None:
+            self._on_message(message)
+
+    def close(self, reason: str) -> None:
+        """End both ends."""
+        for end in (self, self.other):
+            if not end.is_closed:
+                end.is_closed = True
+                self._loop.call_soon(end.report_closed, reason)
+
+    def report_closed(self, reason: str) -> None:
+        """Tell the owner of this end."""
+        if self._on_closed is not None:
+            self._on_closed(reason)
+
+
+def local_channels(
+    *, broker_id: int, controller_id: int, session_id: int
+) -> tuple[LocalChannel, LocalChannel]:
+    """Return the broker's end and the controller's end of a session within this process."""
+    broker_end = LocalChannel(controller_id, session_id)
+    controller_end = LocalChannel(broker_id, session_id)
+    broker_end.join(controller_end)
+    return broker_end, controller_end

@@ -1,0 +1,50 @@
+"""Times and limits of the sessions between brokers and controllers.
+
+Source: RocketMQ's controller mode (heartbeats each second, removal after some seconds), Kafka's
+broker.heartbeat.interval.ms and broker.session.timeout.ms.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Le
+
+from penstock.base.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionConfig:
+    """Settings of a broker's sessions; fields ending in `_ms` are milliseconds."""
+
+    heartbeat_interval_ms: Annotated[int, Ge(10), Le(60_000)] = 1_000
+    """How often a broker is heard by every controller."""
+
+    silence_ms: Annotated[int, Ge(20), Le(600_000)] = 5_000
+    """A controller that answers no heartbeat for so long is dialled anew. As long as the
+    controllers' own `session_timeout_ms` is a good value."""
+
+    dial_timeout_ms: Annotated[int, Ge(10), Le(60_000)] = 2_000
+    """How long connecting to a controller and shaking hands may take."""
+
+    redial_min_ms: Annotated[int, Ge(1), Le(60_000)] = 100
+    """Wait before the second attempt to reach a controller; it doubles with every failure."""
+
+    redial_max_ms: Annotated[int, Ge(1), Le(60_000)] = 2_000
+    """Longest wait between two attempts."""
+
+    command_timeout_ms: Annotated[int, Ge(100), Le(600_000)] = 30_000
+    """How long a change of metadata may take in all, with finding the active controller and being
+    applied here; below the 40 s and more that Kafka clients wait."""
+
+    commands_max: Annotated[int, Ge(1), Le(100_000)] = 1_000
+    """Changes of one broker that may be on their way; further ones are refused at once."""
+
+    frame_bytes_max: Annotated[int, Ge(1_024), Le(1 << 30)] = 64 << 20
+    """Largest message taken from a controller: the status of a large cluster."""
+
+    def __post_init__(self) -> None:
+        """Check what the fields must be to one another."""
+        if self.silence_ms < 2 * self.heartbeat_interval_ms:
+            raise ConfigError("session.silence_ms must be twice session.heartbeat_interval_ms")
+        if self.redial_min_ms > self.redial_max_ms:
+            raise ConfigError("session.redial_min_ms must not be above session.redial_max_ms")

@@ -1,0 +1,183 @@
+"""A broker's session to one controller: kept open, with the requests that wait for its answers.
+
+    dial ─► open ─► messages ─► closed ─► wait a little longer each time ─► dial ...
+
+Session ids: the upper half is random for the process, the lower half counts its sessions. Of two
+sessions of one process the higher is the newer, so that a controller can tell a late close or
+heartbeat of an older one.
+
+An answer that can not come any more (the session has closed) is AnswerLost: whether the request was
+carried out is unknown. NoSession says that nothing was sent.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from penstock.base.ports import Clock
+from penstock.controller.errors import (
+    MetadataPolicyViolation,
+    MetadataQueueFull,
+    MetadataUnavailable,
+)
+from penstock.controller.session import OperationAnswer, StatusAnswer
+from penstock.net.peer import PeerFrameTooLarge, PeerRefused
+from penstock.runtime.session_channel import SessionChannel
+from penstock.runtime.session_config import SessionConfig
+from penstock.runtime.session_messages import Answer, Question, SessionMessage, SubmitOutcome
+
+log = logging.getLogger(__name__)
+
+OpenChannel = Callable[[int], Awaitable[SessionChannel]]
+"""Open a channel for a session with this id. Raises PeerRefused, OSError."""
+
+
+class AnswerLost(MetadataUnavailable):
+    """A request was sent and its fate is unknown."""
+
+
+class NoSession(MetadataUnavailable):
+    """Nothing was sent: there is no session to that controller now."""
+
+
+class SessionEvents(Protocol):
+    """Whoever keeps the sessions; called on the loop."""
+
+    def on_session_opened(self, session: "ControllerSession") -> None:
+        """A session is open: heartbeat at once."""
+
+    def on_session_closed(self, session: "ControllerSession") -> None:
+        """It is no more; another attempt follows."""
+
+    def on_session_message(self, session: "ControllerSession", message: SessionMessage) -> None:
+        """Anything that is not the answer to a question."""
+
+
+class ControllerSession:
+    """The session to one controller. `run` keeps it until it is cancelled."""
+
+    def __init__(
+        self,
+        controller_id: int,
+        open_channel: OpenChannel,
+        *,
+        config: SessionConfig,
+        clock: Clock,
+        events: SessionEvents,
+        new_session_id: Callable[[], int],
+    ) -> None:
+        self.controller_id = controller_id
+        self.session_id = 0
+        self.unanswered_count = 0
+        """Heartbeats since the controller was last heard; counted, since time may also pass while
+        this process itself is stopped."""
+        self._open_channel = open_channel
+        self._config = config
+        self._clock = clock
+        self._events = events
+        self._new_session_id = new_session_id
+        self._channel: SessionChannel | None = None
+        self._questions: dict[int, asyncio.Future[Answer]] = {}
+        self._next_request_id = 1
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the controller can be asked something."""
+        return self._channel is not None and not self._channel.is_closed
+
+    async def run(self) -> None:
+        """Keep the session open until cancelled."""
+        config = self._config
+        delay_ms = config.redial_min_ms
+        while True:
+            began_ms = self._clock.monotonic_ms()
+            await self._run_once()
+            if self._clock.monotonic_ms() - began_ms > config.redial_max_ms:
+                delay_ms = config.redial_min_ms  # it was open for a while, or slow to fail
+            # Spread, so that a returning controller is not met by all brokers at once.
+            await asyncio.sleep(delay_ms * random.uniform(0.5, 1.0) / 1000)  # noqa: S311
+            delay_ms = min(2 * delay_ms, config.redial_max_ms)
+
+    async def _run_once(self) -> None:
+        self.session_id = self._new_session_id()
+        try:
+            channel = await self._open_channel(self.session_id)
+        except (OSError, PeerRefused) as error:
+            log.debug("session controller=%d not opened: %s", self.controller_id, error)
+            return
+        closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        def on_closed(reason: str) -> None:
+            if not closed.done():
+                closed.set_result(reason)
+
+        self._channel = channel
+        self.unanswered_count = 0
+        channel.start(self._on_message, on_closed)
+        self._events.on_session_opened(self)
+        reason = "this broker ends it"
+        try:
+            reason = await closed
+        finally:
+            channel.close(reason)
+            self._channel = None
+            self._lose_answers(reason)
+            log.info("session=%d controller=%d closed: %s",
+                     self.session_id, self.controller_id, reason)  # fmt: skip
+            self._events.on_session_closed(self)
+
+    def send(self, message: SessionMessage) -> None:
+        """Send a message that is no question, if the session is open."""
+        if self._channel is None:
+            return
+        try:
+            self._channel.send(message)
+        except PeerFrameTooLarge as error:
+            log.warning("session controller=%d: %s", self.controller_id, error)
+
+    def close(self, reason: str) -> None:
+        """End the present session; a new one is dialled."""
+        if self._channel is not None:
+            self._channel.close(reason)
+
+    async def ask(self, make: Callable[[int], Question]) -> Answer:
+        """Send the question that `make` returns for a request id, and return its answer.
+
+        Raises:
+            NoSession, MetadataQueueFull, MetadataPolicyViolation: nothing was sent.
+            AnswerLost: it was sent, and the session closed before the answer came.
+        """
+        channel = self._channel
+        if channel is None or channel.is_closed:
+            raise NoSession(f"no session to controller {self.controller_id}")
+        if len(self._questions) >= self._config.commands_max:
+            raise MetadataQueueFull(self._config.commands_max)
+        request_id = self._next_request_id
+        self._next_request_id += 1
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        try:
+            channel.send(make(request_id))
+        except PeerFrameTooLarge as error:
+            raise MetadataPolicyViolation(f"{error}: ask for less at a time.") from error
+        self._questions[request_id] = answer
+        try:
+            return await answer
+        finally:
+            self._questions.pop(request_id, None)
+
+    def _on_message(self, message: SessionMessage) -> None:
+        self.unanswered_count = 0
+        if isinstance(message, SubmitOutcome | OperationAnswer | StatusAnswer):
+            waiting = self._questions.pop(message.request_id, None)
+            if waiting is not None and not waiting.done():  # else whoever asked has given up
+                waiting.set_result(message)
+            return
+        self._events.on_session_message(self, message)
+
+    def _lose_answers(self, reason: str) -> None:
+        questions, self._questions = self._questions, {}
+        for waiting in questions.values():
+            if not waiting.done():
+                waiting.set_exception(AnswerLost(f"the session closed before the answer: {reason}"))

@@ -1,0 +1,73 @@
+"""The messages of sessions with their numbers on the wire, and two that belong to the runtime.
+
+What the messages mean stands in controller/session.py, how they become bytes in peer_codec.py, and
+the table again in docs/formats/peer-links.md. A number is given once and for ever.
+"""
+
+from dataclasses import dataclass
+
+from penstock.controller import session as s
+from penstock.runtime.peer_codec import MessageCodec
+
+PURPOSE = b"session"
+SESSION_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitOutcome:
+    """Answers Submit, with the log index that the answer was given at.
+
+    The asking broker waits until its own image holds that entry; then what it was told and what it
+    sees agree. `error` as `encode_error` writes it, or nothing. `is_fate_open`: the controller was
+    replaced while the entry was on its way; the next one decides whether it happened.
+    """
+
+    request_id: int
+    applied_index: int = 0
+    answer: bytes = b""
+    error: bytes = b""
+    is_fate_open: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeControllers:
+    """Change who keeps the metadata log; answered by an OperationAnswer.
+
+    `action` is "add" (peer_id and address), "remove" or "transfer" (leadership to peer_id).
+    """
+
+    request_id: int
+    action: str
+    peer_id: int
+    address: str = ""
+
+
+Operation = s.ElectRequest | s.TransferRequest | s.DrainRequest | ChangeControllers
+"""What an operator asks of the active controller; each gets an OperationAnswer."""
+
+Question = s.Submit | s.StatusRequest | Operation
+Answer = SubmitOutcome | s.OperationAnswer | s.StatusAnswer
+ToController = s.Heartbeat | s.ProbeAnswer | s.TransferReady | Question
+ToBroker = s.HeartbeatAnswer | s.ProbeSets | s.PrepareTransfer | Answer
+SessionMessage = ToController | ToBroker
+
+SESSION_CODEC = MessageCodec[SessionMessage](
+    {
+        1: s.Heartbeat,
+        2: s.ProbeAnswer,
+        3: s.TransferReady,
+        4: s.Submit,
+        5: s.ElectRequest,
+        6: s.TransferRequest,
+        7: s.DrainRequest,
+        8: s.StatusRequest,
+        9: ChangeControllers,
+        65: s.HeartbeatAnswer,
+        66: s.ProbeSets,
+        67: s.PrepareTransfer,
+        68: SubmitOutcome,
+        69: s.OperationAnswer,
+        70: s.StatusAnswer,
+    },
+    version=SESSION_VERSION,
+)
