@@ -1,0 +1,104 @@
+"""Who asked for a change of voters or of the leader, and how it ended.
+
+Each is answered exactly once: a change when its entry is applied, a transfer when the other leads
+or its time is over. Whether something is allowed is the core's to say.
+
+Source: raft/raft.py (add_voter, remove_voter, transfer).
+"""
+
+from collections.abc import Callable
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Scheduler
+from penstock.controller.errors import NotActiveController
+from penstock.controller.replicated_log import NO_LEADER
+from penstock.raft.errors import ProposalDropped, RaftError, TransferRefused
+
+MemberDone = Callable[[PlatformError | None], None]
+"""Gets None when the change is in force, or why it is not."""
+
+
+class MemberChanges:
+    """See the module."""
+
+    def __init__(self, scheduler: Scheduler, transfer_timeout_ms: int) -> None:
+        self._scheduler = scheduler
+        self._transfer_timeout_ms = transfer_timeout_ms
+        self._changes: dict[int, MemberDone] = {}
+        self._transfer: tuple[int, MemberDone] | None = None
+        self._leader_id = NO_LEADER
+
+    def change(
+        self, change: Callable[[], int], refusal: PlatformError | None, done: MemberDone
+    ) -> None:
+        """Ask for a configuration entry unless there is a refusal already."""
+        if refusal is None:
+            try:
+                self._changes[change()] = done
+                return
+            except RaftError as error:
+                refusal = _told(error)
+        self._tell_later(done, refusal)
+
+    def transfer(
+        self, ask: Callable[[], None], to: int, refusal: PlatformError | None, done: MemberDone
+    ) -> None:
+        """Ask for another leader unless there is a refusal already."""
+        if self._transfer is not None:
+            refusal = TransferRefused(f"A transfer to {self._transfer[0]} is under way already.")
+        if refusal is None:
+            try:
+                ask()
+            except RaftError as error:
+                refusal = _told(error)
+        if refusal is not None:
+            self._tell_later(done, refusal)
+            return
+        self._transfer = (to, done)
+        self._scheduler.call_later(self._transfer_timeout_ms, lambda: self._on_timeout(done))
+
+    def on_configured(self, index: int) -> None:
+        """Answer the change whose entry was applied, if it is from here."""
+        done = self._changes.pop(index, None)
+        if done is not None:
+            done(None)
+
+    def on_leader(self, leader_id: int) -> None:
+        """Answer the transfer if it is to whoever leads now."""
+        self._leader_id = leader_id
+        if self._transfer is not None and leader_id == self._transfer[0]:
+            self._end_transfer(None)
+
+    def fail_changes(self, error: PlatformError) -> None:
+        """Answer all changes; one that is agreed on all the same comes into force."""
+        changes, self._changes = self._changes, {}
+        for done in changes.values():
+            self._tell_later(done, error)
+
+    def fail_all(self, error: PlatformError) -> None:
+        """Answer everything: this member takes part no longer."""
+        self.fail_changes(error)
+        self._end_transfer(error)
+
+    def _on_timeout(self, done: MemberDone) -> None:
+        if self._transfer is not None and self._transfer[1] is done:
+            to, _ = self._transfer
+            self._end_transfer(
+                TransferRefused(
+                    f"{to} did not take over in {self._transfer_timeout_ms} ms; the leader is"
+                    f" {self._leader_id} (-1: none known)."
+                )
+            )
+
+    def _end_transfer(self, outcome: PlatformError | None) -> None:
+        if self._transfer is not None:
+            _, done = self._transfer
+            self._transfer = None
+            self._tell_later(done, outcome)
+
+    def _tell_later(self, done: MemberDone, outcome: PlatformError | None) -> None:
+        self._scheduler.call_soon(lambda: done(outcome))
+
+
+def _told(error: RaftError) -> PlatformError:
+    return NotActiveController(error.leader_id) if isinstance(error, ProposalDropped) else error

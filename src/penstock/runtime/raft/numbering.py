@@ -1,0 +1,74 @@
+"""Two countings of one log: Raft's indexes, and the machine's, which know only normal entries.
+
+    Raft      1 no-op   2 a   3 b   4 no-op   5 configuration   6 c
+    machine             1     2                                 3
+
+A snapshot carries how many normal entries it stands for in front of the machine's own bytes, so
+that every member counts alike wherever it begins. Between the snapshot and what is applied only the
+other entries are remembered: one for each election and change of voters.
+
+Source: the port counts 1, 2, 3, ... (controller/replicated_log.py, rule 1); Raft paper 8 and 6 for
+the entries that the machine never sees.
+"""
+
+import struct
+from bisect import bisect_right
+
+from penstock.controller.errors import CorruptMetadata
+from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ready import Snapshot
+
+_COUNT = struct.Struct(">Q")
+
+
+class Numbering:
+    """Follows one member's log from a snapshot on."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        """Begin behind `snapshot`. Raises CorruptMetadata when it has no count."""
+        self.raft_index = snapshot.index
+        """The last entry that was taken, as Raft counts."""
+        self.machine_index = 0
+        """The last normal entry that was taken, as the machine counts."""
+        if snapshot.index:
+            if len(snapshot.data) < _COUNT.size:
+                raise CorruptMetadata("a Raft snapshot that does not say how much it stands for")
+            (self.machine_index,) = _COUNT.unpack_from(snapshot.data)
+        self._other_indexes: list[int] = []
+        self._base = (self.raft_index, self.machine_index)
+
+    def take(self, entry: Entry) -> int | None:
+        """Count the next entry; return the machine's index of it, None if it has none."""
+        assert entry.index == self.raft_index + 1, (entry.index, self.raft_index)
+        self.raft_index = entry.index
+        if entry.kind is not EntryKind.NORMAL:
+            self._other_indexes.append(entry.index)
+            return None
+        self.machine_index += 1
+        return self.machine_index
+
+    def raft_index_of(self, machine_index: int) -> int:
+        """Return the Raft index of a normal entry behind the last snapshot."""
+        base_raft, base_machine = self._base
+        assert base_machine < machine_index <= self.machine_index
+        index = base_raft + machine_index - base_machine
+        for other in self._other_indexes:
+            if other > index:
+                break
+            index += 1
+        return index
+
+    def rebase(self, raft_index: int, machine_index: int) -> None:
+        """Forget what stands up to an entry that a snapshot stands for now."""
+        del self._other_indexes[: bisect_right(self._other_indexes, raft_index)]
+        self._base = (raft_index, machine_index)
+
+
+def wrap_state(machine_index: int, state: bytes) -> bytes:
+    """Return a snapshot's data: the count, then the machine's bytes."""
+    return _COUNT.pack(machine_index) + state
+
+
+def machine_state(snapshot: Snapshot) -> memoryview:
+    """Return the machine's bytes of a snapshot."""
+    return memoryview(snapshot.data)[_COUNT.size :]

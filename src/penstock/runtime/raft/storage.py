@@ -1,0 +1,346 @@
+"""The files of one Raft member: log, snapshot and commit mark, in one directory of one disk.
+
+    raft.log        hard state and entries; each write is one frame and one fsync (log_file)
+    raft.snapshot   what stands for the entries that are gone (snapshot_file)
+    raft.commit     how far the log is agreed, as known last: written without fsync, so it outlives
+                    the process and not the machine; what it says is only ever too little
+
+Every call waits for the disk and is made by one caller at a time: on a worker, or while the node
+starts. An error that leaves the disk's content open is MetadataLogFenced and final. A disk without
+room is MetadataLogFull, which has changed nothing; space for entries is set aside by `reserve`
+before they are proposed, so that a full disk refuses proposals rather than halting the log.
+
+Order of a snapshot: first the new snapshot is durable, then the log is rewritten without what it
+stands for. In between, the log holds entries from before the snapshot, which are passed over.
+
+Source: docs/formats/raft-log.md; Raft paper 5.3 and 7. It knows nothing of Raft's rules.
+"""
+
+import errno
+import logging
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from penstock.base.errors import ConfigError
+from penstock.base.ports import Buffer, Disk, DiskFile
+from penstock.controller.errors import CorruptMetadata, MetadataLogFenced, MetadataLogFull
+from penstock.raft.configuration import Configuration
+from penstock.raft.entry import Entry
+from penstock.raft.ready import HardState, Snapshot
+from penstock.runtime.raft.log_file import (
+    HEADER_BYTES,
+    FileHead,
+    LogFile,
+    encode_frame,
+    encode_head,
+    read_file,
+)
+from penstock.runtime.raft.snapshot_file import encode_snapshot, read_snapshot
+
+RESERVE_STEP_BYTES = 256 << 10
+"""Space is set aside in such steps: an allocation now and then, and small logs stay small."""
+
+RESERVE_SLACK_BYTES = 16 << 10
+"""Set aside beyond what is asked for: frames of hard states and of no-op entries need room too."""
+
+_LOG = "raft.log"
+_SNAPSHOT = "raft.snapshot"
+_COMMIT = "raft.commit"
+_NEW = ".new"
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_MARK = struct.Struct(">QQ")
+_CRC = struct.Struct(">I")
+
+log = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """What the files held at start; entries begin behind the snapshot and have no gap."""
+
+    state: HardState
+    """`commit_index` is the best that is known, and not beyond the last entry."""
+    snapshot: Snapshot
+    entries: list[Entry]
+
+
+class RaftStorage:
+    """See the module. Blocking, one call at a time."""
+
+    def __init__(self, disk: Disk, directory: str, *, own_id: int, members: Configuration) -> None:
+        """Read the files, or begin a log with the configuration `members`.
+
+        Raises:
+            CorruptMetadata, UnsupportedMetadata: they can not be read, and the text says where.
+            ConfigError: they belong to another member.
+            OSError: the disk refused.
+        """
+        self._disk = disk
+        self._directory = directory
+        self._own_id = own_id
+        self._end_position = self._allocated = 0
+        disk.make_directory(directory)
+        for name in (_LOG, _SNAPSHOT):
+            disk.remove(self._path(name + _NEW))
+        self._file, self.found = self._open(members)
+        self._commit_file = disk.open(self._path(_COMMIT), create=True)
+        self.found = self._with_mark(self.found)
+        self._state = self.found.state
+        self._snapshot_index = self.found.snapshot.index
+
+    @property
+    def entry_bytes(self) -> int:
+        """Bytes written to the log since it was begun or rewritten last."""
+        return self._end_position - HEADER_BYTES
+
+    @property
+    def room_bytes(self) -> int:
+        """Bytes of entries that are sure to find space."""
+        return self._allocated - self._end_position - RESERVE_SLACK_BYTES
+
+    @property
+    def snapshot_index(self) -> int:
+        """Last entry that a snapshot stands for and the log on disk is free of."""
+        return self._snapshot_index
+
+    def reserve(self, size: int) -> None:
+        """Set aside space for `size` more bytes.
+
+        Raises:
+            MetadataLogFull: there is not that much.
+            MetadataLogFenced: the disk has failed.
+        """
+        needed = self._end_position + size + RESERVE_SLACK_BYTES
+        if needed <= self._allocated:
+            return
+        try:
+            self._allocate(needed)
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                raise MetadataLogFull(f"no room for a metadata entry: {error.strerror}") from error
+            raise MetadataLogFenced(f"no space could be set aside: {error}") from error
+
+    def _allocate(self, needed: int) -> None:
+        rounded = -(-needed // RESERVE_STEP_BYTES) * RESERVE_STEP_BYTES
+        try:
+            self._file.allocate(rounded)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self._file.allocate(needed)
+            rounded = needed
+        self._allocated = rounded
+
+    def write(self, state: HardState, entries: Sequence[Entry]) -> None:
+        """Make hard state and entries durable; entries replace those at their indexes and behind.
+
+        Raises:
+            MetadataLogFull: no room; nothing is changed, and it may be tried again.
+            MetadataLogFenced: the disk has failed.
+        """
+        frame = encode_frame(state, entries)
+        start = self._end_position
+        try:
+            self._file.write(start, [frame])
+        except OSError as error:
+            self._cut(start, error)
+            raise MetadataLogFull(f"no room for a metadata entry: {error.strerror}") from error
+        self._sync(self._file)
+        self._state = state
+        self._end_position = start + len(frame)
+        self._allocated = max(self._allocated, self._end_position)
+
+    def mark_commit(self, index: int, term: int) -> None:
+        """Note that the log is agreed up to the entry (index, term). May be lost, never harms."""
+        mark = _MARK.pack(index, term)
+        try:
+            self._commit_file.write(0, [mark + _CRC.pack(crc32c(mark))])
+        except OSError as error:
+            log.warning("commit mark not written, a restart may begin further back: %s", error)
+
+    def compact(self, snapshot: Snapshot) -> None:
+        """Put `snapshot` in place of the entries up to and with its index, which the log holds.
+
+        Raises:
+            MetadataLogFull: no room; at most the snapshot file is newer than before.
+            MetadataLogFenced: the disk has failed.
+        """
+        if snapshot.index <= self._snapshot_index:
+            return  # a leader's newer one came in between
+        self._replace_snapshot(snapshot)
+        found = read_file(self._file.read(0, self._end_position))
+        kept = [entry for entry in found.entries if entry.index > snapshot.index]
+        self._rewrite(snapshot, self._state, kept)
+
+    def install(self, snapshot: Snapshot, state: HardState, entries: Sequence[Entry]) -> None:
+        """Put a leader's snapshot in place of everything, with `entries` behind it.
+
+        Raises:
+            MetadataLogFull: no room; it may be tried again.
+            MetadataLogFenced: the disk has failed.
+        """
+        self._replace_snapshot(snapshot)
+        self._rewrite(snapshot, state, entries)
+        self._state = state
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._file.close()
+        self._commit_file.close()
+
+    def _path(self, name: str) -> str:
+        return f"{self._directory}/{name}"
+
+    def _open(self, members: Configuration) -> tuple[DiskFile, Found]:
+        """Set end and allocation from what stands on disk."""
+        snapshot = self._read_snapshot()
+        try:
+            file = self._disk.open(self._path(_LOG))
+        except FileNotFoundError:
+            file = self._begin(snapshot)
+        size = file.size()
+        try:
+            found = read_file(file.read(0, size))
+            if snapshot is None and found.is_new:
+                snapshot = Snapshot(configuration=members)
+                self._replace_snapshot(snapshot)
+            return file, self._check(found, snapshot, file, size)
+        except CorruptMetadata as error:
+            file.close()
+            raise CorruptMetadata(f"{self._path(_LOG)}: {error}") from error
+        except ConfigError:
+            file.close()
+            raise
+
+    def _begin(self, snapshot: Snapshot | None) -> DiskFile:
+        """Make an empty log. The snapshot, which names the members, is made behind it: a log with
+        anything in it thus has one, and a snapshot without log is a loss.
+        """
+        if snapshot is not None:
+            raise CorruptMetadata(
+                f"{self._path(_LOG)} is gone, its snapshot is there: restore the data directory"
+                " from a copy, or remove the member and add it again with an empty directory"
+            )
+        return self._make_log(encode_head(FileHead(self._own_id, 0, 0)))
+
+    def _read_snapshot(self) -> Snapshot | None:
+        path = self._path(_SNAPSHOT)
+        try:
+            file = self._disk.open(path)
+        except FileNotFoundError:
+            return None
+        try:
+            return read_snapshot(file.read(0, file.size()))
+        except CorruptMetadata as error:
+            raise CorruptMetadata(f"{path}: {error}") from error
+        finally:
+            file.close()
+
+    def _check(self, found: LogFile, snapshot: Snapshot | None, file: DiskFile, size: int) -> Found:
+        """Join log and snapshot, and cut what a crash left behind."""
+        head = found.head
+        if head.own_id != self._own_id:
+            raise ConfigError(
+                f"{self._path(_LOG)} belongs to controller member {head.own_id}, this process is"
+                f" {self._own_id}: give it its own data directory, or set node.id to {head.own_id}"
+            )
+        if snapshot is None or snapshot.index < head.base_index:
+            raise CorruptMetadata(
+                f"it begins behind entry {head.base_index} and the snapshot of those before is gone"
+            )
+        tail = bytes(file.read(found.end_position, size - found.end_position)).rstrip(b"\0")
+        if tail:
+            log.warning("Raft log: cut %d bytes of an unfinished write", len(tail))
+            file.truncate(found.end_position)
+            file.sync()
+            size = found.end_position
+        self._end_position, self._allocated = found.end_position, size
+        entries = _behind(found, snapshot)
+        last_term = entries[-1].term if entries else snapshot.term
+        state = found.state
+        if last_term > state.term:  # a crash between the two steps of `install`
+            state = HardState(term=last_term, commit_index=state.commit_index)
+        return Found(state, snapshot, entries)
+
+    def _with_mark(self, found: Found) -> Found:
+        """Raise the commit index to the mark, where the mark is whole and of this log."""
+        commit_index = max(found.state.commit_index, found.snapshot.index)
+        last_index = found.snapshot.index + len(found.entries)
+        raw = bytes(self._commit_file.read(0, _MARK.size + _CRC.size))
+        if len(raw) == _MARK.size + _CRC.size:
+            index, term = _MARK.unpack_from(raw)
+            is_whole = _CRC.unpack_from(raw, _MARK.size)[0] == crc32c(raw[: _MARK.size])
+            if is_whole and commit_index < index <= last_index:
+                entry = found.entries[index - found.snapshot.index - 1]
+                commit_index = index if entry.term == term else commit_index
+        state = replace(found.state, commit_index=min(commit_index, last_index))
+        return found._replace(state=state)
+
+    def _cut(self, position: int, cause: OSError) -> None:
+        """Undo a failed write. Raises MetadataLogFenced unless it failed for want of room."""
+        try:
+            self._file.truncate(position)
+        except OSError as error:
+            raise MetadataLogFenced(f"a failed write could not be undone: {error}") from error
+        if cause.errno not in _NO_ROOM:
+            raise MetadataLogFenced(f"write failed: {cause}") from cause
+        self._allocated = position
+        self._sync(self._file)
+
+    def _sync(self, file: DiskFile) -> None:
+        try:
+            file.sync()
+        except OSError as error:
+            raise MetadataLogFenced(f"fsync failed: {error}") from error
+
+    def _replace_snapshot(self, snapshot: Snapshot) -> None:
+        self._make_file(_SNAPSHOT, encode_snapshot(snapshot)).close()
+
+    def _rewrite(self, snapshot: Snapshot, state: HardState, entries: Sequence[Entry]) -> None:
+        head = encode_head(FileHead(self._own_id, snapshot.index, snapshot.term))
+        frame = encode_frame(state, entries)
+        file = self._make_log(head, frame)
+        self._file.close()
+        self._file = file
+        self._end_position = self._allocated = len(head) + len(frame)
+        self._snapshot_index = snapshot.index
+
+    def _make_log(self, *parts: Buffer) -> DiskFile:
+        return self._make_file(_LOG, *parts)
+
+    def _make_file(self, name: str, *parts: Buffer) -> DiskFile:
+        """Put a new file in place, durably, and return it open."""
+        path = self._path(name)
+        file = self._disk.open(path + _NEW, create=True)
+        try:
+            file.truncate(0)
+            file.write(0, parts)
+            file.sync()
+        except OSError as error:
+            file.close()
+            if error.errno in _NO_ROOM:
+                raise MetadataLogFull(f"no room for {path}: {error.strerror}") from error
+            raise MetadataLogFenced(f"the new {path} is not durable: {error}") from error
+        try:
+            self._disk.rename(path + _NEW, path)
+        except OSError as error:
+            file.close()
+            raise MetadataLogFenced(f"{path} was not replaced: {error}") from error
+        return file
+
+
+def _behind(found: LogFile, snapshot: Snapshot) -> list[Entry]:
+    """Return the entries behind the snapshot, none where they are of another history.
+
+    A crash between the two steps of `install` leaves a log that the snapshot did not come from.
+    """
+    base_index = found.head.base_index
+    if snapshot.index == base_index:
+        return found.entries
+    at = snapshot.index - base_index
+    if at > len(found.entries) or found.entries[at - 1].term != snapshot.term:
+        return []
+    return found.entries[at:]

@@ -1,0 +1,239 @@
+"""How members reach one another: the port, and its form over peer links.
+
+    RaftLog ── send(peer_id, frame) ─► the peer's link heard from last ─► its RaftLog.on_frame
+
+A member dials the peers it is given and takes the links of those who dial it: voters dial each
+other, learners dial the voters, and a leader answers a learner on the learner's link. Two voters
+thus have two links; the one that was heard from last carries what is sent, so that a direction that
+has gone silent is left as soon as the other works.
+
+A message is a promise to nobody: what finds no link, or a full one, is dropped, and Raft sends
+again. A peer is lost when its last link has closed, which says at once that a process has died. A
+link on which something was sent and nothing came back is ended and dialled anew: after the network
+was cut, TCP may wait for many seconds before it tries again.
+
+Source: Raft paper 5.1 (messages may be lost, doubled, reordered). What a frame holds: codec.py.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from penstock.base.ports import Buffer, Clock
+from penstock.controller.record_codec import ENTRY_BYTES_MAX
+from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
+from penstock.net.peer_errors import PeerFrameTooLarge
+from penstock.raft.errors import InvalidMessage
+from penstock.runtime.raft.config import RaftLogConfig
+
+PURPOSE = b"raft"
+
+FRAME_BYTES_MAX = ENTRY_BYTES_MAX + (1 << 20)
+"""Largest frame taken from a peer: one entry always fits. The port that peers dial needs it too."""
+
+SILENT_ELECTIONS = 5
+"""Election timeouts that a link may stay silent after something was sent on it."""
+
+Address = tuple[str, int]
+
+log = logging.getLogger(__name__)
+
+
+class RaftReceiver(Protocol):
+    """What a transport tells; on the loop."""
+
+    def on_frame(self, peer_id: int, frame: memoryview) -> None:
+        """Take one frame; the view is valid during the call only.
+
+        Raises:
+            InvalidMessage: no correct peer can have sent it; the link is to be ended.
+        """
+
+    def on_peer_lost(self, peer_id: int) -> None:
+        """Learn that the last link with this peer has closed."""
+
+
+class RaftTransport(Protocol):
+    """Carries frames between members. It may lose, double and reorder them."""
+
+    def start(self, receiver: RaftReceiver) -> None:
+        """Begin. Called once."""
+
+    def set_peers(self, addresses: Mapping[int, Address]) -> None:
+        """Keep a link to each of these, and dial nobody else."""
+
+    def send(self, peer_id: int, frame: Buffer) -> None:
+        """Send if there is a link with room, never waiting."""
+
+    def close(self) -> None:
+        """End all links."""
+
+
+class _Link:
+    """One open link and when it was used, in monotonic milliseconds."""
+
+    __slots__ = ("heard_ms", "link", "unanswered_ms")
+
+    def __init__(self, link: PeerLink, now_ms: int) -> None:
+        self.link = link
+        self.heard_ms = now_ms
+        self.unanswered_ms = 0
+        """When the first frame went out that nothing came back for; 0: there is none."""
+
+
+class PeerTransport:
+    """A RaftTransport over net/peer.py. Made and used on its loop."""
+
+    def __init__(
+        self,
+        own: Callable[[], PeerHello],
+        security: PeerSecurity,
+        clock: Clock,
+        config: RaftLogConfig,
+    ) -> None:
+        """`own` gives this process's hello with purpose b"raft", asked at each dialling."""
+        self._own = own
+        self._security = security
+        self._clock = clock
+        self._config = config
+        self._loop = asyncio.get_running_loop()
+        self._receiver: RaftReceiver | None = None
+        self._links: dict[int, list[_Link]] = {}
+        self._dialers: dict[int, tuple[Address, asyncio.Task[None]]] = {}
+        self._is_closed = False
+
+    def start(self, receiver: RaftReceiver) -> None:
+        """Give frames to `receiver` from now on."""
+        self._receiver = receiver
+
+    def set_peers(self, addresses: Mapping[int, Address]) -> None:
+        """Dial those that are new or have moved, and stop dialling all others."""
+        if self._is_closed:
+            return
+        own_id = self._own().peer_id
+        for peer_id, (address, task) in list(self._dialers.items()):
+            if addresses.get(peer_id) != address:
+                del self._dialers[peer_id]
+                task.cancel()
+        for peer_id, address in addresses.items():
+            if peer_id != own_id and peer_id not in self._dialers:
+                task = self._loop.create_task(self._keep_dialled(peer_id, address))
+                task.add_done_callback(self._on_dialer_done)
+                self._dialers[peer_id] = (address, task)
+
+    def take_link(self, link: PeerLink) -> None:
+        """Use a link that a peer has dialled; what a PeerListener calls for the purpose."""
+        if self._is_closed or self._receiver is None:
+            link.close("the metadata log is not running")
+            return
+        self._adopt(link, None)
+
+    def send(self, peer_id: int, frame: Buffer) -> None:
+        """Send on the link heard from last, or drop the frame."""
+        links = self._links.get(peer_id)
+        if not links:
+            return
+        best = links[0] if len(links) == 1 else max(links, key=lambda one: one.heard_ms)
+        now_ms = self._clock.monotonic_ms()
+        if not best.unanswered_ms:
+            best.unanswered_ms = now_ms
+        elif now_ms - best.unanswered_ms > SILENT_ELECTIONS * self._config.election_timeout_max_ms:
+            best.link.abort("nothing comes back")
+            return
+        if best.link.buffered_bytes > self._config.link_buffer_bytes_max:
+            return
+        try:
+            best.link.send(frame)
+        except PeerFrameTooLarge as error:
+            log.warning("raft message to peer=%d not sent: %s", peer_id, error)
+
+    def close(self) -> None:
+        """End all links and stop dialling."""
+        self._is_closed = True
+        for _, task in self._dialers.values():
+            task.cancel()
+        self._dialers.clear()
+        for links in list(self._links.values()):
+            for one in links:
+                one.link.close("the metadata log is closed")
+
+    def _adopt(self, link: PeerLink, on_closed: Callable[[], None] | None) -> None:
+        peer_id = link.hello.peer_id
+        entry = _Link(link, self._clock.monotonic_ms())
+        self._links.setdefault(peer_id, []).append(entry)
+
+        def heard(frame: memoryview) -> None:
+            entry.heard_ms = self._clock.monotonic_ms()
+            entry.unanswered_ms = 0
+            assert self._receiver is not None
+            try:
+                self._receiver.on_frame(peer_id, frame)
+            except InvalidMessage as error:
+                log.warning("raft peer=%d: link ended: %s", peer_id, error)
+                link.abort(str(error))
+
+        def closed(reason: str) -> None:
+            self._drop(peer_id, entry, reason)
+            if on_closed is not None:
+                on_closed()
+
+        link.on_frame = heard
+        link.on_closed = closed
+
+    def _drop(self, peer_id: int, entry: _Link, reason: str) -> None:
+        links = self._links[peer_id]
+        links.remove(entry)
+        if links:
+            return
+        del self._links[peer_id]
+        log.info("raft peer=%d lost: %s", peer_id, reason)
+        if not self._is_closed and self._receiver is not None:
+            self._receiver.on_peer_lost(peer_id)
+
+    async def _keep_dialled(self, peer_id: int, address: Address) -> None:
+        """Keep one dialled link to the peer until cancelled."""
+        delay_ms = self._config.redial_min_ms
+        while True:
+            link = await self._dial(peer_id, address)
+            if link is not None:
+                delay_ms = self._config.redial_min_ms
+                await self._until_closed(link)
+            await asyncio.sleep(delay_ms / 1000)
+            delay_ms = min(2 * delay_ms, self._config.redial_max_ms)
+
+    async def _dial(self, peer_id: int, address: Address) -> PeerLink | None:
+        config = self._config
+        try:
+            link = await dial(
+                address,
+                self._own(),
+                self._security,
+                timeout_ms=config.dial_timeout_ms,
+                frame_bytes_max=FRAME_BYTES_MAX,
+            )
+        except (OSError, PeerRefused) as error:
+            log.debug("raft peer=%d at %s:%d not reached: %s", peer_id, *address, error)
+            return None
+        if link.hello.peer_id != peer_id:
+            log.warning(
+                "raft peer=%d expected at %s:%d, found %d: check the controllers' addresses",
+                peer_id, *address, link.hello.peer_id,
+            )  # fmt: skip
+            link.close("another peer was expected here")
+            return None
+        return link
+
+    async def _until_closed(self, link: PeerLink) -> None:
+        closed = asyncio.Event()
+        self._adopt(link, closed.set)
+        try:
+            await closed.wait()
+        finally:
+            link.close("no longer a peer to dial")
+
+    def _on_dialer_done(self, task: asyncio.Task[None]) -> None:
+        """Hand what nobody expects to the loop's handler, which ends the process."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            context = {"message": "a Raft dialler failed", "exception": error, "task": task}
+            self._loop.call_exception_handler(context)
