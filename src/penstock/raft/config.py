@@ -53,6 +53,9 @@ class RaftConfig:
     uncommitted_bytes_max: Annotated[int, Ge(1024), Le(1 << 30), Unit("bytes")] = 64 << 20
     """Proposals waiting for their commit; beyond it they are refused."""
 
+    apply_bytes_max: Annotated[int, Ge(1024), Le(1 << 30), Unit("bytes")] = 4 << 20
+    """Committed entries given out in one go; one entry always goes."""
+
     snapshot_chunk_bytes: Annotated[int, Ge(1), Le(16 << 20), Unit("bytes")] = 256 << 10
     """One message of a snapshot."""
 

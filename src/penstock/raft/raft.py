@@ -9,9 +9,9 @@ The driver's duties, for each Ready in the order in which `ready()` gave them:
 4. Give `snapshot` to the state machine, apply `committed`, answer `reads`, tell `leadership`.
 5. Call `advance(ready)`.
 
-`tick`, `step`, `propose` and `ready` may be called again while a Ready is being persisted: heartbeats
-go on during a slow sync. Then 2, 3 and 5 must be done in order, and several Readys may share one
-sync. After each call that may have changed something, ask `ready()` until it returns None.
+`tick`, `step`, `propose` and `ready` may be called again while a Ready is being persisted, so that
+heartbeats go on during a slow sync. Then 2 to 5 must be done in the order of the Readys; several
+may share one sync. After calls that may have changed something, ask `ready()` until it is None.
 
 A member whose own id is not among the voters of its configuration is a learner: it announces
 itself to the voters, is fed by the leader, and never votes or counts. So a process that wants to
@@ -22,11 +22,20 @@ Source: Raft paper and Raft thesis; the sections stand with the rules. In the ma
 
 from collections.abc import Callable, Sequence
 
+from penstock.base.invariant import invariant
+from penstock.raft import inbox
+from penstock.raft.candidate import Candidate
 from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration
+from penstock.raft.core import Core
 from penstock.raft.entry import Entry
+from penstock.raft.errors import CorruptRaftState, InvalidMessage, ProposalDropped, ReadRefused
+from penstock.raft.follower import Follower
+from penstock.raft.leader import Leader
+from penstock.raft.log import RaftLog
 from penstock.raft.messages import Message
 from penstock.raft.ready import (
+    NO_PEER,
     HardState,
     Leadership,
     PeerProgress,
@@ -34,12 +43,13 @@ from penstock.raft.ready import (
     Role,
     Snapshot,
 )
+from penstock.raft.roles import Roles
 
 
 class Raft:
     """One member. All calls come from one thread, none blocks."""
 
-    def __init__(  # noqa: PLR0913 - what survived the last run, one by one
+    def __init__(
         self,
         *,
         own_id: int,
@@ -56,121 +66,259 @@ class Raft:
 
         Raises CorruptRaftState if the parts contradict each other.
         """
-        raise NotImplementedError
+        assert own_id > NO_PEER, own_id
+        log = _log_from(hard_state, snapshot, entries)
+        self._core = Core(
+            own_id=own_id,
+            config=config,
+            random_below=random_below,
+            hard_state=hard_state,
+            log=log,
+        )
+        self._roles = Roles(self._core)
+        self._handed_hard_state = hard_state
+        self._handed_leadership = self.leadership
+        self._ready_count = 0
+        self._advanced_count = 0
+
+    # -- what happens
 
     def tick(self) -> None:
         """Let one tick of time pass."""
-        raise NotImplementedError
+        self._core.ticks += 1
+        self._roles.current.tick()
 
     def step(self, message: Message) -> None:
         """Take a message. Raises InvalidMessage if no correct peer can have sent it."""
-        raise NotImplementedError
+        inbox.take(self._core, self._roles, message)
+
+    def peer_lost(self, peer_id: int) -> None:
+        """Note that the other end closed its connection, or that the peer is known to be dead.
+
+        If it led, this member campaigns after a short random wait instead of a whole election
+        timeout; without `lease_reads` only, since a lease rests on that wait.
+        """
+        match self._roles.current:
+            case Leader() as leader:
+                leader.peer_lost(peer_id)
+            case Follower() as follower if peer_id == self._core.leader_id:
+                follower.leader_lost()
+            case _:
+                pass
+
+    # -- what is asked for
 
     def propose(self, payload: bytes) -> int:
         """Append `payload`; return the index that it has if it is ever committed in this term.
 
         Raises ProposalDropped, ProposalQueueFull or ProposalTooLarge.
         """
-        raise NotImplementedError
+        return self._leader().propose(payload)
 
     def add_voter(self, peer_id: int, address: str) -> int:
         """Make a learner that is caught up a voter, or change a voter's address.
 
         Returns the index of the configuration entry. Raises ChangeRefused or ProposalDropped.
         """
-        raise NotImplementedError
+        return self._leader().add_voter(peer_id, address)
 
     def remove_voter(self, peer_id: int) -> int:
         """Make a voter a learner; a leader that removes itself steps down after the commit.
 
         Returns the index of the configuration entry. Raises ChangeRefused or ProposalDropped.
         """
-        raise NotImplementedError
+        return self._leader().remove_voter(peer_id)
 
     def transfer(self, to: int) -> None:
         """Hand leadership to `to`; given up after election_ticks_min.
 
         Until then proposals are dropped. Raises TransferRefused or ProposalDropped.
         """
-        raise NotImplementedError
+        self._leader().transfer(to)
 
     def read_index(self, context: int) -> None:
         """Ask for a linearizable read; answered by a ReadState with the same `context`.
 
         Raises ReadRefused.
         """
-        raise NotImplementedError
+        if not isinstance(self._roles.current, Leader):
+            raise ReadRefused(self.leader_id, "ask the leader")
+        self._roles.current.rounds.ask(context)
 
     def is_lease_valid(self) -> bool:
-        """Whether nobody else can be leader now (only with config.lease_reads)."""
-        raise NotImplementedError
+        """Whether nobody else can be leader now, if clocks keep to rounds.py's assumption.
 
-    def peer_lost(self, peer_id: int) -> None:
-        """Note that the connection to this peer was closed: it is probably dead."""
-        raise NotImplementedError
+        Always False without config.lease_reads. A read also needs `leadership.is_leader`.
+        """
+        role = self._roles.current
+        return isinstance(role, Leader) and role.rounds.is_lease_valid()
+
+    def _leader(self) -> Leader:
+        if not isinstance(self._roles.current, Leader):
+            raise ProposalDropped(self.leader_id)
+        return self._roles.current
+
+    # -- what is to be done
 
     def ready(self) -> Ready | None:
         """Return what is to be done now, or None."""
-        raise NotImplementedError
+        core, log = self._core, self._core.log
+        if isinstance(self._roles.current, Leader):
+            self._roles.current.flush()
+        snapshot, entries = log.take_snapshot(), log.take_unwritten()
+        hard_state = HardState(
+            term=core.term, voted_for=core.voted_for, commit_index=log.commit_index
+        )
+        ready = Ready(
+            sequence=self._ready_count,
+            messages=tuple(core.messages),
+            snapshot=snapshot,
+            entries=entries,
+            hard_state=None if hard_state == self._handed_hard_state else hard_state,
+            must_sync=snapshot is not None or bool(entries) or self._is_vote_new(hard_state),
+            messages_persisted=tuple(core.messages_persisted),
+            committed=log.take_committed(core.config.apply_bytes_max),
+            reads=tuple(core.reads),
+            leadership=None if self.leadership == self._handed_leadership else self.leadership,
+        )
+        if not _has_work(ready):
+            return None
+        if snapshot is not None or entries:
+            log.note_write_begun()
+        self._handed_hard_state = hard_state
+        self._handed_leadership = self.leadership
+        self._ready_count += 1
+        for sent in (core.messages, core.messages_persisted, core.reads):
+            sent.clear()
+        return ready
+
+    def _is_vote_new(self, hard_state: HardState) -> bool:
+        handed = self._handed_hard_state
+        return (hard_state.term, hard_state.voted_for) != (handed.term, handed.voted_for)
 
     def advance(self, ready: Ready) -> None:
-        """Note that everything in `ready` is done."""
-        raise NotImplementedError
+        """Note that everything in `ready` is done; in the order of the Readys."""
+        invariant(
+            ready.sequence == self._advanced_count,
+            "Readys are advanced in their order, each once",
+            expected=self._advanced_count,
+            got=ready.sequence,
+        )
+        self._advanced_count += 1
+        log = self._core.log
+        if ready.snapshot is not None or ready.entries:
+            log.note_write_done()
+        if ready.snapshot is not None:
+            log.note_applied(ready.snapshot.index)
+        if ready.committed:
+            log.note_applied(ready.committed[-1].index)
+        role = self._roles.current
+        if isinstance(role, Candidate) and ready.hard_state is not None:
+            role.on_persisted(ready.hard_state)
 
     def compact(self, index: int, data: bytes) -> Snapshot:
-        """Take `data` as the state after entry `index` (applied) and forget entries up to it.
+        """Take `data` as the state after entry `index` and forget entries up to it.
 
-        Returns the snapshot for the driver to keep. It must be durable before the driver drops
-        entries from disk. Some entries stay in memory for peers that are a little late.
+        `index` is applied and behind the last snapshot. Returns the snapshot for the driver to
+        keep; it must be durable before the driver drops entries from its disk. It stays in memory
+        for peers that need it, and so do the last entries for peers that are a little late.
         """
-        raise NotImplementedError
+        log = self._core.log
+        term = log.term(index)
+        assert term is not None, index
+        snapshot = Snapshot(
+            index=index, term=term, configuration=log.configurations.at(index), data=data
+        )
+        log.compact(snapshot, self._core.config.compaction_keep_bytes)
+        return snapshot
+
+    # -- how things stand
 
     @property
     def role(self) -> Role:
         """What this member is."""
-        raise NotImplementedError
+        return self._roles.current.kind
 
     @property
     def term(self) -> int:
         """The current term."""
-        raise NotImplementedError
+        return self._core.term
 
     @property
     def leadership(self) -> Leadership:
-        """Who leads, with whether this member leads and is up to date."""
-        raise NotImplementedError
+        """Who leads, with whether this member leads and has applied what came before."""
+        role = self._roles.current
+        is_leader = isinstance(role, Leader) and self._core.log.applied_index >= role.first_index
+        return Leadership(self._core.leader_id, self._core.term, is_leader)
 
     @property
     def leader_id(self) -> int:
         """The leader of the current term, NO_PEER if not known."""
-        raise NotImplementedError
+        return self._core.leader_id
 
     @property
     def commit_index(self) -> int:
         """Last index known to be committed, inclusive."""
-        raise NotImplementedError
+        return self._core.log.commit_index
 
     @property
     def applied_index(self) -> int:
         """Last index that the driver applied, inclusive."""
-        raise NotImplementedError
+        return self._core.log.applied_index
+
+    @property
+    def first_index(self) -> int:
+        """First entry still in memory."""
+        return self._core.log.first_index
 
     @property
     def last_index(self) -> int:
         """Last index in the log."""
-        raise NotImplementedError
+        return self._core.log.last_index
 
     @property
     def configuration(self) -> Configuration:
         """The voters, as the log has them now."""
-        raise NotImplementedError
+        return self._core.configuration
 
     @property
     def peers_to_dial(self) -> tuple[tuple[int, str], ...]:
         """Voters other than this member with their addresses, from the log and from hearsay."""
-        raise NotImplementedError
+        known = dict(self._core.hearsay_voters)
+        known.update(self.configuration.addresses)
+        known.pop(self._core.own_id, None)
+        return tuple(sorted(known.items()))
 
     @property
     def progress(self) -> tuple[PeerProgress, ...]:
         """On a leader what it knows of its peers, else nothing."""
-        raise NotImplementedError
+        role = self._roles.current
+        return role.progress() if isinstance(role, Leader) else ()
+
+
+def _log_from(hard_state: HardState, snapshot: Snapshot, entries: Sequence[Entry]) -> RaftLog:
+    try:
+        log = RaftLog(snapshot, entries, hard_state.commit_index)
+    except InvalidMessage as error:
+        raise CorruptRaftState(f"an entry on disk: {error}") from error
+    if log.last_term > hard_state.term:
+        raise CorruptRaftState(
+            f"the log has entries of term {log.last_term}, but the hard state is of term"
+            f" {hard_state.term}: they are not of the same member, or the disk lost a write"
+        )
+    return log
+
+
+def _has_work(ready: Ready) -> bool:
+    return any(
+        (
+            ready.messages,
+            ready.snapshot is not None,
+            ready.entries,
+            ready.hard_state is not None,
+            ready.messages_persisted,
+            ready.committed,
+            ready.reads,
+            ready.leadership is not None,
+        )
+    )

@@ -55,10 +55,10 @@ class Outgoing(NamedTuple):
 
 
 class ReadState(NamedTuple):
-    """A read asked for with `context` may be answered once `index` is applied."""
+    """A read asked for with `context` may be answered once `read_index` is applied."""
 
     context: int
-    index: int
+    read_index: int
 
 
 class Leadership(NamedTuple):

@@ -1,0 +1,138 @@
+"""What all roles of one member share: term, vote, log, timers, outgoing messages.
+
+Roles change through `turns`, so that they need not know each other.
+
+Source: Raft paper, figure 2 (state); thesis 6.4.1 for the promise behind leases.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.base.invariant import invariant
+from penstock.raft.config import RaftConfig
+from penstock.raft.configuration import Configuration
+from penstock.raft.learners import LearnerRegistry
+from penstock.raft.log import RaftLog
+from penstock.raft.messages import Message
+from penstock.raft.ready import NO_PEER, HardState, Outgoing, ReadState
+
+HURRIED_CAMPAIGNS_MAX = 10
+"""Campaigns that follow each other quickly after the leader's connection was closed. The others may
+notice it a little later, and refuse until then. After them the usual timeouts hold."""
+
+
+class Turns(Protocol):
+    """Changes of role."""
+
+    def follow(self, term: int, leader_id: int) -> None:
+        """Become a follower in `term`, which is not below the current one."""
+
+    def campaign(self) -> None:
+        """Ask whether an election could be won (pre-vote), if this member votes at all."""
+
+    def stand(self, *, is_transfer: bool) -> None:
+        """Begin a new term as its candidate."""
+
+    def lead(self) -> None:
+        """Become the leader of the current term."""
+
+
+class Core:
+    """State that outlives a role."""
+
+    turns: Turns
+
+    def __init__(
+        self,
+        *,
+        own_id: int,
+        config: RaftConfig,
+        random_below: Callable[[int], int],
+        hard_state: HardState,
+        log: RaftLog,
+    ) -> None:
+        self.own_id = own_id
+        self.config = config
+        self.random_below = random_below
+        self.log = log
+        self.term = hard_state.term
+        self.voted_for = hard_state.voted_for
+        self.leader_id = NO_PEER
+        self.ticks = 0
+        """Since the start of the process."""
+        self.promised_until_tick = config.election_ticks_min if config.lease_reads else 0
+        """Exclusive. Until then this member votes for nobody, because it heard a leader: what
+        other members campaign for then is no reason to disturb it (thesis 4.2.3), and its lease
+        rests on it. After a restart the promises made before it are not known any more, so with
+        leases the longest one is kept."""
+        self.hurries_left = 0
+        self.learners = LearnerRegistry(config)
+        """Every voter keeps it, to feed them when it leads."""
+        self.hearsay_voters: tuple[tuple[int, str], ...] = ()
+        """On a learner: the voters as the last welcome named them."""
+        self.messages: list[Outgoing] = []
+        self.messages_persisted: list[Outgoing] = []
+        self.reads: list[ReadState] = []
+
+    @property
+    def configuration(self) -> Configuration:
+        """The voters, as the log has them now."""
+        return self.log.configurations.latest
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this member votes."""
+        return self.configuration.has(self.own_id)
+
+    @property
+    def other_voters(self) -> tuple[int, ...]:
+        """The voters without this member."""
+        return tuple(p for p in self.configuration.voter_ids if p != self.own_id)
+
+    def send(self, to: int, message: Message) -> None:
+        """Send without waiting for the disk: nothing in `message` depends on it."""
+        assert to != self.own_id, message
+        self.messages.append(Outgoing(to, message))
+
+    def send_persisted(self, to: int, message: Message) -> None:
+        """Send once everything up to now is durable."""
+        assert to != self.own_id, message
+        self.messages_persisted.append(Outgoing(to, message))
+
+    def enter_term(self, term: int) -> None:
+        """Go to a later term, in which nobody got our vote yet; or stay."""
+        invariant(term >= self.term, "terms never fall", term=term, current=self.term)
+        if term > self.term:
+            self.term = term
+            self.voted_for = NO_PEER
+            self.leader_id = NO_PEER
+
+    def note_leader(self, leader_id: int) -> None:
+        """Note a sign of life of the leader of the current term."""
+        self.leader_id = leader_id
+        self.promised_until_tick = self.ticks + self.config.election_ticks_min
+        self.hurries_left = 0
+
+    def note_leader_lost(self) -> None:
+        """Note that the leader is most likely dead: its promise is void, elections may be quick."""
+        self.leader_id = NO_PEER
+        self.promised_until_tick = self.ticks
+        self.hurries_left = HURRIED_CAMPAIGNS_MAX
+
+    def follower_wait_ticks(self) -> int:
+        """Draw how long to wait for a leader before a campaign."""
+        if self.hurries_left:
+            self.hurries_left -= 1
+            return 1 + self.random_below(self.config.lost_leader_ticks_max)
+        return self._election_ticks()
+
+    def candidate_wait_ticks(self) -> int:
+        """Draw how long to wait for votes: also in a hurry some round trips and a sync."""
+        if self.hurries_left:
+            shortest = self.config.lost_leader_ticks_max
+            return shortest + self.random_below(shortest)
+        return self._election_ticks()
+
+    def _election_ticks(self) -> int:
+        low, high = self.config.election_ticks_min, self.config.election_ticks_max
+        return low + self.random_below(high - low)

@@ -1,0 +1,190 @@
+"""Followers and learners: they take what the leader sends, and wait for it.
+
+A follower that hears nothing for its time campaigns. A learner has no vote and never campaigns; it
+says to every voter now and then that it is there, so that whoever leads next feeds it at once.
+
+What an answer claims to be durable leaves only after the disk; a heartbeat is answered at once,
+with what was durable before, so that a slow disk does not make a live follower look dead.
+
+Source: Raft paper 5.2, 5.3 (consistency check, conflict hints), 7; the hints are those of etcd.
+"""
+
+from itertools import pairwise
+
+from penstock.raft.configuration import Configuration
+from penstock.raft.core import Core
+from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.errors import InvalidMessage
+from penstock.raft.messages import (
+    AppendEntries,
+    AppendResponse,
+    InstallSnapshot,
+    LearnerHello,
+    LearnerWelcome,
+    Message,
+    TimeoutNow,
+)
+from penstock.raft.ready import NO_PEER, Role
+from penstock.raft.snapshot_receiver import SnapshotReceiver
+
+
+class Follower:
+    """A member that is led, or waits for a leader."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._silent_ticks = 0
+        self._wait_ticks = core.follower_wait_ticks()
+        self._hello_ticks = 0
+        self._receiver = SnapshotReceiver(core)
+
+    @property
+    def kind(self) -> Role:
+        """The role's name."""
+        return Role.FOLLOWER if self._core.is_voter else Role.LEARNER
+
+    def tick(self) -> None:
+        """Campaign or say hello if it is time."""
+        core = self._core
+        self._silent_ticks += 1
+        if core.is_voter:
+            # A single voter waits for nobody (there is nobody to disturb).
+            if self._silent_ticks >= self._wait_ticks or not core.other_voters:
+                core.turns.campaign()
+            return
+        if self._silent_ticks >= core.config.election_ticks_max:
+            core.leader_id = NO_PEER
+        self._hello_ticks -= 1
+        if self._hello_ticks <= 0:
+            self._say_hello()
+
+    def step(self, message: Message) -> None:
+        """Take a message of the current term (a welcome may be older)."""
+        match message:
+            case AppendEntries():
+                self._heard(message.sender)
+                self._on_append(message)
+            case InstallSnapshot():
+                self._heard(message.sender)
+                self._receiver.on_chunk(message)
+            case TimeoutNow():
+                # Straight to the vote: the leader itself asks for it (thesis 3.10).
+                if self._core.is_voter:
+                    self._core.turns.stand(is_transfer=True)
+            case LearnerWelcome():
+                self._on_welcome(message)
+            case _:
+                pass
+
+    def leader_lost(self) -> None:
+        """Campaign soon, or look for the next leader: the old one's connection was closed."""
+        core = self._core
+        if core.config.lease_reads:
+            return
+        core.note_leader_lost()
+        self._silent_ticks = 0
+        self._wait_ticks = core.follower_wait_ticks()
+        self._hello_ticks = 0
+
+    def voted(self) -> None:
+        """Give the candidate that got our vote the time to win."""
+        self._silent_ticks = 0
+
+    def _heard(self, leader_id: int) -> None:
+        core = self._core
+        if core.hurries_left:
+            core.hurries_left = 0
+            self._wait_ticks = core.follower_wait_ticks()
+        core.note_leader(leader_id)
+        self._silent_ticks = 0
+
+    def _on_append(self, message: AppendEntries) -> None:
+        check_entries(message)
+        log = self._core.log
+        last_index = message.previous_index + len(message.entries)
+        if message.previous_index < log.commit_index:
+            # What is committed is equal; what follows here may be old news.
+            self._accept(message, log.commit_index)
+        elif log.term(message.previous_index) == message.previous_term:
+            log.merge(message.entries)
+            log.commit_to(min(message.commit_index, last_index))
+            self._accept(message, last_index)
+        else:
+            self._reject(message)
+
+    def _accept(self, message: AppendEntries, match_index: int) -> None:
+        core = self._core
+        if message.entries:
+            core.send_persisted(message.sender, self._success(message, match_index))
+        else:
+            known = min(match_index, core.log.stable_index)
+            core.send(message.sender, self._success(message, known))
+
+    def _success(self, message: AppendEntries, match_index: int) -> AppendResponse:
+        return AppendResponse(
+            sender=self._core.own_id,
+            term=self._core.term,
+            round=message.round,
+            is_success=True,
+            match_index=match_index,
+            rejected_index=0,
+            hint_index=0,
+            hint_term=0,
+        )
+
+    def _reject(self, message: AppendEntries) -> None:
+        core = self._core
+        hint = core.log.last_not_after(message.previous_index, message.previous_term)
+        response = AppendResponse(
+            sender=core.own_id,
+            term=core.term,
+            round=message.round,
+            is_success=False,
+            match_index=0,
+            rejected_index=message.previous_index,
+            hint_index=hint,
+            hint_term=core.log.term(hint) or 0,
+        )
+        core.send(message.sender, response)
+
+    def _say_hello(self) -> None:
+        core = self._core
+        self._hello_ticks = core.config.learner_hello_ticks
+        hello = LearnerHello(
+            sender=core.own_id,
+            term=core.term,
+            last_index=core.log.last_index,
+            last_term=core.log.last_term,
+        )
+        known = {peer_id: "" for peer_id, _ in core.hearsay_voters}
+        known.update(core.configuration.addresses)
+        for voter in known:
+            if voter != core.own_id:
+                core.send(voter, hello)
+
+    def _on_welcome(self, message: LearnerWelcome) -> None:
+        core = self._core
+        if core.is_voter:
+            return
+        core.hearsay_voters = message.voters
+        if message.term == core.term and core.leader_id == NO_PEER != message.leader_id:
+            core.leader_id = message.leader_id
+            self._silent_ticks = 0
+
+
+def check_entries(message: AppendEntries) -> None:
+    """Raise InvalidMessage for entries that no leader of this term can have sent."""
+    entries = message.entries
+    indexes = [message.previous_index, *(entry.index for entry in entries)]
+    terms = [message.previous_term, *(entry.term for entry in entries), message.term]
+    if message.previous_index < 0 or any(b != a + 1 for a, b in pairwise(indexes)):
+        raise InvalidMessage(f"entries from {message.sender} do not follow each other")
+    if any(b < a for a, b in pairwise(terms)):
+        raise InvalidMessage(f"entries from {message.sender} have terms that go down")
+    for entry in entries:
+        _check_configuration(entry)
+
+
+def _check_configuration(entry: Entry) -> None:
+    if entry.kind is EntryKind.CONFIGURATION:
+        Configuration.decode(entry.payload)

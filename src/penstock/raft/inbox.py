@@ -1,0 +1,112 @@
+"""What every message goes through before a role sees it: terms, votes, hellos.
+
+A later term makes a follower of everybody, an earlier one is not listened to; exceptions are what
+must not disturb (pre-votes, votes asked for while a leader is heard) and what has no term of its
+own (a learner's hello).
+
+Source: Raft paper 5.1; Raft thesis 4.2.3, 9.6; etcd's raft for answering an old leader.
+"""
+
+from penstock.base.invariant import invariant
+from penstock.raft import votes
+from penstock.raft.core import Core
+from penstock.raft.errors import InvalidMessage
+from penstock.raft.follower import Follower
+from penstock.raft.leader import Leader
+from penstock.raft.messages import (
+    AppendEntries,
+    AppendResponse,
+    InstallSnapshot,
+    LearnerHello,
+    LearnerWelcome,
+    Message,
+    VoteRequest,
+    VoteResponse,
+)
+from penstock.raft.ready import NO_PEER
+from penstock.raft.roles import Roles
+
+
+def take(core: Core, roles: Roles, message: Message) -> None:
+    """Take a message. Raises InvalidMessage if no correct peer can have sent it."""
+    if message.sender == core.own_id:
+        raise InvalidMessage(f"peer {message.sender} has our own id: every member needs its own")
+    if isinstance(message, VoteRequest):
+        _take_vote_request(core, roles, message)
+        return
+    if message.term > core.term:
+        _take_later_term(roles, message)
+    elif message.term < core.term:
+        if _is_too_old(core, message):
+            return
+    elif isinstance(message, AppendEntries | InstallSnapshot):
+        _meet_leader(core, roles, message)
+    if isinstance(message, LearnerHello):
+        _take_hello(core, roles, message)
+    else:
+        roles.current.step(message)
+
+
+def _take_vote_request(core: Core, roles: Roles, request: VoteRequest) -> None:
+    is_leader = isinstance(roles.current, Leader)
+    is_kept = votes.is_kept_by_promise(core, request, is_leader=is_leader)
+    if isinstance(roles.current, Leader):
+        roles.current.on_stranger(request)
+    if request.term > core.term and not is_kept and not request.is_pre_vote:
+        roles.follow(request.term, NO_PEER)
+    has_voted = votes.answer(core, request, is_kept=is_kept)
+    if has_voted and isinstance(roles.current, Follower):
+        roles.current.voted()
+
+
+def _take_later_term(roles: Roles, message: Message) -> None:
+    if isinstance(message, VoteResponse) and message.is_pre_vote and message.is_granted:
+        return  # It has the term that we asked about; nobody is in that term yet.
+    from_leader = isinstance(message, AppendEntries | InstallSnapshot)
+    roles.follow(message.term, message.sender if from_leader else NO_PEER)
+
+
+def _is_too_old(core: Core, message: Message) -> bool:
+    if isinstance(message, AppendEntries | InstallSnapshot):
+        # Without an answer a leader that has only us for its majority would never learn of the
+        # later term, and we (who may not disturb it by votes) would never be fed.
+        core.send(message.sender, _later_term(core))
+    return not isinstance(message, LearnerHello | LearnerWelcome)
+
+
+def _later_term(core: Core) -> AppendResponse:
+    return AppendResponse(
+        sender=core.own_id,
+        term=core.term,
+        round=0,
+        is_success=False,
+        match_index=0,
+        rejected_index=0,
+        hint_index=0,
+        hint_term=0,
+    )
+
+
+def _meet_leader(core: Core, roles: Roles, message: AppendEntries | InstallSnapshot) -> None:
+    invariant(
+        not isinstance(roles.current, Leader),
+        "two leaders in one term",
+        term=core.term,
+        other=message.sender,
+    )
+    if not isinstance(roles.current, Follower):
+        roles.follow(core.term, message.sender)
+
+
+def _take_hello(core: Core, roles: Roles, hello: LearnerHello) -> None:
+    if isinstance(roles.current, Leader):
+        roles.current.on_stranger(hello)
+    elif not core.configuration.has(hello.sender):
+        core.learners.note(hello.sender, core.ticks)
+    welcome = LearnerWelcome(
+        sender=core.own_id,
+        term=core.term,
+        leader_id=core.leader_id,
+        voters=core.configuration.voters,
+    )
+    core.send(hello.sender, welcome)

@@ -1,0 +1,218 @@
+"""The leader: it takes proposals, commits what a majority has, and steps down when it must.
+
+Its own copy counts like any other, and only once it is durable. It commits by counting only
+entries of its own term; earlier ones come with them. It steps down when a later term appears, when
+a majority is silent (check quorum), and when it has committed a configuration without itself.
+
+Source: Raft paper 5.3, 5.4.2; Raft thesis 4.2.2 (removed leader), 6.2 (stepping down).
+"""
+
+from penstock.raft import members
+from penstock.raft.configuration import Configuration
+from penstock.raft.core import Core
+from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.errors import (
+    ProposalDropped,
+    ProposalQueueFull,
+    ProposalTooLarge,
+)
+from penstock.raft.messages import (
+    AppendResponse,
+    LearnerHello,
+    Message,
+    SnapshotResponse,
+    TimeoutNow,
+    VoteRequest,
+)
+from penstock.raft.progress import Progress
+from penstock.raft.quorum import majority_value
+from penstock.raft.ready import NO_PEER, PeerProgress, Role
+from penstock.raft.replication import Replicator
+from penstock.raft.rounds import Rounds
+from penstock.raft.transfer import Transfer
+
+
+class Leader:
+    """The leader of one term."""
+
+    kind = Role.LEADER
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._replicator = Replicator(core)
+        self.rounds = Rounds(core, self._peers)
+        self._transfer = Transfer(core)
+        self._heartbeat_ticks = 0
+        log = core.log
+        self.first_index = log.last_index + 1
+        """The empty entry with which the term begins."""
+        self._uncommitted_bytes = log.bytes_between(log.commit_index, log.last_index)
+
+    @property
+    def _peers(self) -> dict[int, Progress]:
+        return self._replicator.peers
+
+    def begin(self) -> None:
+        """Make the first entry: its commit commits all that is left of earlier terms (8)."""
+        self._replicator.reconcile()
+        self.rounds.begin()
+        self._append(EntryKind.NOOP, b"")
+
+    # -- what others ask for
+
+    def propose(self, payload: bytes) -> int:
+        """Append a payload; return its index. Raises as Raft.propose says."""
+        config = self._core.config
+        if self._transfer.is_under_way:
+            raise ProposalDropped(self._transfer.to)
+        if len(payload) > config.entry_bytes_max:
+            raise ProposalTooLarge(len(payload), config.entry_bytes_max)
+        if self._uncommitted_bytes + len(payload) > config.uncommitted_bytes_max:
+            raise ProposalQueueFull(config.uncommitted_bytes_max)
+        return self._append(EntryKind.NORMAL, payload)
+
+    def add_voter(self, peer_id: int, address: str) -> int:
+        """See Raft.add_voter."""
+        return self._change(members.with_voter(self._core, self._peers, peer_id, address))
+
+    def remove_voter(self, peer_id: int) -> int:
+        """See Raft.remove_voter."""
+        configuration = members.without_voter(self._core, self._peers, peer_id)
+        if peer_id != self._core.own_id:
+            # It is fed on as a learner, so that it hears of its removal.
+            self._core.learners.note(peer_id, self._core.ticks)
+        return self._change(configuration)
+
+    def transfer(self, to: int) -> None:
+        """See Raft.transfer."""
+        self._transfer.begin(to)
+
+    def _change(self, configuration: Configuration) -> int:
+        if self._transfer.is_under_way:
+            raise ProposalDropped(self._transfer.to)
+        index = self._append(EntryKind.CONFIGURATION, configuration.encode())
+        # In force from here on, for counting too (thesis 4.1).
+        self._replicator.reconcile()
+        return index
+
+    def _append(self, kind: EntryKind, payload: bytes) -> int:
+        core = self._core
+        index = core.log.last_index + 1
+        entry = Entry(index=index, term=core.term, kind=kind, payload=payload)
+        core.log.append([entry])
+        self._uncommitted_bytes += entry.bytes_count
+        return index
+
+    # -- time
+
+    def tick(self) -> None:
+        """Send heartbeats, drop silent learners, step down without a majority."""
+        core = self._core
+        self._transfer.tick()
+        core.learners.forget_silent(core.ticks)
+        self._replicator.reconcile()
+        if not self._hears_majority():
+            core.turns.follow(core.term, NO_PEER)
+            return
+        self._heartbeat_ticks += 1
+        if self._heartbeat_ticks >= core.config.heartbeat_ticks:
+            self._heartbeat_ticks = 0
+            self.rounds.begin()
+
+    def _hears_majority(self) -> bool:
+        core = self._core
+        heard = majority_value(
+            core.ticks if voter == core.own_id else self._peers[voter].heard_tick
+            for voter in core.configuration.voter_ids
+        )
+        return core.ticks - heard < core.config.election_ticks_max
+
+    # -- messages
+
+    def step(self, message: Message) -> None:
+        """Take a message of the current term (a hello may be of any)."""
+        match message:
+            case AppendResponse():
+                self._note_alive(message.sender)
+                self._replicator.on_append_response(message)
+                self.maybe_commit()
+            case SnapshotResponse():
+                self._note_alive(message.sender)
+                self._replicator.on_snapshot_response(message)
+            case _:
+                pass
+
+    def peer_lost(self, peer_id: int) -> None:
+        """What was under way to this peer is lost."""
+        if (progress := self._peers.get(peer_id)) is not None:
+            progress.probe_from(progress.match_index + 1)
+
+    def on_stranger(self, message: LearnerHello | VoteRequest) -> None:
+        """Feed a peer that does not vote here, if it said where its log ends.
+
+        One that asks for votes was removed and does not know it: it will hear of it.
+        """
+        core = self._core
+        sender = message.sender
+        if core.configuration.has(sender) or not core.learners.note(sender, core.ticks):
+            return
+        progress = self._peers.get(sender)
+        if progress is None or message.last_index < progress.match_index:
+            next_index = min(message.last_index, core.log.last_index) + 1
+            self._replicator.start(sender, next_index)
+
+    def _note_alive(self, peer_id: int) -> None:
+        if self._core.learners.has(peer_id):
+            self._core.learners.note(peer_id, self._core.ticks)
+
+    # -- commit
+
+    def maybe_commit(self) -> None:
+        """Commit what a majority has, if the last of it is of the own term (5.4.2)."""
+        core = self._core
+        log = core.log
+        index = majority_value(
+            log.stable_index if voter == core.own_id else self._peers[voter].match_index
+            for voter in core.configuration.voter_ids
+        )
+        before = log.commit_index
+        if index > before and log.term(index) == core.term and log.commit_to(index):
+            self._uncommitted_bytes -= log.bytes_between(before, index)
+
+    # -- what goes out
+
+    def flush(self) -> None:
+        """Send the peers what they lack; answer reads; hand over or step down if it is time."""
+        core = self._core
+        self.maybe_commit()
+        self.rounds.begin_reads()
+        self.rounds.answer_reads()
+        self._replicator.feed(self.rounds.current)
+        if self._transfer.maybe_ask(self._peers.get(self._transfer.to)):
+            self.rounds.forfeit_lease()
+        is_final = core.log.configurations.latest_index <= core.log.commit_index
+        if is_final and not core.is_voter:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Step down after the commit of the own removal; the best voter need not wait."""
+        core = self._core
+        best = max(core.other_voters, key=lambda voter: self._peers[voter].match_index)
+        core.send(best, TimeoutNow(sender=core.own_id, term=core.term))
+        core.turns.follow(core.term, NO_PEER)
+
+    # -- for people
+
+    def progress(self) -> tuple[PeerProgress, ...]:
+        """Return what is known of each peer."""
+        core = self._core
+        return tuple(
+            PeerProgress(
+                peer_id=progress.peer_id,
+                is_voter=core.configuration.has(progress.peer_id),
+                state=progress.state.value,
+                match_index=progress.match_index,
+                silent_ticks=core.ticks - progress.heard_tick,
+            )
+            for progress in self._peers.values()
+        )

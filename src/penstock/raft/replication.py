@@ -1,0 +1,182 @@
+"""A leader feeds its peers: entries, heartbeats, commit indexes and snapshots.
+
+Nothing is sent when something happens; `feed()` compares, once for each Ready, what each peer has
+or is about to get with what it should have. So proposals of one turn travel in one message, and a
+new commit index leaves at once, without waiting for a heartbeat.
+
+Source: Raft paper 5.3, 7; Raft thesis 10.2.2 (batching and pipelining).
+"""
+
+from penstock.raft.core import Core
+from penstock.raft.entry import Entry
+from penstock.raft.errors import InvalidMessage
+from penstock.raft.messages import (
+    AppendEntries,
+    AppendResponse,
+    InstallSnapshot,
+    SnapshotResponse,
+)
+from penstock.raft.progress import FeedState, Progress
+
+
+class Replicator:
+    """The peers of one leader in one term: the other voters, and learners."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.peers: dict[int, Progress] = {}
+
+    def reconcile(self) -> None:
+        """Feed those who vote or were heard as learners, and nobody else."""
+        core = self._core
+        for peer_id in core.configuration.voter_ids:
+            core.learners.forget(peer_id)
+        wanted = dict.fromkeys((*core.other_voters, *core.learners.peer_ids))
+        for peer_id in [p for p in self.peers if p not in wanted]:
+            del self.peers[peer_id]
+        for peer_id in wanted:
+            if peer_id not in self.peers:
+                self.start(peer_id, core.log.last_index + 1)
+
+    def start(self, peer_id: int, next_index: int) -> None:
+        """Begin to feed a peer, or begin anew."""
+        self.peers[peer_id] = Progress(peer_id, next_index, self._core.ticks)
+
+    # -- what goes out
+
+    def feed(self, current_round: int) -> None:
+        """Send every peer what it lacks and may get now."""
+        for progress in self.peers.values():
+            self._feed(progress, current_round)
+
+    def _feed(self, progress: Progress, current_round: int) -> None:
+        log, config = self._core.log, self._core.config
+        limits = config.inflight_messages_max, config.inflight_bytes_max
+        if progress.state is FeedState.PROBE and progress.may_probe:
+            progress.may_probe = False
+            self._append(progress, current_round)
+        while (
+            progress.state is FeedState.REPLICATE
+            and progress.next_index <= log.last_index
+            and not progress.is_window_full(*limits)
+        ):
+            self._append(progress, current_round)
+        if progress.state is FeedState.SNAPSHOT:
+            self._send_chunk(progress)
+        news = min(log.commit_index, progress.next_index - 1) > progress.sent_commit_index
+        is_news = news and progress.state is FeedState.REPLICATE
+        if is_news or progress.sent_round < current_round:
+            self._heartbeat(progress, current_round)
+
+    def _append(self, progress: Progress, current_round: int) -> None:
+        """Send entries from next_index on, or a snapshot where they are forgotten."""
+        log = self._core.log
+        if log.term(progress.next_index - 1) is None:
+            progress.send_snapshot(log.snapshot)
+            return
+        entries: tuple[Entry, ...] = ()
+        if progress.next_index <= log.last_index:
+            limit = self._core.config.entries_bytes_max
+            entries = log.entries_from(progress.next_index, limit)
+        self._send(progress, progress.next_index - 1, entries, current_round)
+        if entries and progress.state is FeedState.REPLICATE:
+            progress.note_sent(entries[-1].index, sum(e.bytes_count for e in entries))
+
+    def _heartbeat(self, progress: Progress, current_round: int) -> None:
+        previous = progress.next_index - 1
+        # While a snapshot is under way (or soon will be) only the sign of life matters: everybody
+        # agrees on the empty beginning of the log.
+        if progress.state is FeedState.SNAPSHOT or self._core.log.term(previous) is None:
+            previous = 0
+        self._send(progress, previous, (), current_round)
+
+    def _send(
+        self, progress: Progress, previous: int, entries: tuple[Entry, ...], current_round: int
+    ) -> None:
+        core = self._core
+        message = AppendEntries(
+            sender=core.own_id,
+            term=core.term,
+            previous_index=previous,
+            previous_term=(core.log.term(previous) or 0) if previous else 0,
+            entries=entries,
+            commit_index=core.log.commit_index,
+            round=current_round,
+        )
+        # In parallel with our own disk: our copy counts only once it is durable (10.2.1).
+        core.send(progress.peer_id, message)
+        progress.sent_round = current_round
+        reached = min(core.log.commit_index, previous + len(entries))
+        progress.sent_commit_index = max(progress.sent_commit_index, reached)
+
+    def _send_chunk(self, progress: Progress) -> None:
+        core, snapshot = self._core, progress.snapshot
+        assert snapshot is not None
+        waits = progress.chunk_tick is not None
+        if waits and core.ticks - (progress.chunk_tick or 0) < core.config.election_ticks_min:
+            return
+        position = progress.snapshot_position
+        end = position + core.config.snapshot_chunk_bytes
+        chunk = InstallSnapshot(
+            sender=core.own_id,
+            term=core.term,
+            snapshot_index=snapshot.index,
+            snapshot_term=snapshot.term,
+            voters=snapshot.configuration.voters,
+            position=position,
+            data=snapshot.data[position:end],
+            is_last=end >= len(snapshot.data),
+        )
+        core.send(progress.peer_id, chunk)
+        progress.chunk_tick = core.ticks
+
+    # -- what comes back
+
+    def on_append_response(self, message: AppendResponse) -> None:
+        """Note what a peer has, or where its log parts from ours."""
+        progress = self.peers.get(message.sender)
+        if progress is None:
+            return
+        progress.heard_tick = self._core.ticks
+        progress.acked_round = max(progress.acked_round, message.round)
+        if message.is_success:
+            self._on_success(progress, message)
+        else:
+            self._on_rejection(progress, message)
+
+    def _on_success(self, progress: Progress, message: AppendResponse) -> None:
+        log = self._core.log
+        if message.match_index > log.last_index:
+            raise InvalidMessage(f"peer {message.sender} has more than the leader sent")
+        progress.note_match(message.match_index)
+        if progress.state is FeedState.PROBE:
+            progress.replicate()
+        elif progress.state is FeedState.SNAPSHOT and log.term(progress.match_index) is not None:
+            progress.probe_from(progress.match_index + 1)
+
+    def _on_rejection(self, progress: Progress, message: AppendResponse) -> None:
+        is_probe = progress.state is FeedState.PROBE
+        is_stale = message.rejected_index <= progress.match_index or (
+            is_probe and message.rejected_index != progress.next_index - 1
+        )
+        if is_stale or progress.state is FeedState.SNAPSHOT:
+            return
+        hint = self._core.log.last_not_after(message.hint_index, message.hint_term)
+        # Below the rejected one in any case, or a peer could be asked the same for ever.
+        progress.probe_from(min(hint + 1, message.rejected_index))
+
+    def on_snapshot_response(self, message: SnapshotResponse) -> None:
+        """Go on with the snapshot where the peer says."""
+        progress = self.peers.get(message.sender)
+        if progress is None or progress.snapshot is None:
+            return
+        progress.heard_tick = self._core.ticks
+        snapshot = progress.snapshot
+        is_other = message.snapshot_index != snapshot.index
+        is_under_way = message.position == progress.snapshot_position
+        if is_other or is_under_way:
+            return
+        if not 0 <= message.position <= len(snapshot.data):
+            raise InvalidMessage(f"peer {message.sender} has more of a snapshot than was sent")
+        progress.snapshot_position = message.position
+        progress.chunk_tick = None

@@ -1,0 +1,62 @@
+"""Which role a member has, and how one follows another.
+
+    follower ──timeout──► pre-candidate ──majority──► candidate ──majority──► leader
+       ▲  └───asked by the leader (transfer)──────────►  │                      │
+       └──later term, leader of this term, lost vote, no majority, removed──────┘
+
+Source: Raft paper, figure 4, with the pre-candidate of the thesis, 9.6.
+"""
+
+from penstock.base.invariant import invariant
+from penstock.raft.candidate import Candidate
+from penstock.raft.core import Core
+from penstock.raft.follower import Follower
+from penstock.raft.leader import Leader
+from penstock.raft.ready import NO_PEER
+
+AnyRole = Follower | Candidate | Leader
+
+
+class Roles:
+    """Holds the present role; the roles call it as `core.turns`."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        core.turns = self
+        self.current: AnyRole = Follower(core)
+
+    def follow(self, term: int, leader_id: int) -> None:
+        """Become a follower in `term`, which is not below the current one."""
+        self._core.enter_term(term)
+        self._core.leader_id = leader_id
+        self.current = Follower(self._core)
+
+    def campaign(self) -> None:
+        """Ask whether an election could be won (pre-vote), if this member votes at all."""
+        core = self._core
+        core.leader_id = NO_PEER
+        if not core.is_voter:
+            self.follow(core.term, NO_PEER)
+            return
+        candidate = Candidate(core, is_pre_vote=True, is_transfer=False)
+        self.current = candidate
+        candidate.begin()
+
+    def stand(self, *, is_transfer: bool) -> None:
+        """Begin a new term as its candidate."""
+        core = self._core
+        core.enter_term(core.term + 1)
+        core.voted_for = core.own_id
+        candidate = Candidate(core, is_pre_vote=False, is_transfer=is_transfer)
+        self.current = candidate
+        candidate.begin()
+
+    def lead(self) -> None:
+        """Become the leader of the current term."""
+        core = self._core
+        invariant(core.voted_for == core.own_id, "leads without the own vote", term=core.term)
+        core.leader_id = core.own_id
+        core.hurries_left = 0
+        leader = Leader(core)
+        self.current = leader
+        leader.begin()

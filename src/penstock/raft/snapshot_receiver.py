@@ -1,0 +1,99 @@
+"""A follower puts a snapshot together, chunk by chunk.
+
+Chunks that arrive twice or too early change nothing: the answer says where to go on. A snapshot
+that brings nothing new is answered like an append that was there already.
+
+Source: Raft paper 7, figure 13. Unlike there the parts are kept in memory until the last one came,
+so that the disk only ever sees whole snapshots.
+"""
+
+from penstock.raft.configuration import Configuration
+from penstock.raft.core import Core
+from penstock.raft.errors import InvalidMessage
+from penstock.raft.messages import AppendResponse, InstallSnapshot, SnapshotResponse
+from penstock.raft.ready import Snapshot
+
+
+class SnapshotReceiver:
+    """At most one snapshot is under way; a newer one replaces it."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._name = (0, 0)
+        """Index and term of the snapshot that the parts are of."""
+        self._parts = bytearray()
+
+    def on_chunk(self, chunk: InstallSnapshot) -> None:
+        """Take one chunk of the leader of the current term."""
+        if self._is_known(chunk):
+            return
+        name = (chunk.snapshot_index, chunk.snapshot_term)
+        if name != self._name:
+            self._name = name
+            self._parts.clear()
+        if chunk.position == len(self._parts):
+            self._check_size(chunk)
+            self._parts += chunk.data
+            if chunk.is_last:
+                self._install(chunk)
+                return
+        self._core.send(chunk.sender, self._response(chunk))
+
+    def _is_known(self, chunk: InstallSnapshot) -> bool:
+        """Whether our log has all that the snapshot stands for; then answer at once.
+
+        An entry that is equal to the last one covered stays, with those behind it (paper 7).
+        """
+        log = self._core.log
+        if chunk.snapshot_index > log.commit_index:
+            if log.term(chunk.snapshot_index) != chunk.snapshot_term:
+                return False
+            log.commit_to(chunk.snapshot_index)
+        self._core.send_persisted(chunk.sender, self._success(log.commit_index))
+        return True
+
+    def _install(self, chunk: InstallSnapshot) -> None:
+        configuration = _configuration(chunk)
+        snapshot = Snapshot(
+            index=chunk.snapshot_index,
+            term=chunk.snapshot_term,
+            configuration=configuration,
+            data=bytes(self._parts),
+        )
+        self._parts = bytearray()
+        self._name = (0, 0)
+        self._core.log.install(snapshot)
+        self._core.send_persisted(chunk.sender, self._success(snapshot.index))
+
+    def _check_size(self, chunk: InstallSnapshot) -> None:
+        limit = self._core.config.snapshot_bytes_max
+        if len(self._parts) + len(chunk.data) > limit:
+            self._parts.clear()
+            raise InvalidMessage(f"a snapshot of more than {limit} bytes from {chunk.sender}")
+
+    def _response(self, chunk: InstallSnapshot) -> SnapshotResponse:
+        return SnapshotResponse(
+            sender=self._core.own_id,
+            term=self._core.term,
+            snapshot_index=chunk.snapshot_index,
+            position=len(self._parts),
+        )
+
+    def _success(self, match_index: int) -> AppendResponse:
+        return AppendResponse(
+            sender=self._core.own_id,
+            term=self._core.term,
+            round=0,
+            is_success=True,
+            match_index=match_index,
+            rejected_index=0,
+            hint_index=0,
+            hint_term=0,
+        )
+
+
+def _configuration(chunk: InstallSnapshot) -> Configuration:
+    ids = [peer_id for peer_id, _ in chunk.voters]
+    if not ids or ids != sorted(dict.fromkeys(ids)):
+        raise InvalidMessage(f"a snapshot from {chunk.sender} without a valid configuration")
+    return Configuration(voters=chunk.voters)

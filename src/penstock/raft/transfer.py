@@ -1,0 +1,57 @@
+"""A leader hands over: it takes no proposals, brings its successor level, and lets it campaign.
+
+The successor campaigns with `is_transfer`, which the others obey although they heard the leader a
+moment ago. The message may be late, so from then on this leader's lease is worth nothing for the
+rest of its term, also when the transfer is given up.
+
+Source: Raft thesis 3.10, 6.4.1.
+"""
+
+from penstock.raft.core import Core
+from penstock.raft.errors import TransferRefused
+from penstock.raft.messages import TimeoutNow
+from penstock.raft.progress import Progress
+from penstock.raft.ready import NO_PEER
+
+
+class Transfer:
+    """At most one at a time; given up after election_ticks_min."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self.to = NO_PEER
+        self._until_tick = 0
+        self._is_asked = False
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether proposals must wait."""
+        return self.to != NO_PEER
+
+    def begin(self, to: int) -> None:
+        """Begin to hand over to `to`. Raises TransferRefused."""
+        core = self._core
+        if self.is_under_way and to != self.to:
+            raise TransferRefused(f"a transfer to {self.to} is under way: wait for its end")
+        if to == core.own_id:
+            raise TransferRefused(f"{to} is the leader already")
+        if not core.configuration.has(to):
+            raise TransferRefused(f"{to} does not vote; voters are {core.configuration.voter_ids}")
+        if not self.is_under_way:
+            self.to = to
+            self._until_tick = core.ticks + core.config.election_ticks_min
+            self._is_asked = False
+
+    def tick(self) -> None:
+        """Give up when it took too long."""
+        if self.is_under_way and self._core.ticks >= self._until_tick:
+            self.to = NO_PEER
+
+    def maybe_ask(self, target: Progress | None) -> bool:
+        """Let the successor campaign if it has everything; return whether it was asked now."""
+        core = self._core
+        if target is None or self._is_asked or target.match_index < core.log.last_index:
+            return False
+        self._is_asked = True
+        core.send(self.to, TimeoutNow(sender=core.own_id, term=core.term))
+        return True
