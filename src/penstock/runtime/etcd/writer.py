@@ -1,0 +1,227 @@
+"""The leader's writes: proposals in groups, and snapshots, one transaction after another.
+
+    propose ─► waiting ─► group ─► transaction ─► feed ─► applied ─► done
+
+A transaction whose answer was lost is sent again: it changes nothing if the first one arrived, and
+then the id of the proposal at that index tells whose it is. So a group's fate is known as long as
+this process leads; when it stops leading in between, the fate is open and the proposal fails.
+
+Source: controller/replicated_log.py, rules 3 and 5.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections import deque
+from collections.abc import Callable
+
+from penstock.base.invariant import invariant
+from penstock.controller.errors import (
+    MetadataError,
+    MetadataLogFull,
+    MetadataQueueFull,
+    MetadataUnavailable,
+)
+from penstock.controller.replicated_log import ProposalDone
+from penstock.runtime.etcd.backoff import Backoff
+from penstock.runtime.etcd.client import EtcdRefused, EtcdUnavailable
+from penstock.runtime.etcd.election import Lead
+from penstock.runtime.etcd.entry import (
+    INLINE_BYTES_MAX,
+    PROPOSAL_ID_BYTES,
+    Entry,
+    EntryId,
+)
+from penstock.runtime.etcd.feed import Feed
+from penstock.runtime.etcd.store import Store
+
+PROPOSALS_MAX = 10_000
+"""Proposals that may wait; beyond it they are refused rather than queued."""
+
+GROUP_ENTRIES_MAX = 100
+"""etcd takes 128 operations in a transaction by default."""
+
+GROUP_BYTES_MAX = 1 << 20
+"""etcd takes 1.5 MiB in a request by default."""
+
+log = logging.getLogger(__name__)
+
+
+class _Proposal:
+    """A payload and who waits for it; `done` is None once it was told."""
+
+    __slots__ = ("done", "payload")
+
+    def __init__(self, payload: bytes, done: ProposalDone) -> None:
+        self.payload = payload
+        self.done: ProposalDone | None = done
+
+    def tell(self, outcome: int | MetadataError) -> None:
+        done, self.done = self.done, None
+        if done is not None:
+            done(outcome)
+
+
+class _Trim:
+    __slots__ = ("data", "entry_id", "index")
+
+    def __init__(self, index: int, entry_id: EntryId, data: bytes) -> None:
+        self.index = index
+        self.entry_id = entry_id
+        self.data = data
+
+
+class Writer:
+    """See the module."""
+
+    def __init__(self, store: Store, feed: Feed, loop: asyncio.AbstractEventLoop) -> None:
+        self._store = store
+        self._feed = feed
+        self._loop = loop
+        self._waiting: deque[_Proposal] = deque()
+        self._in_flight: list[_Proposal] = []
+        self._trim: _Trim | None = None
+        self._lead: Lead | None = None
+        self._head = 0
+        self._work = asyncio.Event()
+        self.on_deposed: Callable[[Lead, str], None] = lambda lead, reason: None
+        """Somebody else leads, or what etcd holds is not what this leader wrote."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no proposal and no snapshot waits or is under way."""
+        return not (self._waiting or self._in_flight or self._trim)
+
+    def begin(self, lead: Lead) -> None:
+        """Lead: everything up to the last entry of earlier leaders is applied here."""
+        invariant(self._feed.applied_index >= lead.head, "a leader has applied everything")
+        self._lead = lead
+        self._head = lead.head
+        self._work.set()
+
+    def stop(self, error: MetadataError) -> None:
+        """Lead no more: `error` for what was not sent, and an open fate for what was."""
+        self._lead = None
+        self._trim = None
+        waiting, self._waiting = self._waiting, deque()
+        in_flight, self._in_flight = self._in_flight, []
+        unknown = MetadataUnavailable("the controller stopped leading; the change may still happen")
+        for proposal in in_flight:
+            self._loop.call_soon(proposal.tell, unknown)
+        for proposal in waiting:
+            self._loop.call_soon(proposal.tell, error)
+
+    def propose(self, payload: bytes, done: ProposalDone) -> None:
+        """Queue an entry. Only while leading."""
+        if len(self._waiting) >= PROPOSALS_MAX:
+            self._loop.call_soon(done, MetadataQueueFull(PROPOSALS_MAX))
+        else:
+            self._waiting.append(_Proposal(payload, done))
+            self._work.set()
+
+    def trim(self, index: int, entry_id: EntryId, data: bytes) -> None:
+        """Put a snapshot into etcd when the turn comes, or a newer one. Only while leading."""
+        self._trim = _Trim(index, entry_id, data)
+        self._work.set()
+
+    async def run(self) -> None:
+        """Write, for ever."""
+        backoff = Backoff()
+        while True:
+            await self._work.wait()
+            lead = self._lead
+            if lead is None or not (self._waiting or self._trim):
+                self._work.clear()
+            elif self._trim is not None:
+                await self._write_snapshot(lead, self._trim, backoff)
+            else:
+                await self._write_group(lead, backoff)
+
+    async def _write_snapshot(self, lead: Lead, trim: _Trim, backoff: Backoff) -> None:
+        try:
+            is_written = await self._store.trim(
+                lead.leader,
+                trim.index,
+                trim.entry_id,
+                snapshot_id=secrets.token_bytes(PROPOSAL_ID_BYTES),
+                data=trim.data,
+            )
+        except EtcdUnavailable:
+            await backoff.wait()
+            return
+        except EtcdRefused as error:
+            log.warning("metadata snapshot put off: %s", error)
+        else:
+            if not is_written:
+                self.on_deposed(lead, "another controller leads")
+            backoff.reset()
+        if self._trim is trim:
+            self._trim = None
+
+    async def _write_group(self, lead: Lead, backoff: Backoff) -> None:
+        group = self._in_flight = self._take_group()
+        term = lead.leader.term
+        entries = [
+            Entry(EntryId(term, secrets.token_bytes(PROPOSAL_ID_BYTES)), one.payload)
+            for one in group
+        ]
+        outcome = await self._append(lead, entries, backoff)
+        if outcome is True:
+            self._commit(group, entries)
+            await self._feed.drained()
+        elif isinstance(outcome, MetadataError):
+            for proposal in group:
+                proposal.tell(outcome)
+            if self._in_flight is group:
+                self._in_flight = []
+        elif not lead.ended.is_set():
+            self.on_deposed(lead, "another controller leads")
+
+    def _take_group(self) -> list[_Proposal]:
+        group = [self._waiting.popleft()]
+        size = _request_bytes(group[0])
+        while self._waiting and len(group) < GROUP_ENTRIES_MAX:
+            size += _request_bytes(self._waiting[0])
+            if size > GROUP_BYTES_MAX:
+                break
+            group.append(self._waiting.popleft())
+        return group
+
+    async def _append(
+        self, lead: Lead, entries: list[Entry], backoff: Backoff
+    ) -> bool | MetadataError:
+        """Return True: in the log; False: never, or unknown and no leader any more; or why not."""
+        is_open = False
+        while not lead.ended.is_set():
+            try:
+                is_there = await self._store.append(lead.leader, self._head, entries)
+            except EtcdUnavailable:
+                is_open = True
+                await backoff.wait()
+                continue
+            except EtcdRefused as error:
+                if is_open:  # an earlier attempt may have arrived: read everything anew
+                    self.on_deposed(lead, f"the fate of a change is unknown ({error})")
+                    return False
+                return MetadataLogFull(str(error))
+            backoff.reset()
+            return is_there
+        return False
+
+    def _commit(self, group: list[_Proposal], entries: list[Entry]) -> None:
+        first_index = self._head + 1
+        self._head += len(entries)
+        self._in_flight = []
+        for index, (proposal, entry) in enumerate(zip(group, entries, strict=True), first_index):
+            if index <= self._feed.applied_index:  # the watch was faster than the answer
+                proposal.tell(index)
+                continue
+            if proposal.done is not None:
+                self._feed.when_applied(index, proposal.tell)
+            self._feed.offer(index, entry)
+
+
+def _request_bytes(proposal: _Proposal) -> int:
+    """Return what it adds to the request; a large payload goes ahead of it in parts."""
+    size = len(proposal.payload)
+    return size if size <= INLINE_BYTES_MAX else 0

@@ -1,0 +1,91 @@
+"""A real etcd of one member for tests: free loopback ports, a temporary directory, ended by pid."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+
+START_TIMEOUT_S = 15.0
+
+
+def why_no_etcd() -> str | None:
+    """Return why tests with etcd can not run, or None."""
+    if shutil.which("etcd") is None:
+        return "etcd is missing: sudo apt-get install etcd-server"
+    return None
+
+
+class EtcdServer:
+    """One etcd process; `kill` and `start` again keep its data and its address."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"http://127.0.0.1:{_free_port()}"
+        self._peer_url = f"http://127.0.0.1:{_free_port()}"
+
+    def __enter__(self) -> "EtcdServer":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        command = ["etcd", "--name", "one", "--data-dir", str(self._directory / "data")]
+        command += ["--listen-client-urls", self.url, "--advertise-client-urls", self.url]
+        command += ["--listen-peer-urls", self._peer_url]
+        command += ["--initial-advertise-peer-urls", self._peer_url]
+        command += ["--initial-cluster", f"one={self._peer_url}", "--logger", "zap"]
+        with (self._directory / "log").open("ab") as output:
+            self._process = subprocess.Popen(command, stdout=output, stderr=output)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._is_healthy():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                text = (self._directory / "log").read_text(errors="replace")[-2000:]
+                self.kill()
+                raise AssertionError(f"etcd did not start: {text}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End it without warning."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def pause(self) -> None:
+        """Let it hang: connections stay open and nothing answers."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
+
+    def _is_healthy(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}/health", timeout=1) as answer:
+                return b"true" in answer.read()
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
