@@ -1,0 +1,161 @@
+"""Messages on the link between a slave's process and its master's, one class each.
+
+    slave ──► master   Hello ─ Begin ─ Acknowledge ─ Goodbye ─ ImageWanted ─ PieceWanted
+    master ──► slave   HelloAnswer ─ Refused ─ LogRun ─ Image ─ Piece
+    both               KeepAlive
+
+    Hello ─► HelloAnswer ─► (align, cut, durable) ─► Begin ─► LogRun… ◄─► Acknowledge…
+                       └─► ImageWanted ─► Image ─► (PieceWanted ─► Piece)… ─► Hello again
+
+One link carries all sets that the two processes share; every message but KeepAlive names its set
+and the mastership that it belongs to. A link keeps its order, so a new Hello for a set ends all
+that was said about the set before it.
+
+Source: RocketMQ controller mode (handshake, transfer header with confirm offset), KIP-101. Layouts:
+docs/formats/ha-link.md, written and read by wire.py. Who the other end is, the link has proved.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from penstock.base.ports import Buffer
+from penstock.replication.alignment import LogShape
+
+
+class Reason(IntEnum):
+    """Why a master refuses; the numbers are those on the wire."""
+
+    STALE_EPOCH = 1
+    """The slave follows an older mastership than the newest known here."""
+    UNKNOWN_EPOCH = 2
+    """The slave knows a newer mastership than this broker does: try again soon."""
+    NOT_MASTER = 3
+    """This broker does not lead the set (yet): try again soon."""
+    UNKNOWN_REPLICA = 4
+    """The controllers have not recorded this replica (yet) for the set: try again soon."""
+    NO_SESSION = 5
+    """The message needs a Hello before it."""
+    DIVERGED = 6
+    """The slave's log does not follow from this one: an operator has to look."""
+    NOT_READY = 7
+    """The log can not be read at the moment: try again soon."""
+
+
+class Hello(NamedTuple):
+    """A slave wants to follow. `replica_id` is the one recorded for its log."""
+
+    replica_set_id: int
+    leader_epoch: int
+    replica_id: int
+    shape: LogShape
+
+
+class HelloAnswer(NamedTuple):
+    """The master's own log, for the slave to align with."""
+
+    replica_set_id: int
+    leader_epoch: int
+    shape: LogShape
+
+
+class Refused(NamedTuple):
+    """Not here, or not now. `newest_epoch` is the newest mastership known to the sender."""
+
+    replica_set_id: int
+    leader_epoch: int
+    reason: Reason
+    newest_epoch: int
+    text: str = ""
+
+
+class Begin(NamedTuple):
+    """The slave's log is aligned, and durable up to `position`: send from there on."""
+
+    replica_set_id: int
+    leader_epoch: int
+    position: int
+    log_start: int
+
+
+class LogRun(NamedTuple):
+    """Frames as they lie in the master's log, or none, and how far the set is confirmed."""
+
+    replica_set_id: int
+    leader_epoch: int
+    frames_epoch: int
+    """The epoch that the frames carry: older than the mastership's in what others wrote."""
+    position: int
+    confirm_position: int
+    segment_base: int
+    segment_end: int
+    data: Buffer
+    """Of a decoded message: valid while its frame is."""
+
+
+class Acknowledge(NamedTuple):
+    """The slave holds everything below `position` durably."""
+
+    replica_set_id: int
+    leader_epoch: int
+    position: int
+
+
+class Goodbye(NamedTuple):
+    """The slave does not follow this mastership any more."""
+
+    replica_set_id: int
+    leader_epoch: int
+
+
+class ImageWanted(NamedTuple):
+    """The slave can not go on from its own end: it asks for a base image."""
+
+    replica_set_id: int
+    leader_epoch: int
+    newest_only: bool
+
+
+class Image(NamedTuple):
+    """What there is to copy: storage's BaseImage, encoded."""
+
+    replica_set_id: int
+    leader_epoch: int
+    encoded: Buffer
+
+
+class PieceWanted(NamedTuple):
+    """The slave asks for raw segment bytes of the image, up to `bytes_max` from `position` on."""
+
+    replica_set_id: int
+    leader_epoch: int
+    position: int
+    bytes_max: int
+
+
+class Piece(NamedTuple):
+    """Raw segment bytes that begin at `position`."""
+
+    replica_set_id: int
+    leader_epoch: int
+    position: int
+    data: Buffer
+
+
+class KeepAlive(NamedTuple):
+    """The process lives; concerns no set."""
+
+
+HaMessage = (
+    Hello
+    | HelloAnswer
+    | Refused
+    | Begin
+    | LogRun
+    | Acknowledge
+    | Goodbye
+    | ImageWanted
+    | Image
+    | PieceWanted
+    | Piece
+    | KeepAlive
+)

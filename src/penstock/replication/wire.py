@@ -1,0 +1,273 @@
+"""The bytes of replication messages: a head of 12 bytes, fields of fixed size, then payload.
+
+    at  bytes  field
+     0      1  version       1
+     1      1  kind          see Kind
+     2      2  zero
+     4      4  replica set   -1 in a KeepAlive
+     8      4  leader epoch  the mastership; -1 in a KeepAlive
+    12         fields of the kind, then payload to the end of the frame
+
+All integers are big-endian and signed but for counts. Payload is never copied: `encode` gives the
+head and the caller's buffer apart, `decode` a view into the frame.
+
+Source: docs/formats/ha-link.md has every kind; RocketMQ's transfer header for the fields of a run.
+Lengths of frames are the link's business. Whatever does not fit raises InvalidHaMessage.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from itertools import pairwise
+from struct import Struct
+from struct import error as StructError
+
+from penstock.base.ids import LeaderEpoch, Position
+from penstock.base.ports import Buffer
+from penstock.replication.alignment import LogShape
+from penstock.replication.epochs import EpochStart
+from penstock.replication.errors import InvalidHaMessage
+from penstock.replication.messages import (
+    Acknowledge,
+    Begin,
+    Goodbye,
+    HaMessage,
+    Hello,
+    HelloAnswer,
+    Image,
+    ImageWanted,
+    KeepAlive,
+    LogRun,
+    Piece,
+    PieceWanted,
+    Reason,
+    Refused,
+)
+
+VERSION = 1
+EPOCHS_MAX = 65_536
+"""Masterships in one message; a log that has more names the newest."""
+TEXT_BYTES_MAX = 500
+
+
+class Kind(IntEnum):
+    """The number of each message on the wire."""
+
+    HELLO = 1
+    HELLO_ANSWER = 2
+    REFUSED = 3
+    BEGIN = 4
+    LOG_RUN = 5
+    ACKNOWLEDGE = 6
+    GOODBYE = 7
+    IMAGE_WANTED = 8
+    IMAGE = 9
+    PIECE_WANTED = 10
+    PIECE = 11
+    KEEP_ALIVE = 12
+
+
+_HEAD = Struct(">BBHii")
+_REPLICA = Struct(">i")
+_SHAPE = Struct(">qqqI")
+_EPOCH = Struct(">iq")
+_REFUSED = Struct(">Bi")
+_BEGIN = Struct(">qq")
+_RUN = Struct(">BBHii" + "iqqqq")
+_POSITION = Struct(">q")
+_IMAGE_WANTED = Struct(">B")
+_PIECE_WANTED = Struct(">qI")
+
+HEAD_BYTES = _HEAD.size
+RUN_HEAD_BYTES = _RUN.size
+
+assert HEAD_BYTES == 12
+assert RUN_HEAD_BYTES == 48
+
+
+def encode_run(run: LogRun) -> tuple[bytes, Buffer]:
+    """Return the head of a run, and its data as it is."""
+    return (
+        _RUN.pack(
+            VERSION,
+            Kind.LOG_RUN,
+            0,
+            run.replica_set_id,
+            run.leader_epoch,
+            run.frames_epoch,
+            run.position,
+            run.confirm_position,
+            run.segment_base,
+            run.segment_end,
+        ),
+        run.data,
+    )
+
+
+def encode(message: HaMessage) -> tuple[Buffer, ...]:  # noqa: C901, PLR0911  a line a kind
+    """Return the buffers of one frame."""
+    match message:
+        case LogRun():
+            return encode_run(message)
+        case Acknowledge():
+            return (_head(Kind.ACKNOWLEDGE, message) + _POSITION.pack(message.position),)
+        case Hello():
+            fields = _REPLICA.pack(message.replica_id) + _shape(message.shape)
+            return (_head(Kind.HELLO, message) + fields,)
+        case HelloAnswer():
+            return (_head(Kind.HELLO_ANSWER, message) + _shape(message.shape),)
+        case Refused():
+            text = message.text.encode()[:TEXT_BYTES_MAX]
+            fields = _REFUSED.pack(message.reason, message.newest_epoch) + text
+            return (_head(Kind.REFUSED, message) + fields,)
+        case Begin():
+            fields = _BEGIN.pack(message.position, message.log_start)
+            return (_head(Kind.BEGIN, message) + fields,)
+        case Goodbye():
+            return (_head(Kind.GOODBYE, message),)
+        case ImageWanted():
+            return (_head(Kind.IMAGE_WANTED, message) + _IMAGE_WANTED.pack(message.newest_only),)
+        case Image():
+            return _head(Kind.IMAGE, message), message.encoded
+        case PieceWanted():
+            fields = _PIECE_WANTED.pack(message.position, message.bytes_max)
+            return (_head(Kind.PIECE_WANTED, message) + fields,)
+        case Piece():
+            head = _head(Kind.PIECE, message) + _POSITION.pack(message.position)
+            return head, message.data
+        case KeepAlive():
+            return (_HEAD.pack(VERSION, Kind.KEEP_ALIVE, 0, -1, -1),)
+
+
+_OfASet = (
+    Hello
+    | HelloAnswer
+    | Refused
+    | Begin
+    | LogRun
+    | Acknowledge
+    | Goodbye
+    | ImageWanted
+    | Image
+    | PieceWanted
+    | Piece
+)
+
+
+def _head(kind: Kind, message: _OfASet) -> bytes:
+    return _HEAD.pack(VERSION, kind, 0, message.replica_set_id, message.leader_epoch)
+
+
+def _shape(shape: LogShape) -> bytes:
+    epochs = shape.epochs[-EPOCHS_MAX:]
+    fixed = _SHAPE.pack(
+        shape.start_position, shape.end_position, shape.confirm_position, len(epochs)
+    )
+    return fixed + b"".join(_EPOCH.pack(*epoch) for epoch in epochs)
+
+
+def decode(frame: memoryview) -> HaMessage:
+    """Return the message in a frame; its data is a view into the frame.
+
+    Raises:
+        InvalidHaMessage: it is none, or of another version.
+    """
+    try:
+        version, kind, _, replica_set_id, leader_epoch = _HEAD.unpack_from(frame)
+        if version != VERSION:
+            raise InvalidHaMessage(f"version {version} of replication messages is not known here")
+        read = _READERS.get(kind)
+        if read is None:
+            raise InvalidHaMessage(f"message kind {kind} is not known here")
+        return read(replica_set_id, leader_epoch, frame)
+    except StructError as error:
+        raise InvalidHaMessage(f"a replication message of {len(frame)} bytes is cut off") from error
+
+
+def _read_run(replica_set_id: int, leader_epoch: int, frame: memoryview) -> LogRun:
+    _, _, _, _, _, epoch, position, confirmed, base, end = _RUN.unpack_from(frame)
+    if min(position, confirmed, base) < 0 or not base <= position <= end:
+        raise InvalidHaMessage(f"a run at {position} does not lie in its segment [{base}, {end})")
+    data = frame[RUN_HEAD_BYTES:]
+    if position + len(data) > end:
+        raise InvalidHaMessage(f"a run of {len(data)} bytes at {position} ends above {end}")
+    return LogRun(replica_set_id, leader_epoch, epoch, position, confirmed, base, end, data)
+
+
+def _read_shape(frame: memoryview, at: int) -> LogShape:
+    start, end, confirmed, count = _SHAPE.unpack_from(frame, at)
+    at += _SHAPE.size
+    if count > EPOCHS_MAX or len(frame) != at + count * _EPOCH.size:
+        raise InvalidHaMessage(f"a list of {count} epochs does not fill its frame")
+    if not 0 <= start <= end or confirmed < 0:
+        raise InvalidHaMessage(f"a log range [{start}, {end}) can not be")
+    entries = [
+        EpochStart(LeaderEpoch(epoch), Position(position))
+        for epoch, position in _EPOCH.iter_unpack(frame[at:])
+    ]
+    _check_epochs(entries, end)
+    return LogShape(entries, Position(start), Position(end), Position(confirmed))
+
+
+def _check_epochs(entries: Sequence[EpochStart], end: int) -> None:
+    for earlier, later in pairwise(entries):
+        if later.leader_epoch <= earlier.leader_epoch:
+            raise InvalidHaMessage(f"leader epoch {later.leader_epoch} is out of order")
+        if later.start_position < earlier.start_position:
+            raise InvalidHaMessage(f"leader epoch {later.leader_epoch} starts too early")
+    if entries and not 0 <= entries[-1].start_position <= end:
+        raise InvalidHaMessage(f"leader epoch {entries[-1].leader_epoch} starts above the end")
+
+
+def _read_hello(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Hello:
+    (replica_id,) = _REPLICA.unpack_from(frame, HEAD_BYTES)
+    shape = _read_shape(frame, HEAD_BYTES + _REPLICA.size)
+    return Hello(replica_set_id, leader_epoch, replica_id, shape)
+
+
+def _read_refused(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Refused:
+    reason, newest = _REFUSED.unpack_from(frame, HEAD_BYTES)
+    text = bytes(frame[HEAD_BYTES + _REFUSED.size :][:TEXT_BYTES_MAX]).decode(errors="replace")
+    try:
+        return Refused(replica_set_id, leader_epoch, Reason(reason), newest, text)
+    except ValueError as error:
+        raise InvalidHaMessage(f"refusal reason {reason} is not known here") from error
+
+
+def _read_begin(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Begin:
+    return Begin(replica_set_id, leader_epoch, *_BEGIN.unpack_from(frame, HEAD_BYTES))
+
+
+def _read_acknowledge(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Acknowledge:
+    return Acknowledge(replica_set_id, leader_epoch, *_POSITION.unpack_from(frame, HEAD_BYTES))
+
+
+def _read_image_wanted(replica_set_id: int, leader_epoch: int, frame: memoryview) -> ImageWanted:
+    (newest_only,) = _IMAGE_WANTED.unpack_from(frame, HEAD_BYTES)
+    return ImageWanted(replica_set_id, leader_epoch, bool(newest_only))
+
+
+def _read_piece_wanted(replica_set_id: int, leader_epoch: int, frame: memoryview) -> PieceWanted:
+    return PieceWanted(replica_set_id, leader_epoch, *_PIECE_WANTED.unpack_from(frame, HEAD_BYTES))
+
+
+def _read_piece(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Piece:
+    (position,) = _POSITION.unpack_from(frame, HEAD_BYTES)
+    data = frame[HEAD_BYTES + _POSITION.size :]
+    return Piece(replica_set_id, leader_epoch, position, data)
+
+
+_READERS: dict[int, Callable[[int, int, memoryview], HaMessage]] = {
+    Kind.HELLO: _read_hello,
+    Kind.HELLO_ANSWER: lambda s, e, frame: HelloAnswer(s, e, _read_shape(frame, HEAD_BYTES)),
+    Kind.REFUSED: _read_refused,
+    Kind.BEGIN: _read_begin,
+    Kind.LOG_RUN: _read_run,
+    Kind.ACKNOWLEDGE: _read_acknowledge,
+    Kind.GOODBYE: lambda s, e, _: Goodbye(s, e),
+    Kind.IMAGE_WANTED: _read_image_wanted,
+    Kind.IMAGE: lambda s, e, frame: Image(s, e, frame[HEAD_BYTES:]),
+    Kind.PIECE_WANTED: _read_piece_wanted,
+    Kind.PIECE: _read_piece,
+    Kind.KEEP_ALIVE: lambda _s, _e, _: KeepAlive(),
+}
+assert set(_READERS) == set(Kind), "every kind can be read"
