@@ -271,23 +271,27 @@ class FenceBrokers(Command[tuple[int, ...]]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateReplicaSet(Command[None]):
+class CreateReplicaSet(Command[int]):
     """Create a set with these members, preferred master first, unless it exists with the same.
 
-    `policy` None takes the cluster's default. `is_new`: refuse where the set exists at all.
+    Answers its id. -1 for `replica_set_id` takes the next free one, None for `policy` the cluster's
+    default.
     """
 
     replica_set_id: int
     replicas: tuple[int, ...]
     policy: AckPolicy | None = None
-    is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateReplicaSets(Command[None]):
-    """Create several sets in one entry."""
+class CreateReplicaSets(Command[tuple[int, ...]]):
+    """Create a set for each of these member lists in one entry. Answers the ids, in order.
 
-    sets: tuple[CreateReplicaSet, ...]
+    `set_count` is how many sets there were when this was decided: others mean that it was twice.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+    set_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

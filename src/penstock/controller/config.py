@@ -1,4 +1,7 @@
-"""Limits and defaults of the controller. Source: Kafka's num.partitions and KIP-578 (limits)."""
+"""Limits, defaults and patience of the controller.
+
+Source: Kafka's num.partitions and KIP-578 (limits); RocketMQ's controller for heartbeats.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -25,7 +28,35 @@ class ControllerConfig:
     partitions_per_broker_max: Annotated[int, Ge(1), Le(1_000_000)] = 20_000
     """Replicas of partitions that one broker may carry. Kafka sets no limit and can live-lock."""
 
+    heartbeat_interval_ms: Annotated[int, Ge(20), Le(60_000)] = 1_000
+    """How often a broker tells every controller that it lives (RocketMQ: 1 s)."""
+
+    session_timeout_ms: Annotated[int, Ge(100), Le(600_000)] = 5_000
+    """Silence after which a broker counts as dead. A closed connection counts at once, so that this
+    bounds only hangs and cut networks. Too short, and a pause of a second moves masterships."""
+
+    probe_timeout_ms: Annotated[int, Ge(10), Le(60_000)] = 300
+    """How long an election waits for the candidates to say what they hold. Those that do not answer
+    are passed over where the set's acknowledgement policy allows that."""
+
+    election_retry_ms: Annotated[int, Ge(10), Le(60_000)] = 500
+    """First wait before a set that nobody could be elected for is tried again; it doubles up to
+    `session_timeout_ms`. A broker that registers is a reason to try at once."""
+
+    transfer_timeout_ms: Annotated[int, Ge(100), Le(600_000)] = 5_000
+    """How long a master may take to bring its successor up to its end in a planned transfer; writes
+    wait meanwhile."""
+
+    preferred_master_delay_ms: Annotated[int, Ge(-1), Le(86_400_000)] = 30_000
+    """How long a preferred master must have been in step before it gets its set back; -1: never.
+    Masterships that an operator moved stay where they are."""
+
     def __post_init__(self) -> None:
+        if self.session_timeout_ms < 2 * self.heartbeat_interval_ms:
+            raise ConfigError(
+                "controller.session_timeout_ms is less than two heartbeats: one late heartbeat"
+                " would move masterships; raise it or lower controller.heartbeat_interval_ms"
+            )
         if self.default_partitions > self.partitions_per_topic_max:
             raise ConfigError(
                 "controller.default_partitions is larger than controller.partitions_per_topic_max:"

@@ -18,7 +18,7 @@ from penstock.controller.commands import (
 )
 from penstock.controller.context import CommandContext, Result
 from penstock.controller.errors import InvalidMetadataRequest, NotReplica, UnknownBroker
-from penstock.controller.image import NO_EPOCH, NO_MASTER, ReplicaSetImage
+from penstock.controller.image import NO_EPOCH, NO_MASTER, ClusterImage, ReplicaSetImage
 from penstock.controller.masterships import find_set, mastership_ended
 from penstock.controller.overlap import after_change, difference
 from penstock.controller.records import (
@@ -33,33 +33,44 @@ from penstock.controller.snapshot import policy_fields
 
 REPLICAS_MAX = 32
 """Members of one set; the same bound as for replication factors."""
+NEXT_ID = -1
 CAUSE_LOG_LOST = "log lost"
 
 
-def create_replica_set(context: CommandContext, command: CreateReplicaSet) -> Result[None]:
+def create_replica_set(context: CommandContext, command: CreateReplicaSet) -> Result[int]:
     """Create; the same set again changes nothing, other members under the same id are refused."""
-    replicas = command.replicas
+    set_id = command.replica_set_id
+    if set_id == NEXT_ID:
+        set_id = next_set_id(context.image)
+    known = context.image.replica_sets.get(set_id)
+    if known is not None and known.replicas != command.replicas:
+        raise InvalidMetadataRequest(
+            f"Replica set {set_id} exists with the members {list(known.replicas)}."
+        )
+    if known is not None:
+        return Result(set_id)
+    return Result(set_id, (_created(context, set_id, command.replicas, command.policy),))
+
+
+def next_set_id(image: ClusterImage) -> int:
+    """Return the id behind the largest that is taken; the first set is 1."""
+    return max(image.replica_sets, default=0) + 1
+
+
+def _created(
+    context: CommandContext, set_id: int, replicas: tuple[int, ...], policy: AckPolicy | None
+) -> ReplicaSetCreated:
+    if set_id < 0:
+        raise InvalidMetadataRequest(f"A replica set can not have the id {set_id}.")
     if not 0 < len(replicas) <= REPLICAS_MAX or len(set(replicas)) != len(replicas):
         raise InvalidMetadataRequest(f"A replica set can not have the members {list(replicas)}.")
     for broker_id in replicas:
         if broker_id not in context.image.brokers:
             raise UnknownBroker(broker_id)
-    known = context.image.replica_sets.get(command.replica_set_id)
-    if known is not None and (command.is_new or known.replicas != replicas):
-        raise InvalidMetadataRequest(
-            f"Replica set {command.replica_set_id} exists with the members {list(known.replicas)}."
-        )
-    if known is not None:
-        return Result(None)
-    if command.policy is None:
+    if policy is None:
         policy = _fitted(context.image.default_policy, len(replicas))
-    else:
-        policy = command.policy
-        _check_policy(policy, len(replicas))
-    record = ReplicaSetCreated(
-        replica_set_id=command.replica_set_id, replicas=replicas, **policy_fields(policy)
-    )
-    return Result(None, (record,))
+    _check_policy(policy, len(replicas))
+    return ReplicaSetCreated(replica_set_id=set_id, replicas=replicas, **policy_fields(policy))
 
 
 def _fitted(policy: AckPolicy, size: int) -> AckPolicy:
@@ -78,15 +89,17 @@ def _check_policy(policy: AckPolicy, size: int) -> None:
         )
 
 
-def create_replica_sets(context: CommandContext, command: CreateReplicaSets) -> Result[None]:
+def create_replica_sets(
+    context: CommandContext, command: CreateReplicaSets
+) -> Result[tuple[int, ...]]:
     """Create several; one that can not be refuses all."""
-    ids = [one.replica_set_id for one in command.sets]
-    if len(set(ids)) != len(ids):
-        raise InvalidMetadataRequest(f"The sets {ids} do not have ids of their own.")
-    records: list[MetadataRecord] = []
-    for one in command.sets:
-        records += create_replica_set(context, one).records
-    return Result(None, tuple(records))
+    if command.set_count != len(context.image.replica_sets):
+        raise InvalidMetadataRequest("Sets were created meanwhile: look again.")
+    first = next_set_id(context.image)
+    records = tuple(
+        _created(context, first + at, replicas, None) for at, replicas in enumerate(command.members)
+    )
+    return Result(tuple(one.replica_set_id for one in records), records)
 
 
 def register_replica(context: CommandContext, command: RegisterReplica) -> Result[int]:

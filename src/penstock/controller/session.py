@@ -97,9 +97,10 @@ class ProbedSet:
 class ProbeSets:
     """What do you hold of these sets? Answer at once; sets that the member has not are left out.
 
-    Answering is a promise: a slave acknowledges nothing more to a master of `leader_epoch` or less
-    until it follows a newer mastership or `promise_ms` have passed. Without it a cut-off master
-    could have a write confirmed by a member that was asked already, where not all must confirm.
+    Where a set's policy lets a master confirm without all others (`AckPolicy.needs_lease`),
+    answering is a promise: the slave acknowledges nothing more to a master of `leader_epoch` or
+    less until it follows a newer mastership or `promise_ms` have passed. Without it a cut-off
+    master could have a write confirmed by a member that was asked already.
     """
 
     request_id: int
