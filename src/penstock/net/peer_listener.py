@@ -132,7 +132,7 @@ class PeerListener:
     def _admit(self, accepted: socket.socket, host: str) -> None:
         if self.link_count >= self.links_max:
             accepted.close()
-            self._note(host, f"{self.links_max} links are open already")
+            self._note(f"from {host}", f"{self.links_max} links are open already")
             return
         if len(self._strangers) >= self.strangers_max:
             oldest = next(iter(self._strangers))

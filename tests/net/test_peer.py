@@ -1,0 +1,520 @@
+"""Peer links over loopback sockets: who is let in, and what goes through."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import struct
+
+import pytest
+
+from penstock.base.errors import ConfigError
+from penstock.net.peer import (
+    PeerFrameTooLarge,
+    PeerHello,
+    PeerListener,
+    PeerRefused,
+    PeerSecurity,
+    dial,
+)
+from tests.net.peering import DIALER, LISTENER, SECRET, End, Port, drained, peer_port, until
+from tests.net.serving import LOOPS, run
+
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+
+
+async def raw(port: Port) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(*port.address)
+
+
+async def is_ended(reader: asyncio.StreamReader) -> bool:
+    with contextlib.suppress(ConnectionResetError):
+        await reader.read()
+    return True
+
+
+# --- frames --------------------------------------------------------------------------------------
+
+
+def test_both_ends_know_each_other_and_frames_go_both_ways(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            assert dialler.link.hello == LISTENER
+            assert listener.link.hello == DIALER
+            dialler.link.send(b"a", memoryview(b"bc"), bytearray(b"d"))
+            dialler.link.send()
+            listener.link.send(b"answer")
+            assert await listener.received(2) == [b"abcd", b""]
+            assert await dialler.received(1) == [b"answer"]
+
+    run(scenario(), loop)
+
+
+def test_frames_of_all_sizes_arrive_whole_and_in_order(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            sizes = [0, 1, 3, 1 << 20, 16 << 10, (16 << 10) + 1, 5, 3 << 20, 7, 130 << 10, 8 << 20]
+            sent = [bytes([number]) * size for number, size in enumerate(sizes)]
+            for payload in sent:
+                dialler.link.send(payload[:2], payload[2:])
+            assert await listener.received(len(sent)) == sent
+
+    run(scenario(), loop)
+
+
+def test_frames_sent_before_the_owner_listens_wait_for_it(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            link = await port.dial()
+            (await port.end()).link.send(b"early")
+            await drained()
+            assert await End(link).received(1) == [b"early"]
+
+    run(scenario(), loop)
+
+
+def test_paused_link_hands_nothing_over_until_it_is_resumed(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            handed: list[bytes] = []
+            done = asyncio.Event()
+
+            def on_frame(view: memoryview) -> None:
+                handed.append(bytes(view))
+                listener.link.pause_reading()
+                done.set()
+
+            listener.link.on_frame = on_frame
+            for payload in (b"1", b"2", b"3"):
+                dialler.link.send(payload)
+            for count in (1, 2, 3):
+                await done.wait()
+                done.clear()
+                await drained()
+                assert len(handed) == count
+                listener.link.resume_reading()
+            assert handed == [b"1", b"2", b"3"]
+
+    run(scenario(), loop)
+
+
+def test_slow_reader_is_told_by_marks_and_goes_on(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            listener.link.pause_reading()
+            writable = asyncio.Event()
+            dialler.link.on_writable = writable.set
+            payload, count = bytes(1 << 20), 0
+            while dialler.link.is_writable:
+                dialler.link.send(payload)
+                count += 1
+                await asyncio.sleep(0)
+            assert dialler.link.buffered_bytes > 4 << 20
+            listener.link.resume_reading()
+            await writable.wait()
+            assert dialler.link.buffered_bytes <= 1 << 20
+            assert await listener.received(count) == [payload] * count
+
+    run(scenario(), loop)
+
+
+def test_frame_that_the_other_end_would_not_take_is_not_sent(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            with pytest.raises(PeerFrameTooLarge):
+                dialler.link.send(bytes(8 << 20), b"x")
+            dialler.link.send(b"next")
+            assert await listener.received(1) == [b"next"]
+
+    run(scenario(), loop)
+
+
+def test_oversized_frame_of_a_peer_ends_the_link(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            dialler.link.frame_bytes_max = 1 << 31
+            dialler.link.send(bytes(8 << 20), b"x")
+            assert "8388609 bytes" in await listener.closed()
+            assert listener.frames == []
+            await dialler.closed()
+
+    run(scenario(), loop)
+
+
+# --- the end of a link ---------------------------------------------------------------------------
+
+
+def test_close_lets_what_was_sent_arrive_and_is_told_once_at_both_ends(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            dialler.link.send(b"last")
+            dialler.link.close("done here")
+            dialler.link.close("again")
+            dialler.link.send(b"never")
+            assert dialler.reasons == [], "not within close"
+            assert await dialler.closed() == "done here"
+            assert await listener.closed() == "closed by the other end"
+            assert listener.frames == [b"last"]
+            await drained()
+            assert len(dialler.reasons) == len(listener.reasons) == 1
+            assert dialler.link.is_closed
+            assert dialler.link.buffered_bytes == 0
+
+    run(scenario(), loop)
+
+
+def test_reason_is_kept_for_an_owner_that_asks_later(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            link = await port.dial()
+            link.on_frame = lambda _: None
+            (await port.end()).link.close("bye")
+            await until(lambda: link.is_closed)
+            await drained()
+            assert await End(link).closed() == "closed by the other end"
+
+    run(scenario(), loop)
+
+
+def test_link_that_is_closed_while_frames_are_handled_hands_over_no_more(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            handed: list[bytes] = []
+
+            def on_frame(view: memoryview) -> None:
+                handed.append(bytes(view))
+                listener.link.close("enough")
+
+            listener.link.on_frame = on_frame
+            dialler.link.send(b"1")
+            dialler.link.send(b"2")
+            await listener.closed()
+            await dialler.closed()
+            assert handed == [b"1"]
+
+    run(scenario(), loop)
+
+
+def test_broken_connection_closes_both_ends(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            dialler.link.abort("gone")
+            await listener.closed()
+            assert listener.link.is_closed
+            listener.link.send(b"nobody there")
+            assert await dialler.closed() == "gone"
+
+    run(scenario(), loop)
+
+
+def test_handler_that_fails_ends_the_link_and_is_reported(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            reported: list[object] = []
+            running = asyncio.get_running_loop()
+            running.set_exception_handler(lambda _, what: reported.append(what.get("exception")))
+            dialler, listener = await port.pair()
+
+            def on_frame(_view: memoryview) -> None:
+                raise ZeroDivisionError
+
+            listener.link.on_frame = on_frame
+            dialler.link.send(b"1")
+            assert await listener.closed() == "a frame could not be handled"
+            await dialler.closed()
+            assert isinstance(reported[0], ZeroDivisionError)
+
+    run(scenario(), loop)
+
+
+# --- who is let in -------------------------------------------------------------------------------
+
+
+def test_wrong_secret_is_refused_and_logged_once_at_both_ends(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        wrong = PeerSecurity(b"another secret")
+        async with peer_port() as port:
+            for _ in range(3):
+                with pytest.raises(PeerRefused, match="wrong secret"):
+                    await port.dial(security=wrong)
+            assert port.ends == []
+
+    with caplog.at_level(logging.DEBUG, "penstock"):
+        run(scenario(), loop)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2, "one of the listener, one of the dialler, for three attempts"
+    assert all("refused: " in line and "wrong secret" in line for line in lines)
+    assert any("peer=2 purpose=ha" in line for line in lines)
+    assert not any("another" in line or SECRET.decode() in line for line in lines)
+
+
+def test_listener_that_does_not_know_the_secret_is_refused_by_the_dialler(loop: str) -> None:
+    async def scenario() -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+            writer.write(struct.pack(">I4sBB", 38, b"PNPL", 1, 2) + bytes(32))
+            await reader.readexactly(42)
+            identity = struct.pack(">qqI", 1, 0, 1 << 20) + b"\0\0"
+            body = struct.pack(">4sBB", b"PNPL", 1, 4) + bytes(32) + identity
+            writer.write(struct.pack(">I", len(body)) + body)
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        address = server.sockets[0].getsockname()
+        with pytest.raises(PeerRefused, match="wrong secret"):
+            await dial(
+                address, DIALER, PeerSecurity(SECRET), timeout_ms=5_000, frame_bytes_max=1 << 20
+            )
+        server.close()
+        await server.wait_closed()
+        await drained()
+
+    run(scenario(), loop)
+
+
+@pytest.mark.parametrize(
+    ("hello", "reason"),
+    [
+        (PeerHello(b"ha", "other", 2, 0), "cluster 'cluster', peer 2 to cluster 'other'"),
+        (PeerHello(b"ha", "cluster", 1, 0), "both ends are peer 1"),
+        (PeerHello(b"\xff'", "cluster", 2, 0), r"serves no links for"),
+    ],
+)
+def test_peers_that_do_not_belong_are_refused_by_name(
+    loop: str, hello: PeerHello, reason: str
+) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            with pytest.raises(PeerRefused, match=reason):
+                await port.dial(hello)
+            assert port.ends == []
+
+    run(scenario(), loop)
+
+
+def test_joining_side_learns_the_cluster_id(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            link = await port.dial(PeerHello(b"ha", "", 2, 0))
+            assert link.hello.cluster_id == "cluster"
+            link.close("")
+        async with peer_port(own=PeerHello(b"", "", 1, 0)) as port:
+            link = await port.dial()
+            assert (await port.end()).link.hello.cluster_id == "cluster"
+            link.close("")
+            port.listener.own = PeerHello(b"", "cluster", 1, 0)
+            assert (await port.dial(PeerHello(b"ha", "", 2, 0))).hello.cluster_id == "cluster"
+
+    run(scenario(), loop)
+
+
+def test_recorded_handshake_opens_nothing_a_second_time(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            recorded = bytearray()
+
+            async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                up_reader, up_writer = await raw(port)
+
+                async def down() -> None:
+                    while data := await up_reader.read(1 << 16):
+                        writer.write(data)
+
+                task = asyncio.create_task(down())
+                while data := await reader.read(1 << 16):
+                    recorded.extend(data)
+                    up_writer.write(data)
+                up_writer.close()
+                await task
+                writer.close()
+
+            server = await asyncio.start_server(relay, "127.0.0.1", 0)
+            address = server.sockets[0].getsockname()
+            security = PeerSecurity(SECRET)
+            link = await dial(address, DIALER, security, timeout_ms=5_000, frame_bytes_max=1 << 20)
+            first = await port.end()
+            link.close("recorded")
+            await first.closed()
+            reader, writer = await raw(port)
+            writer.write(recorded)
+            answer = await reader.read()
+            writer.close()
+            assert b"wrong secret" in answer
+            assert len(port.ends) == 1
+            server.close()
+            await server.wait_closed()
+
+    run(scenario(), loop)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET / HTTP/1.1\r\n",
+        b"\x16\x03\x01\x02\x00\x01",
+        b"\0\0\0\x40nonsense",
+        b"\xff\xff\xff\xff",
+        b"\0\0\x02\x01",
+    ],
+)
+def test_bytes_that_are_no_handshake_are_closed_at_once(loop: str, start: bytes) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            reader, writer = await raw(port)
+            writer.write(start)
+            assert await is_ended(reader)
+            writer.close()
+            assert port.listener.stranger_count == 0
+
+    run(scenario(), loop)
+
+
+def test_stranger_that_sends_too_much_or_out_of_turn_is_closed(loop: str) -> None:
+    async def scenario() -> None:
+        proof = struct.pack(">I4sBB", 38, b"PNPL", 1, 3) + bytes(32)
+        later = struct.pack(">I4sBB", 38, b"PNPL", 9, 1) + bytes(32)
+        hello = struct.pack(">I4sBB", 38 + 3, b"PNPL", 1, 1) + bytes(35)
+        async with peer_port() as port:
+            for sent in (proof, later, hello):
+                reader, writer = await raw(port)
+                writer.write(sent)
+                assert await is_ended(reader)
+                writer.close()
+            assert port.ends == []
+
+    run(scenario(), loop)
+
+
+def test_slow_handshake_is_ended_after_its_time(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            port.listener.handshake_timeout_ms = 30
+            readers = []
+            for start in (b"", b"\0\0", b"\0\0\0\x40PNPL"):
+                reader, writer = await raw(port)
+                writer.write(start)
+                readers.append((reader, writer))
+            for reader, writer in readers:
+                assert await is_ended(reader)
+                writer.close()
+            assert port.listener.stranger_count == 0
+
+    run(scenario(), loop)
+
+
+def test_too_many_strangers_end_the_oldest_and_let_a_peer_in(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            port.listener.strangers_max = 3
+            strangers = [await raw(port) for _ in range(4)]
+            assert await is_ended(strangers[0][0])
+            dialler, _ = await port.pair()
+            assert not dialler.link.is_closed
+            assert port.listener.stranger_count <= 3
+            for _, writer in strangers:
+                writer.close()
+
+    run(scenario(), loop)
+
+
+def test_links_beyond_the_limit_are_refused_until_one_closes(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            port.listener.links_max = 1
+            dialler, listener = await port.pair()
+            with pytest.raises(OSError, match=r"."):
+                await port.dial()
+            dialler.link.close("make room")
+            await listener.closed()
+            await port.dial()
+
+    run(scenario(), loop)
+
+
+# --- reaching the other end ----------------------------------------------------------------------
+
+
+def test_port_that_nobody_listens_on_is_an_os_error(loop: str) -> None:
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = taken.getsockname()
+        with pytest.raises(OSError, match=r"."):
+            await dial(
+                address, DIALER, PeerSecurity(SECRET), timeout_ms=5_000, frame_bytes_max=1 << 20
+            )
+
+    run(scenario(), loop)
+
+
+def test_peer_that_never_answers_is_given_up_in_time(loop: str) -> None:
+    async def scenario() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            address = silent.getsockname()
+            with pytest.raises(TimeoutError, match="did not answer in 30 ms"):
+                await dial(
+                    address, DIALER, PeerSecurity(SECRET), timeout_ms=30, frame_bytes_max=1 << 20
+                )
+        await drained()
+
+    run(scenario(), loop)
+
+
+def test_peer_that_closes_without_a_word_is_an_os_error(loop: str) -> None:
+    async def scenario() -> None:
+        async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        with pytest.raises(OSError, match=r"."):
+            await dial(
+                server.sockets[0].getsockname(),
+                DIALER,
+                PeerSecurity(SECRET),
+                timeout_ms=5_000,
+                frame_bytes_max=1 << 20,
+            )
+        server.close()
+        await server.wait_closed()
+
+    run(scenario(), loop)
+
+
+def test_stopped_listener_closes_its_links_and_strangers(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            reader, writer = await raw(port)
+            await until(lambda: port.listener.stranger_count > 0)
+            port.listener.stop()
+            assert await is_ended(reader)
+            writer.close()
+            assert await listener.closed() == "the port is closed"
+            await dialler.closed()
+
+    run(scenario(), loop)
+
+
+def test_port_in_use_and_empty_secret_are_told_in_one_line(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            host, number = port.address
+            security = PeerSecurity(SECRET)
+            other = PeerListener(host, number, LISTENER, security, {}, frame_bytes_max=1 << 20)
+            with pytest.raises(ConfigError, match="can not listen on"):
+                other.start()
+
+    run(scenario(), loop)
+    with pytest.raises(ConfigError, match="secret"):
+        PeerSecurity(b"")
