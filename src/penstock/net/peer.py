@@ -61,6 +61,10 @@ async def dial(
         raise
     except TimeoutError:
         raise TimeoutError(f"{address[0]}:{address[1]} did not answer in {timeout_ms} ms") from None
+    except ConnectionError as error:
+        if str(error):
+            raise
+        raise ConnectionResetError("closed before TLS was agreed on: is it in use there?") from error
 
 
 async def _connect(
