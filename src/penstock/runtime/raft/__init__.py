@@ -1,8 +1,8 @@
 """The Raft driver: files, timers and links around the core in penstock.raft.
 
-    storage = RaftStorage(disk, "metadata", own_id=1, members=Configuration.of({1: "host:9093"}))
-    log = RaftLog(1, storage, PeerTransport(...), RaftPorts(...), RaftLogConfig())
-    log.start(machine)
+storage = RaftStorage(disk, "metadata", own_id=1, members=Configuration.of({1: "host:9093"}))
+log = RaftLog(1, storage, PeerTransport(...), RaftPorts(...), RaftLogConfig())
+log.start(machine)
 """
 
 from penstock.runtime.raft.config import RaftLogConfig

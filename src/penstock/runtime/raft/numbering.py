@@ -47,10 +47,14 @@ class Numbering:
         self.machine_index += 1
         return self.machine_index
 
+    def has_behind_snapshot(self, machine_index: int) -> bool:
+        """Whether a normal entry was taken and no snapshot stands for it."""
+        return self._base[1] < machine_index <= self.machine_index
+
     def raft_index_of(self, machine_index: int) -> int:
         """Return the Raft index of a normal entry behind the last snapshot."""
+        assert self.has_behind_snapshot(machine_index), machine_index
         base_raft, base_machine = self._base
-        assert base_machine < machine_index <= self.machine_index
         index = base_raft + machine_index - base_machine
         for other in self._other_indexes:
             if other > index:

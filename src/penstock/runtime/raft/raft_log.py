@@ -50,7 +50,7 @@ from penstock.raft.errors import (
 )
 from penstock.raft.raft import Raft
 from penstock.raft.ready import HardState, Outgoing, Ready, Role, Snapshot
-from penstock.runtime.raft.codec import decode_message, encode_message
+from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.disk_queue import DiskQueue
 from penstock.runtime.raft.member_changes import MemberChanges, MemberDone
@@ -106,7 +106,8 @@ class RaftLog:
         self._snapshot: Snapshot | None = found.snapshot
         self._snapshot_index = found.snapshot.index
         self._snapshot_bytes = len(found.snapshot.data)
-        self._snapshot_asked_bytes = self._storage.entry_bytes
+        self._counted_from_bytes = 0
+        self._trim: tuple[int, bytes] | None = None
         self._numbering = Numbering(found.snapshot)
         self._disk = DiskQueue(storage, ports.offload, ports.scheduler, self)
         self._proposals = Proposals(ports.scheduler)
@@ -137,9 +138,9 @@ class RaftLog:
     @property
     def wants_snapshot(self) -> bool:
         """Whether enough was appended since the last snapshot."""
-        is_compacted = self._storage.snapshot_index >= self._snapshot_index
-        counted_from = 0 if is_compacted else self._snapshot_asked_bytes
-        appended = self._storage.entry_bytes - counted_from
+        if self._storage.entry_bytes < self._counted_from_bytes:  # it was rewritten
+            self._counted_from_bytes = 0
+        appended = self._storage.entry_bytes - self._counted_from_bytes
         return appended > max(self._config.snapshot_after_bytes, self._snapshot_bytes)
 
     def start(self, machine: StateMachine) -> None:
@@ -169,11 +170,8 @@ class RaftLog:
         assert 0 < index <= self.applied_index, "a snapshot stands for applied entries"
         if self._fenced is not None:
             return
-        raft_index = self._numbering.raft_index_of(index)
-        kept = self._core.compact(raft_index, wrap_state(index, snapshot))
-        self._numbering.rebase(raft_index, index)
-        self._note_snapshot(kept)
-        self._disk.compact(kept)
+        self._trim = (index, snapshot)
+        self._counted_from_bytes = self._storage.entry_bytes  # not again before as much is appended
         self._work_later()
 
     def close(self) -> None:
@@ -222,10 +220,10 @@ class RaftLog:
     # --- what comes in -------------------------------------------------------------------------
 
     def on_frame(self, peer_id: int, frame: memoryview) -> None:
-        """Take a message of a peer. Raises InvalidMessage."""
+        """Take a message of a peer. Raises InvalidMessage, PeerMessageError."""
         if self._fenced is not None:
             return
-        message = decode_message(frame)
+        message = RAFT_CODEC.decode(frame)
         if message.sender != peer_id:
             raise InvalidMessage(f"peer {peer_id} says that it is {message.sender}")
         self._core.step(message)
@@ -275,6 +273,7 @@ class RaftLog:
         try:
             while self._step():
                 pass
+            self._compact()
             self._disk.pump()
             self._set_peers()
         finally:
@@ -307,7 +306,7 @@ class RaftLog:
 
     def _send(self, messages: tuple[Outgoing, ...]) -> None:
         for to, message in messages:
-            self._transport.send(to, encode_message(message))
+            self._transport.send(to, *RAFT_CODEC.encode(message))
 
     def _install(self, snapshot: Snapshot) -> None:
         assert self._machine is not None
@@ -319,7 +318,9 @@ class RaftLog:
             applied=self.applied_index,
         )
         self._numbering = numbering
-        self._note_snapshot(snapshot)
+        self._snapshot_index = snapshot.index
+        self._snapshot_bytes = len(snapshot.data)
+        self._trim = None
         log.info("metadata snapshot installed up to entry=%d", numbering.machine_index)
         self._machine.install_snapshot(numbering.machine_index, machine_state(snapshot))
 
@@ -338,6 +339,20 @@ class RaftLog:
         if ready.committed:
             last = ready.committed[-1]
             self._disk.mark_commit(last.index, last.term)
+
+    def _compact(self) -> None:
+        """Hand on what `trim` was given; not from within `apply`, whose entry counts only later."""
+        if self._trim is None:
+            return
+        (machine_index, state), self._trim = self._trim, None
+        if not self._numbering.has_behind_snapshot(machine_index):
+            return
+        raft_index = self._numbering.raft_index_of(machine_index)
+        snapshot = self._core.compact(raft_index, wrap_state(machine_index, state))
+        self._numbering.rebase(raft_index, machine_index)
+        self._snapshot_index = snapshot.index
+        self._snapshot_bytes = len(snapshot.data)
+        self._disk.compact(snapshot)
 
     def _lead(self, leadership: Leadership) -> None:
         before, self._leadership = self._leadership, leadership
@@ -399,11 +414,6 @@ class RaftLog:
         if self._disk.is_waiting_for_room:
             return MetadataLogFull("no room for a metadata entry: free space on the disk")
         return None
-
-    def _note_snapshot(self, snapshot: Snapshot) -> None:
-        self._snapshot_index = snapshot.index
-        self._snapshot_bytes = len(snapshot.data)
-        self._snapshot_asked_bytes = self._storage.entry_bytes
 
     def _set_peers(self) -> None:
         """Dial the voters that there are now."""

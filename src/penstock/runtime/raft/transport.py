@@ -25,6 +25,7 @@ from penstock.controller.record_codec import ENTRY_BYTES_MAX
 from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
 from penstock.net.peer_errors import PeerFrameTooLarge
 from penstock.raft.errors import InvalidMessage
+from penstock.runtime.peer_codec import PeerMessageError
 from penstock.runtime.raft.config import RaftLogConfig
 
 PURPOSE = b"raft"
@@ -47,7 +48,7 @@ class RaftReceiver(Protocol):
         """Take one frame; the view is valid during the call only.
 
         Raises:
-            InvalidMessage: no correct peer can have sent it; the link is to be ended.
+            InvalidMessage, PeerMessageError: no correct peer can have sent it; end the link.
         """
 
     def on_peer_lost(self, peer_id: int) -> None:
@@ -63,8 +64,8 @@ class RaftTransport(Protocol):
     def set_peers(self, addresses: Mapping[int, Address]) -> None:
         """Keep a link to each of these, and dial nobody else."""
 
-    def send(self, peer_id: int, frame: Buffer) -> None:
-        """Send if there is a link with room, never waiting."""
+    def send(self, peer_id: int, *frame: Buffer) -> None:
+        """Send one frame if there is a link with room, never waiting."""
 
     def close(self) -> None:
         """End all links."""
@@ -129,7 +130,7 @@ class PeerTransport:
             return
         self._adopt(link, None)
 
-    def send(self, peer_id: int, frame: Buffer) -> None:
+    def send(self, peer_id: int, *frame: Buffer) -> None:
         """Send on the link heard from last, or drop the frame."""
         links = self._links.get(peer_id)
         if not links:
@@ -144,7 +145,7 @@ class PeerTransport:
         if best.link.buffered_bytes > self._config.link_buffer_bytes_max:
             return
         try:
-            best.link.send(frame)
+            best.link.send(*frame)
         except PeerFrameTooLarge as error:
             log.warning("raft message to peer=%d not sent: %s", peer_id, error)
 
@@ -169,7 +170,7 @@ class PeerTransport:
             assert self._receiver is not None
             try:
                 self._receiver.on_frame(peer_id, frame)
-            except InvalidMessage as error:
+            except (InvalidMessage, PeerMessageError) as error:
                 log.warning("raft peer=%d: link ended: %s", peer_id, error)
                 link.abort(str(error))
 

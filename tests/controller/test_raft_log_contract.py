@@ -1,0 +1,24 @@
+"""The consensus port over Raft: one voter alone, a leader of three, and three members."""
+
+from tests.controller.replicated_log_contract import (
+    GroupHarness,
+    LogHarness,
+    ReplicatedGroupContract,
+    ReplicatedLogContract,
+)
+from tests.runtime.raft_harness import LeaderHarness, OneVoterHarness, RaftGroupHarness
+
+
+class TestOneVoter(ReplicatedLogContract):
+    def make(self) -> LogHarness:
+        return OneVoterHarness()
+
+
+class TestLeaderOfThree(ReplicatedLogContract):
+    def make(self) -> LogHarness:
+        return LeaderHarness()
+
+
+class TestThreeVoters(ReplicatedGroupContract):
+    def make(self) -> GroupHarness:
+        return RaftGroupHarness()
