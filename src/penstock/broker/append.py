@@ -1,6 +1,6 @@
 """One produced batch on its way into the log: the checks in protocol order, then the append.
 
-    find partition ─ internal? ─ replicas? ─ one whole valid batch? ─ size ─ timestamps
+    find partition ─ internal? ─ master? ─ replicas? ─ one whole valid batch? ─ size ─ timestamps
       ─ recompress? ─ log append time? ─ producer sequence ─ log.append
 
 Every refusal is an error with its own Kafka code (error_map.py); nothing is appended then. A
@@ -29,7 +29,7 @@ from penstock.record.batch import (
 )
 from penstock.record.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
 from penstock.record.recompress import recompress
-from penstock.replication.errors import NotEnoughReplicas
+from penstock.replication.errors import NotEnoughReplicas, NotMaster
 
 ACKS_ALL = -1
 NO_TIMESTAMP = -1
@@ -37,14 +37,17 @@ _TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME = 0x38
 
 
 def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
-    """Return the hosted partition; raises UnknownPartition, InternalTopicRefused."""
+    """Return the hosted partition.
+
+    Raises UnknownPartition, InternalTopicRefused, NotMaster where another broker has it.
+    """
     if topic is None or not 0 <= partition < len(topic.partitions):
-        raise UnknownPartition
-    hosted = topic.partitions[partition]
-    if hosted is None:
         raise UnknownPartition
     if topic.internal:
         raise InternalTopicRefused
+    hosted = topic.partitions[partition]
+    if hosted is None:
+        raise NotMaster("another broker carries this partition")
     return hosted
 
 
@@ -60,6 +63,8 @@ def append_batch(
     rules = hosted.topic.rules
     member = hosted.member
     size = len(records)
+    if not member.is_master:
+        member.check_writable()
     if acks == ACKS_ALL and member.in_sync_count < rules.min_insync_replicas:
         raise NotEnoughReplicas(member.in_sync_count, rules.min_insync_replicas)
     header = check_batch(records, 0, size)

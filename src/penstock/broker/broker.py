@@ -1,24 +1,31 @@
 """The broker: what all handlers share. It owns no rules; it is the table the parts lie on.
 
-members      one per replica set on this node: log, epoch, confirm position, purgatory
+members      one per replica set on this node: log, role, epoch, confirm position, purgatory
 partitions   topics by name and by id, following the cluster image
 controller   where metadata changes go; `metadata` is the image they come back as
 groups       the coordinator of the groups whose internal partition is led here
+
+Who moves a member between roles (runtime) has to do nothing else: `add_member` listens to it.
+
+    role changed   topics that are gone are dropped (master), groups move, parked fetches look again
+    log reopened   partitions are bound to the new objects
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.base.ports import Clock, Scheduler
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch_session import FetchSessionCache
+from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.producer_ids import ProducerIdPool
 from penstock.broker.registry import Api
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.stats import BrokerStats
 from penstock.controller.image import ClusterDelta, ClusterImage
 from penstock.controller.port import ControllerPort
@@ -53,6 +60,7 @@ class Broker:
         self.clock = clock
         self.scheduler = scheduler
         self.metadata = metadata
+        self.memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.stats = BrokerStats()
         self.members: dict[int, ReplicaSetMember] = {}
         self.partitions = PartitionRegistry(self.members)
@@ -62,6 +70,7 @@ class Broker:
         self.producer_ids = ProducerIdPool()
         self.controller: ControllerPort
         self.groups: GroupCoordinator
+        self.group_ownership: GroupOwnership | None = None
         self.settings_entries: SettingsEntries = list
         self.apis: dict[int, Api] = {}
 
@@ -72,17 +81,56 @@ class Broker:
         ]
 
     def follow(self, image: ClusterImage) -> None:
-        """Open what the image holds already, and follow its changes from now on.
-
-        A log may still know partitions of topics that were deleted just before a crash.
-        """
+        """Open what the image holds already, and follow its changes from now on."""
         for topic in image.topics_by_id.values():
             self.partitions.apply_topic(topic)
         for member in self.members.values():
-            for known in list(member.log.partitions):
-                if known.topic_id not in image.topics_by_id:
-                    member.log.drop_partition(known)
+            self._listen_to(member)
         image.subscribe(self.apply_delta)
+
+    def add_member(self, member: ReplicaSetMember) -> None:
+        """Carry a replica set from now on, in whatever role; topics may be known already."""
+        assert member.replica_set_id not in self.members, member.replica_set_id
+        self.members[member.replica_set_id] = member
+        self.partitions.add_member(member)
+        self._listen_to(member)
+
+    def remove_member(self, replica_set_id: int) -> None:
+        """Carry a replica set no longer. The member must have resigned; its log stays open."""
+        member = self.members.pop(replica_set_id, None)
+        if member is None:
+            return
+        assert member.role is not Role.MASTER, replica_set_id
+        member.on_role_changed.remove(self.on_role_changed)
+        member.on_reopened.remove(self.partitions.reopen)
+        self.partitions.remove_member(replica_set_id)
+
+    def start_groups(self, ownership: GroupOwnership) -> None:
+        """Let groups follow the mastership of their internal partitions, beginning now."""
+        self.group_ownership = ownership
+        ownership.reconcile()
+
+    def on_role_changed(self, member: ReplicaSetMember) -> None:
+        """Act on another role or another leader epoch of a member.
+
+        A log may still know partitions of topics that were deleted while it followed, or just
+        before a crash.
+        """
+        if member.role is Role.MASTER:
+            dropped = self.partitions.drop_unknown(member, self.metadata.topics_by_id)
+            if dropped:
+                log.info("set=%d partitions of deleted topics=%d", member.replica_set_id, dropped)
+        if self.group_ownership is not None:
+            self.group_ownership.reconcile()
+        for hosted in self.partitions.of_set(member.replica_set_id):
+            hosted.changed()
+
+    def _listen_to(self, member: ReplicaSetMember) -> None:
+        if self.on_role_changed in member.on_role_changed:
+            return
+        member.on_role_changed.append(self.on_role_changed)
+        member.on_reopened.append(self.partitions.reopen)
+        self.on_role_changed(member)
 
     def apply_delta(self, delta: ClusterDelta) -> None:
         """Follow one change of the cluster image."""
@@ -95,6 +143,8 @@ class Broker:
             log.info("topic=%s id=%s deleted", topic.name, topic.topic_id.hex())
         if delta.deleted_topics:
             self.groups.on_topics_deleted(topic.name for topic in delta.deleted_topics)
+        if self.group_ownership is not None and (delta.created_topics or delta.added_partitions):
+            self.group_ownership.reconcile()
 
     def expire_waiting(self) -> None:
         """Time out produce requests whose disk or replicas did not answer in time."""

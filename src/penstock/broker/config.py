@@ -1,9 +1,18 @@
 """Settings of the broker room."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 from annotated_types import Ge, Le
+
+
+class SlaveReads(StrEnum):
+    """Whom consumers are sent to slaves for; broker/slave_reads.py."""
+
+    OFF = "off"
+    RACK = "rack"
+    LAG = "lag"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +36,12 @@ class BrokerConfig:
 
     housekeeping_interval_ms: Annotated[int, Ge(100), Le(3_600_000)] = 60_000
     """How often retention is applied and the internal topic looked at (Kafka: 5 minutes)."""
+
+    slave_reads: SlaveReads = SlaveReads.OFF
+    """Whether slaves serve consumers, and which: off (nobody), rack (those in the slave's rack,
+    by client.rack and node.rack), lag (those further behind than memory is trusted with). Set it
+    alike on all brokers."""
+
+    slave_read_memory_percent: Annotated[int, Ge(1), Le(95)] = 40
+    """Share of the machine's memory that is trusted to hold the newest records (RocketMQ: 40).
+    With slave_reads=lag, who reads further back is sent to a slave."""

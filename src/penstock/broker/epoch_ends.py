@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, Position
 
 if TYPE_CHECKING:
-    from penstock.base.errors import PlatformError
     from penstock.broker.partitions import HostedPartition
 
 
@@ -42,4 +42,7 @@ def find_epoch_end(hosted: HostedPartition, leader_epoch: int, done: EpochEndFou
         else:
             done(EpochEnd(found.leader_epoch, max(offset, log.log_start_offset)), None)
 
-    member.log.find_offset_at(log, found.start_position, at_offset)
+    try:
+        member.log.find_offset_at(log, found.start_position, at_offset)
+    except PlatformError as error:
+        done(None, error)

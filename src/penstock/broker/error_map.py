@@ -10,6 +10,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.errors import (
     InternalTopicRefused,
     InvalidAcks,
+    OffsetNotAvailable,
     TransactionsNotSupported,
     UnknownPartition,
 )
@@ -26,6 +27,7 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     InternalTopicRefused: ErrorCode.INVALID_TOPIC_EXCEPTION,
     TransactionsNotSupported: ErrorCode.INVALID_TXN_STATE,
     InvalidAcks: ErrorCode.INVALID_REQUIRED_ACKS,
+    OffsetNotAvailable: ErrorCode.OFFSET_NOT_AVAILABLE,
     wire.WireError: ErrorCode.INVALID_REQUEST,
     wire.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
     record.RecordError: ErrorCode.CORRUPT_MESSAGE,
@@ -39,7 +41,9 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     replication.FencedLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,
     replication.UnknownLeaderEpoch: ErrorCode.UNKNOWN_LEADER_EPOCH,
     replication.NotEnoughReplicas: ErrorCode.NOT_ENOUGH_REPLICAS,
+    replication.NotEnoughReplicasAfterAppend: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     storage.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
+    storage.LogBusy: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     storage.BatchTooLargeForLog: ErrorCode.MESSAGE_TOO_LARGE,
     storage.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     storage.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

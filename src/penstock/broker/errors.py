@@ -5,6 +5,7 @@ UnknownPartition           no such topic or partition on this node
 InternalTopicRefused       clients may not write to internal topics
 TransactionsNotSupported   transactional batches; no transactional API is advertised
 InvalidAcks(acks)          acks is none of 0, 1, -1
+OffsetNotAvailable         a new master or a slave does not know yet; asking again helps
 """
 
 from penstock.base.errors import PlatformError
@@ -32,3 +33,7 @@ class InvalidAcks(BrokerError):
     def __init__(self, acks: int) -> None:
         super().__init__(f"acks={acks} is not one of 0, 1, -1 (all)")
         self.acks = acks
+
+
+class OffsetNotAvailable(BrokerError):
+    """This replica can not tell yet what is readable there: its confirm position lags behind."""

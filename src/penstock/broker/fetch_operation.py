@@ -5,12 +5,16 @@
       └────► park: on each partition (woken when it becomes readable) and on a deadline
                 └──► woken: look again
 
+A parked fetch is answered at once when a partition of it is lost to another master or deleted.
+At a slave it is served like at the master, up to the slave's own confirm position, where that is
+switched on (slave_reads.py).
+
 A parked fetch costs nothing while nothing happens. Each look reads from the partitions in order
 until the answer is full; whole batches only, nothing above the high watermark. Only the first one
 found may be larger than the whole answer is to be; clients count on that with their own limits.
 
 Source: Kafka `DelayedFetch`, `ReplicaManager.readFromLog`; KIP-74 (at least one batch), KIP-320
-(leader epochs of consumers).
+(leader epochs of consumers), KIP-392 (slaves).
 """
 
 from __future__ import annotations
@@ -26,9 +30,10 @@ from penstock.broker.error_map import error_code_of
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch_session import SessionPartition
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.slave_reads import NO_PREFERENCE, ReplicaSelector
 from penstock.protocol.error_codes import ErrorCode
-from penstock.replication.errors import FencedLeaderEpoch, UnknownLeaderEpoch
+from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.set_log import Chunk, NeedsDisk
 
@@ -50,14 +55,20 @@ class PartitionRead:
         "error",
         "high_watermark",
         "hosted",
+        "is_elsewhere",
         "log_start_offset",
+        "preferred",
         "size",
         "wanted",
     )
 
-    def __init__(self, wanted: SessionPartition, hosted: HostedPartition | None) -> None:
+    def __init__(
+        self, wanted: SessionPartition, hosted: HostedPartition | None, is_elsewhere: bool = False
+    ) -> None:
+        """`is_elsewhere`: the partition exists, and this broker does not carry it."""
         self.wanted = wanted
         self.hosted = hosted
+        self.is_elsewhere = is_elsewhere
         self.epoch_end: EpochEnd | None = None
         """Where the fetcher's last epoch ended, if that was another one than the present."""
 
@@ -69,6 +80,14 @@ class PartitionRead:
         self.size = 0
         self.buffers: list[memoryview] = []
         self.diverging: tuple[int, int] | None = None
+        self.preferred = NO_PREFERENCE
+
+    @property
+    def is_told(self) -> bool:
+        """Whether there is something to be told at once, other than records."""
+        return (
+            self.error != _NO_ERROR or self.preferred != NO_PREFERENCE or self.diverging is not None
+        )
 
     def fail(self, error: PlatformError) -> None:
         """Answer the partition with an error and no records."""
@@ -96,6 +115,7 @@ class FetchOperation:
         "_max_bytes",
         "_min_bytes",
         "_on_done",
+        "_selector",
         "reads",
     )
 
@@ -107,11 +127,14 @@ class FetchOperation:
         min_bytes: int,
         max_bytes: int,
         on_done: Callable[[list[PartitionRead]], None],
+        selector: ReplicaSelector | None = None,
     ) -> None:
+        """`selector` is None for consumers that read from masters alone."""
         self._broker = broker
         self._min_bytes = min_bytes
         self._max_bytes = max_bytes
         self._on_done = on_done
+        self._selector = selector
         self._deadline: Cancellable | None = None
         self._found = 0
         self._hosted_bytes = 0
@@ -125,7 +148,7 @@ class FetchOperation:
         self._loads_open = 1
         for read in self.reads:
             hosted, epoch = read.hosted, read.wanted.last_fetched_epoch
-            if hosted is not None and 0 <= epoch != hosted.member.leader_epoch:
+            if hosted is not None and _has_ended(hosted.member, epoch):
                 self._loads_open += 1
                 find_epoch_end(hosted, epoch, partial(self._on_epoch_end, read, max_wait_ms))
         self._begin(max_wait_ms)
@@ -150,14 +173,22 @@ class FetchOperation:
         self._watch()
 
     def on_readable(self) -> None:
-        """A partition's end has moved (or the partition is gone)."""
+        """A partition's end has moved."""
         if self._is_done or self._loads_open:
             return
         if self._may_have_enough():
-            if self._look():
-                self._finish_when_loaded()
-                return
-            self._park_looked()
+            self.on_changed()
+        else:
+            self._watch()
+
+    def on_changed(self) -> None:
+        """A partition is gone, or has another master or log: look, whatever its size says."""
+        if self._is_done or self._loads_open:
+            return
+        if self._look():
+            self._finish_when_loaded()
+            return
+        self._park_looked()
         self._watch()
 
     def _may_have_enough(self) -> bool:
@@ -166,8 +197,6 @@ class FetchOperation:
         Retention may make the partitions smaller meanwhile: then the deadline ends the wait.
         """
         if self._min_bytes <= 1:
-            return True
-        if any(read.hosted is not None and read.hosted.is_dropped for read in self.reads):
             return True
         return self._found + self._size_of_logs() - self._hosted_bytes >= self._min_bytes
 
@@ -196,9 +225,8 @@ class FetchOperation:
             hosted = read.hosted
             if hosted is not None and self not in hosted.waiters:
                 hosted.waiters[self] = None
-                log = hosted.log
-                if log.last_end_position > hosted.member.confirm_position:
-                    hosted.member.watch(log.last_end_position, hosted)
+                hosted.seen_high_watermark = read.high_watermark
+                hosted.watch()
 
     def _on_deadline(self) -> None:
         self._deadline = None
@@ -215,7 +243,7 @@ class FetchOperation:
         for read in self.reads:
             read.clear()
             try:
-                found = _read(read, left)
+                found = _read(read, left, self._selector)
             except PlatformError as error:
                 read.fail(error)
                 has_error = True
@@ -229,7 +257,7 @@ class FetchOperation:
                 left -= found.size
             elif found is not None:
                 left = 0  # full: what the others have is not read to be left out again
-            if read.diverging is not None:
+            if read.is_told:
                 has_error = True
         for read, needs_disk, may_exceed in pending:
             self._load(read, needs_disk, may_exceed)
@@ -276,26 +304,55 @@ def check_leader_epoch(member: ReplicaSetMember, requested: int) -> None:
     raise UnknownLeaderEpoch(requested, member.leader_epoch)
 
 
-def _read(read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
+def _has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
+    """Whether it is known here where that mastership ended.
+
+    A slave may still be receiving what was written under the newest epoch of its log: its end
+    there is no end, and a consumer that has read more of it from the master has not diverged.
+    """
+    if member.role is Role.MASTER:
+        return 0 <= leader_epoch != member.leader_epoch
+    return 0 <= leader_epoch < member.epochs.latest
+
+
+def _read(
+    read: PartitionRead, max_bytes: int, selector: ReplicaSelector | None
+) -> Chunk | NeedsDisk | None:
     """Look at one partition; None when there is nothing to read (or no room left for it)."""
-    hosted, wanted = read.hosted, read.wanted
-    if hosted is None or hosted.is_dropped:
-        raise UnknownPartition
+    hosted, wanted = _served(read, selector), read.wanted
     member, log = hosted.member, hosted.log
+    is_slave = member.role is not Role.MASTER
     if wanted.leader_epoch >= 0:
         check_leader_epoch(member, wanted.leader_epoch)
     end = member.high_watermark(log)
     read.high_watermark = end
     read.log_start_offset = log.log_start_offset
     offset = wanted.fetch_offset
-    if not log.log_start_offset <= offset <= log.log_end_offset:
+    if is_slave and selector is not None:
+        selector.check_slave(hosted, offset)
+    elif not log.log_start_offset <= offset <= log.log_end_offset:
         raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
     if read.epoch_end is not None:
         read.diverging = _diverging(read.epoch_end, wanted)
-    if offset >= end or max_bytes <= 0 or read.diverging is not None:
+    elif selector is not None and not is_slave:
+        read.preferred = selector.preferred(hosted, offset)
+    if offset >= end or max_bytes <= 0 or read.is_told:
         return None
     limit = min(max_bytes, max(wanted.max_bytes, 0))
     return member.log.read(log, offset, limit, member.confirm_position)
+
+
+def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPartition:
+    """Return the partition if this broker serves it in its present role."""
+    hosted = read.hosted
+    if hosted is None:
+        raise NotMaster if read.is_elsewhere else UnknownPartition
+    role = hosted.member.role
+    if role is not Role.MASTER and (selector is None or role is not Role.SLAVE):
+        raise NotMaster
+    if hosted.is_dropped:
+        raise UnknownPartition
+    return hosted
 
 
 def _diverging(end: EpochEnd, wanted: SessionPartition) -> tuple[int, int] | None:

@@ -41,7 +41,7 @@ class SessionPartition:
         "leader_epoch",
         "log_start_offset",
         "max_bytes",
-        "reported_error",
+        "was_told",
     )
 
     def __init__(
@@ -55,7 +55,7 @@ class SessionPartition:
         self.key = key
         self.high_watermark = -1
         self.log_start_offset = -1
-        self.reported_error = 0
+        self.was_told = False
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
         self.leader_epoch = leader_epoch
@@ -71,19 +71,23 @@ class SessionPartition:
         self.last_fetched_epoch = last_fetched_epoch
 
     def has_news(
-        self, *, size: int, error: int, high_watermark: int, log_start_offset: int
+        self, *, size: int, is_told: bool, high_watermark: int, log_start_offset: int
     ) -> bool:
-        """Say whether an incremental answer must name the partition, and remember what it says."""
+        """Say whether an incremental answer must name the partition, and remember what it says.
+
+        `is_told`: there is an error, a preferred replica or a diverging epoch. That is always
+        named, and so is the first answer after it, which ends it.
+        """
         news = (
             size > 0
-            or error != self.reported_error
-            or error != 0
+            or is_told
+            or self.was_told
             or high_watermark != self.high_watermark
             or log_start_offset != self.log_start_offset
         )
         self.high_watermark = high_watermark
         self.log_start_offset = log_start_offset
-        self.reported_error = error
+        self.was_told = is_told
         return news
 
 

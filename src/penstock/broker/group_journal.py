@@ -6,7 +6,11 @@
 
 There is no compaction yet, so a partition that has grown is rewritten: its live records are
 appended in one loop turn, in which nothing else can be appended, and once they are confirmed what
-lies before them is cut off. A crash in between leaves both copies, which replay to the same state.
+lies before them is cut off. A crash or an election in between leaves both copies, which replay to
+the same state.
+
+Only the master of the partition's set appends; every write waits for the set's policy, as acks=all
+does. One that is overtaken by an election is refused as NOT_LEADER_OR_FOLLOWER, of unknown fate.
 
 Source: Kafka `GroupMetadataManager` (one partition per group, answer after the append is
 replicated); the rewrite is ours.
@@ -22,15 +26,16 @@ from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
 from penstock.broker.partitions import HostedPartition
 from penstock.groups.housekeeping import records_bytes
-from penstock.groups.partitioning import partition_of
+from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.record.read import iter_records
-from penstock.storage.errors import StorageError
+from penstock.replication.errors import NotEnoughReplicas, ReplicationError
+from penstock.storage.errors import LogFenced, StorageError
 from penstock.storage.set_log import Chunk, NeedsDisk
 
-OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_TOPIC = INTERNAL_TOPIC
 WRITE_TIMEOUT_MS = 30_000
 LOAD_BYTES = 1 << 20
 
@@ -41,23 +46,36 @@ log = logging.getLogger(__name__)
 
 
 class JournalWrite:
-    """A batch of group records that waits to be confirmed."""
+    """A batch of group records that waits to be confirmed.
 
-    __slots__ = ("_done", "_is_open", "deadline_ms")
+    A write that takes too long is reported as REQUEST_TIMED_OUT, and again with what became of it
+    when that is known: it stands in the log and may still be confirmed.
+    """
+
+    __slots__ = ("_done", "_is_open", "_is_overdue", "deadline_ms")
 
     def __init__(self, done: Done, deadline_ms: int) -> None:
         self._done = done
         self._is_open = True
+        self._is_overdue = False
         self.deadline_ms = deadline_ms
 
     def complete(self) -> None:
         self._close(None)
 
     def expire(self) -> None:
-        self._close(ErrorCode.REQUEST_TIMED_OUT)
+        if self._is_open and not self._is_overdue:
+            self._is_overdue = True
+            self._done(ErrorCode.REQUEST_TIMED_OUT)
 
     def fail(self) -> None:
         self._close(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def refuse(self, error: ReplicationError) -> None:
+        self._close(error_code_of(error))
+
+    def shrunk(self, in_sync_count: int) -> None:
+        """What is confirmed counts: the live state must not disagree with the log."""
 
     def _close(self, error: ErrorCode | None) -> None:
         if self._is_open:
@@ -78,7 +96,10 @@ class InternalTopicJournal:
         return () if topic is None else topic.partitions
 
     def append(self, group_id: str, records: Sequence[KeyValue], done: Done) -> None:
-        """Append in one batch; `done(None)` once it is confirmed, or `done(error)`."""
+        """Append in one batch; `done(None)` once it is confirmed, or `done(error)`.
+
+        After `done(REQUEST_TIMED_OUT)` it is called once more, when the write is confirmed or lost.
+        """
         partitions = self.partitions
         hosted = partitions[partition_of(group_id, len(partitions))] if partitions else None
         if hosted is None:
@@ -86,10 +107,14 @@ class InternalTopicJournal:
             return
         try:
             self._append(hosted, records, done)
-        except StorageError as error:
+        except (StorageError, ReplicationError) as error:
             done(error_code_of(error))
 
     def _append(self, hosted: HostedPartition, records: Sequence[KeyValue], done: Done) -> int:
+        hosted.member.check_writable()
+        minimum = hosted.topic.rules.min_insync_replicas
+        if hosted.member.in_sync_count < minimum:
+            raise NotEnoughReplicas(hosted.member.in_sync_count, minimum)
         now_ms = self._broker.clock.wall_ms()
         batch = memoryview(bytearray(build_batch([Record(k, v, (), now_ms) for k, v in records])))
         member = hosted.member
@@ -119,8 +144,9 @@ class InternalTopicJournal:
             if error is not None or hosted.is_dropped:
                 return
             try:
+                hosted.member.check_writable()
                 hosted.member.log.delete_records(hosted.log, first_offset)
-            except StorageError as refused:
+            except (StorageError, ReplicationError) as refused:
                 log.warning("internal partition=%d not cut: %s", hosted.partition, refused)
                 return
             log.info("internal partition=%d rewritten from=%d", hosted.partition, first_offset)
@@ -133,7 +159,7 @@ class InternalTopicJournal:
                     rewrite.open_count += 1
                     live_bytes += records_bytes(records)
                     self._append(hosted, records, rewrite.confirmed)
-        except StorageError as error:
+        except (StorageError, ReplicationError) as error:
             rewrite.error = error_code_of(error)
         rewrite.confirmed(None)
 
@@ -142,9 +168,14 @@ class InternalTopicJournal:
         hosted: HostedPartition,
         on_record: Callable[[bytes | None, bytes | None], None],
         on_done: Callable[[PlatformError | None], None],
+        *,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Read a partition from its start to its end, a chunk per loop turn."""
-        _Loader(self._broker, hosted, on_record, on_done).step()
+        """Read a partition from its start to its end, a chunk per loop turn.
+
+        Neither callback is called any more once `is_over()`.
+        """
+        _Loader(self._broker, hosted, on_record, on_done, is_over).step()
 
 
 class _Loader:
@@ -156,16 +187,20 @@ class _Loader:
         hosted: HostedPartition,
         on_record: Callable[[bytes | None, bytes | None], None],
         on_done: Callable[[PlatformError | None], None],
+        is_over: Callable[[], bool],
     ) -> None:
         self._broker = broker
         self._hosted = hosted
         self._on_record = on_record
         self._on_done = on_done
+        self._is_over = is_over
         self._offset = hosted.log.log_start_offset
         self._end = hosted.log.log_end_offset
 
     def step(self) -> None:
         hosted = self._hosted
+        if self._is_over():
+            return
         if self._offset >= self._end:
             self._on_done(None)
             return
@@ -182,8 +217,13 @@ class _Loader:
             self._take(found, None)
 
     def _take(self, chunk: Chunk | None, error: PlatformError | None) -> None:
+        if self._is_over():
+            return
         if chunk is None:
             self._on_done(error)
+            return
+        if not chunk.size and self._hosted.member.log.is_fenced:
+            self._on_done(LogFenced("what is to be loaded was never written"))
             return
         try:
             for buffer in chunk.buffers:
@@ -214,6 +254,8 @@ class _Rewrite:
         self.error: ErrorCode | None = None
 
     def confirmed(self, error: ErrorCode | None) -> None:
+        if error is ErrorCode.REQUEST_TIMED_OUT:  # said once more when its fate is known
+            return
         self.error = self.error or error
         self.open_count -= 1
         if self.open_count == 0:

@@ -3,29 +3,51 @@
 The registry follows the cluster image: a created topic opens its partitions in the log of their
 replica set, a deleted one drops them. A look-up is one dictionary access and one list index; the
 produce path looks up by the bytes of the name as they stand in the request and decodes nothing.
+
+    topic known, partition None    another broker has it: the image says who is master
+    member is a slave here         the partition is open, and only slave reads are served from it
+    member appears after a topic   `add_member` opens what the image has placed on its set
+    log opened anew                `reopen` binds the partitions to the new objects
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Protocol
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.broker.batch_rules import BatchRules, rules_of
-from penstock.broker.replica_set import ReplicaSetMember
-from penstock.controller.image import TopicImage
+from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.controller.image import PartitionImage, TopicImage
+from penstock.storage.errors import LogBusy
 from penstock.storage.partition_log import PartitionLog
 
 
 class FetchWaiter(Protocol):
     """A parked fetch that has to look again."""
 
-    def on_readable(self) -> None: ...
+    def on_readable(self) -> None:
+        """The end of what can be read may have moved."""
+
+    def on_changed(self) -> None:
+        """The partition is gone, has another master or another log: the answer may be an error."""
 
 
 class HostedPartition:
     """One partition with the log that holds it and the fetches that wait for its end to move."""
 
-    __slots__ = ("is_dropped", "log", "member", "partition", "topic", "waiters")
+    __slots__ = (
+        "is_dropped",
+        "log",
+        "member",
+        "partition",
+        "seen_high_watermark",
+        "topic",
+        "trusted_from_offset",
+        "trusted_from_position",
+        "waiters",
+    )
 
     def __init__(
         self, topic: HostedTopic, partition: int, member: ReplicaSetMember, log: PartitionLog
@@ -38,18 +60,57 @@ class HostedPartition:
         """In the order in which they came; many consumers may wait on many partitions each."""
         self.is_dropped = False
         """Whether the topic was deleted; who still holds the partition must not use it."""
+        self.seen_high_watermark = -1
+        """At a slave: what the parked fetches have seen. Every move of the confirm position may
+        concern the partition there, and most do not."""
+        self.trusted_from_offset = 0
+        """Below it the page cache is not trusted to hold the records (slave_reads.py)."""
+        self.trusted_from_position = 0
 
     def wake(self) -> None:
         """Let every parked fetch look again; those that go on waiting have registered anew."""
+        if self.waiters and self._is_unmoved_at_slave():
+            self.watch()
+            return
         waiters, self.waiters = self.waiters, {}
         for waiter in waiters:
             waiter.on_readable()
+
+    def watch(self) -> None:
+        """Have the partition woken when more of it can be read; a master's appends do so, too."""
+        member, log = self.member, self.log
+        if member.role is Role.SLAVE:
+            member.watch(member.confirm_position + 1, self)
+        elif log.last_end_position > member.confirm_position:
+            member.watch(log.last_end_position, self)
+
+    def _is_unmoved_at_slave(self) -> bool:
+        member = self.member
+        return (
+            member.role is Role.SLAVE
+            and member.high_watermark(self.log) == self.seen_high_watermark
+        )
+
+    def changed(self) -> None:
+        """Let every parked fetch look again, also where nothing can be read."""
+        waiters, self.waiters = self.waiters, {}
+        for waiter in waiters:
+            waiter.on_changed()
 
 
 class HostedTopic:
     """A topic with its settings; `partitions[i]` is None where another node has it."""
 
-    __slots__ = ("internal", "name", "name_bytes", "partitions", "rules", "settings", "topic_id")
+    __slots__ = (
+        "internal",
+        "name",
+        "name_bytes",
+        "partitions",
+        "placed",
+        "rules",
+        "settings",
+        "topic_id",
+    )
 
     def __init__(self, image: TopicImage) -> None:
         self.name = image.name
@@ -58,16 +119,18 @@ class HostedTopic:
         self.internal = image.internal
         self.settings = image.settings
         self.rules: BatchRules = rules_of(image.settings)
+        self.placed: tuple[PartitionImage, ...] = ()
         self.partitions: list[HostedPartition | None] = []
 
 
 class PartitionRegistry:
-    """All hosted topics. Only `apply_topic` and `remove_topic` change it."""
+    """All hosted topics. Only the methods here change it."""
 
-    __slots__ = ("_members", "by_id", "by_name")
+    __slots__ = ("_members", "_of_set", "by_id", "by_name")
 
     def __init__(self, members: dict[int, ReplicaSetMember]) -> None:
         self._members = members
+        self._of_set: dict[int, dict[TopicPartition, HostedPartition]] = {}
         self.by_name: dict[bytes, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}
 
@@ -80,13 +143,11 @@ class PartitionRegistry:
             self.by_name[topic.name_bytes] = topic
         topic.settings = image.settings
         topic.rules = rules_of(image.settings)
+        topic.placed = image.partitions
         for placed in image.partitions[len(topic.partitions) :]:
             member = self._members.get(placed.replica_set_id)
-            if member is None:
-                topic.partitions.append(None)
-                continue
-            log = member.log.open_partition(TopicPartition(image.topic_id, placed.partition))
-            topic.partitions.append(HostedPartition(topic, placed.partition, member, log))
+            hosted = None if member is None else self._open(topic, placed, member)
+            topic.partitions.append(hosted)
         return topic
 
     def remove_topic(self, topic_id: TopicId) -> HostedTopic | None:
@@ -96,12 +157,42 @@ class PartitionRegistry:
             return None
         if self.by_name.get(topic.name_bytes) is topic:
             del self.by_name[topic.name_bytes]
-        hosted = [partition for partition in topic.partitions if partition is not None]
-        for partition in hosted:
-            partition.member.log.drop_partition(partition.log.topic_partition)
-            partition.is_dropped = True
-            partition.wake()
+        for hosted in topic.partitions:
+            if hosted is not None:
+                self._forget(hosted)
+                with suppress(LogBusy):  # dropped at the next promotion, as all that is unknown
+                    hosted.member.log.drop_partition(hosted.log.topic_partition)
+                hosted.is_dropped = True
+                hosted.changed()
         return topic
+
+    def add_member(self, member: ReplicaSetMember) -> None:
+        """Open all partitions that are placed on the member's set and were not here so far."""
+        for topic in self.by_id.values():
+            for at, placed in enumerate(topic.placed):
+                if placed.replica_set_id == member.replica_set_id and topic.partitions[at] is None:
+                    topic.partitions[at] = self._open(topic, placed, member)
+
+    def remove_member(self, replica_set_id: int) -> None:
+        """Close the partitions of a set that this broker no longer carries."""
+        for hosted in self._of_set.pop(replica_set_id, {}).values():
+            hosted.topic.partitions[hosted.partition] = None
+            hosted.is_dropped = True
+            hosted.changed()
+
+    def of_set(self, replica_set_id: int) -> tuple[HostedPartition, ...]:
+        """All open partitions of a replica set."""
+        return tuple(self._of_set.get(replica_set_id, {}).values())
+
+    def reopen(self, member: ReplicaSetMember) -> None:
+        """Bind the partitions to the objects of a log that was opened anew after truncation."""
+        hosted_ones = self.of_set(member.replica_set_id)
+        for hosted in hosted_ones:
+            hosted.log = member.log.open_partition(hosted.log.topic_partition)
+            hosted.trusted_from_offset = hosted.trusted_from_position = 0
+        self.add_member(member)
+        for hosted in hosted_ones:
+            hosted.changed()
 
     def find(self, topic_name: str, partition: int) -> HostedPartition | None:
         """Look up by name; None where the topic or partition is not here."""
@@ -110,6 +201,36 @@ class PartitionRegistry:
     def find_by_id(self, topic_id: bytes, partition: int) -> HostedPartition | None:
         """Look up by topic id; None where the topic or partition is not here."""
         return hosted_partition(self.by_id.get(topic_id), partition)
+
+    def drop_unknown(self, member: ReplicaSetMember, known: Iterable[TopicId]) -> int:
+        """Drop what the member's log holds of topics that are not `known`; returns how many.
+
+        Only for a master: its image is as new as its mastership, and whatever stands in its log
+        was written by masters before it. A slave's image may lag behind its log.
+        """
+        assert member.role is Role.MASTER, member.replica_set_id
+        ids = frozenset(known)
+        gone = [one for one in member.log.partitions if one.topic_id not in ids]
+        for topic_partition in gone:
+            member.log.drop_partition(topic_partition)
+        return len(gone)
+
+    def _open(
+        self, topic: HostedTopic, placed: PartitionImage, member: ReplicaSetMember
+    ) -> HostedPartition | None:
+        """Open a partition in the member's log; None while that log is busy, until `reopen`."""
+        topic_partition = TopicPartition(topic.topic_id, placed.partition)
+        try:
+            log = member.log.open_partition(topic_partition)
+        except LogBusy:
+            return None
+        hosted = HostedPartition(topic, placed.partition, member, log)
+        self._of_set.setdefault(placed.replica_set_id, {})[topic_partition] = hosted
+        return hosted
+
+    def _forget(self, hosted: HostedPartition) -> None:
+        of_set = self._of_set.get(hosted.member.replica_set_id, {})
+        of_set.pop(hosted.log.topic_partition, None)
 
 
 def hosted_partition(topic: HostedTopic | None, partition: int) -> HostedPartition | None:

@@ -1,11 +1,18 @@
 """Partitions of the cluster image as Metadata and DescribeTopicPartitions show them.
 
-leader = master of the set, leader epoch = the set's, replicas = members, ISR = sync-state set
+leader         master of the set, -1 and LEADER_NOT_AVAILABLE while it has none that lives
+leader epoch   the set's; replicas = members; ISR = sync-state set
+offline        members whose broker is fenced or not registered
+brokers        registered and not fenced
+controller     the active controller where it is a live broker, else any live broker: every
+               broker passes commands on, and clients look for the controller among brokers
 """
 
-from penstock.controller.image import NO_MASTER, ClusterImage, ReplicaSetImage
+from penstock.controller.image import BrokerImage, ClusterImage, ReplicaSetImage
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.metadata import PartitionState
+
+NO_BROKER = -1
 
 
 def partition_states(image: ClusterImage) -> dict[int, PartitionState]:
@@ -15,13 +22,40 @@ def partition_states(image: ClusterImage) -> dict[int, PartitionState]:
     }
 
 
+def live_broker(image: ClusterImage, broker_id: int) -> BrokerImage | None:
+    """Return a broker that is registered and not fenced."""
+    broker = image.brokers.get(broker_id)
+    return None if broker is None or is_fenced(broker) else broker
+
+
+def is_fenced(broker: BrokerImage) -> bool:
+    """Whether the controllers have taken the broker for dead."""
+    return bool(getattr(broker, "is_fenced", False))
+
+
+def live_brokers(image: ClusterImage) -> list[BrokerImage]:
+    """Return the brokers that clients are told of, by id.
+
+    An image in which nobody lives is an old one: then all are named, so that clients can try.
+    """
+    known = [broker for _, broker in sorted(image.brokers.items())]
+    return [broker for broker in known if not is_fenced(broker)] or known
+
+
+def controller_for_clients(image: ClusterImage) -> int:
+    """Return the broker that clients send administrative requests to; -1 without any broker."""
+    if live_broker(image, image.controller_id) is not None:
+        return image.controller_id
+    return next((one.broker_id for one in live_brokers(image)), NO_BROKER)
+
+
 def _state(image: ClusterImage, replica_set: ReplicaSetImage) -> PartitionState:
-    has_master = replica_set.master != NO_MASTER
+    has_master = live_broker(image, replica_set.master) is not None
     return PartitionState(
-        leader_id=replica_set.master,
+        leader_id=replica_set.master if has_master else NO_BROKER,
         leader_epoch=replica_set.leader_epoch,
         replicas=replica_set.replicas,
         in_sync=replica_set.sync_state_set,
-        offline=[one for one in replica_set.replicas if one not in image.brokers],
+        offline=[one for one in replica_set.replicas if live_broker(image, one) is None],
         error_code=ErrorCode.NONE if has_master else ErrorCode.LEADER_NOT_AVAILABLE,
     )

@@ -14,6 +14,7 @@ Deliberately not here: KIP-848 groups, share and streams groups, transactional o
 
 from collections.abc import Callable, Iterable
 
+from penstock.base.invariant import invariant
 from penstock.base.ports import Clock
 from penstock.groups import commits, expiry, inspection
 from penstock.groups.commits import Commits
@@ -285,7 +286,18 @@ class GroupCoordinator:
 
     def partition_of(self, group_id: str) -> int:
         """Return the internal partition a group belongs to."""
-        return partition_of(group_id, self.config.partition_count)
+        return partition_of(group_id, self._table.partition_count)
+
+    def use_partition_count(self, count: int) -> None:
+        """Go by the internal topic's own number of partitions, which the setting may differ from.
+
+        It never changes once the topic exists; so no partition may be owned when it does.
+        """
+        if count != self._table.partition_count:
+            invariant(
+                not self._table.partitions, "the internal topic keeps its partitions", n=count
+            )
+            self._table.partition_count = count
 
     @property
     def group_count(self) -> int:

@@ -5,8 +5,10 @@ and replicated. `GroupWriter` stands between: it encodes, keeps the changes that
 the group's maps, bounds how many there are, and counts bytes for the rewrites.
 
 An error from the journal means: refused, or of unknown fate. After one of unknown fate (the log
-was fenced) the owner unloads the partition and loads it again; until then the live state holds
-only what was confirmed.
+was fenced, another broker became master) the owner unloads the partition and loads it again; until
+then the live state holds only what was confirmed. A write that takes too long is answered and
+stays under way: when it is confirmed in the end it counts, since a replay of the log would find it
+(redpanda#31483: live state and replay must agree).
 
 Source: Kafka, GroupMetadataManager.storeGroup and storeOffsets (and their error mapping).
 """
@@ -48,7 +50,8 @@ class GroupJournal(Protocol):
 
         Calls of one partition keep their order in the log. `done(None)` runs once they are durable
         and replicated, `done(error)` when they are refused or lost; exactly one of them runs,
-        possibly before `append` returns. A value of None is a tombstone.
+        possibly before `append` returns; `done(REQUEST_TIMED_OUT)` may run once before it. A value
+        of None is a tombstone.
         """
 
 
@@ -111,18 +114,26 @@ class GroupWriter:
         offsets = group.offsets.begin(changes.offsets)
         metadata = group.metadata.begin(changes.metadata)
 
+        is_answered = False
+
         def confirmed(error: ErrorCode | None) -> None:
-            self._in_flight -= 1
+            nonlocal is_answered
             with self._outbox.turn():
-                if error is None:
-                    group.offsets.confirm(offsets)
-                    group.metadata.confirm(metadata)
-                    done(None)
-                    return
-                self._counters.journal_errors += 1
+                if error is not ErrorCode.REQUEST_TIMED_OUT:
+                    self._in_flight -= 1
+                    settle(is_confirmed=error is None)
+                if not is_answered:
+                    is_answered = True
+                    self._counters.journal_errors += error is not None
+                    done(None if error is None else _AS_COORDINATOR_ERROR.get(error, error))
+
+        def settle(*, is_confirmed: bool) -> None:
+            if is_confirmed:
+                group.offsets.confirm(offsets)
+                group.metadata.confirm(metadata)
+            else:
                 group.offsets.refuse(offsets)
                 group.metadata.refuse(metadata)
-                done(_AS_COORDINATOR_ERROR.get(error, error))
 
         self._journal.append(group.group_id, records, confirmed)
 

@@ -1,8 +1,10 @@
 """Taking partitions of the internal topic over, giving them up, and having them rewritten.
 
     (not owned) ── begin_loading, load each record, finish_loading ──► active
-         ▲                                                               │
-         └──────────────────────────── unload ───────────────────────────┘
+         ▲                     │                                         │
+         └──────── unload ─────┴─────────────────────────────────────────┘
+
+Who owns a partition is the master of its replica set; broker/group_ownership.py moves it.
 
 Source: Kafka, handleGroupImmigration, onGroupLoaded, onGroupUnloaded; housekeeping.py for rewrites.
 """
@@ -42,7 +44,7 @@ class PartitionOwnership:
 
     def begin_loading(self, partition: int) -> None:
         """Take over a partition: its groups answer that they are being loaded."""
-        assert 0 <= partition < self._context.config.partition_count, partition
+        assert 0 <= partition < self._table.partition_count, partition
         assert partition not in self._table.partitions, partition
         self._table.partitions[partition] = PartitionState.LOADING
         self._loaders[partition] = PartitionLoader(partition, self._context.counters)

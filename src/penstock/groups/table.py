@@ -25,13 +25,15 @@ class PartitionState(Enum):
 class GroupTable:
     """Finds, makes and forgets groups."""
 
-    __slots__ = ("_clock", "_config", "groups", "partitions")
+    __slots__ = ("_clock", "_config", "groups", "partition_count", "partitions")
 
     def __init__(self, config: GroupConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
         self.groups: dict[str, Group] = {}
         self.partitions: dict[int, PartitionState] = {}
+        self.partition_count = config.partition_count
+        """Of the internal topic, once it exists; until then what it will be made with."""
 
     def refusal(self, group_id: str, *, is_empty_id_allowed: bool = False) -> ErrorCode | None:
         """Return why this coordinator can not answer for a group id, or None.
@@ -44,7 +46,7 @@ class GroupTable:
             return None
         if len(group_id.encode()) > self._config.group_id_bytes_max:
             return ErrorCode.INVALID_GROUP_ID
-        match self.partitions.get(partition_of(group_id, self._config.partition_count)):
+        match self.partitions.get(partition_of(group_id, self.partition_count)):
             case None:
                 return ErrorCode.NOT_COORDINATOR
             case PartitionState.LOADING:
@@ -57,7 +59,7 @@ class GroupTable:
         assert group_id not in self.groups, group_id
         if len(self.groups) >= self._config.groups_max:
             return None, ErrorCode.POLICY_VIOLATION
-        partition = partition_of(group_id, self._config.partition_count)
+        partition = partition_of(group_id, self.partition_count)
         group = Group(group_id, partition, wall_ms=self._clock.wall_ms())
         self.groups[group_id] = group
         return group, None

@@ -1,7 +1,9 @@
 """DeleteRecords (key 21), versions 0 to 2: raise the log start offset of partitions.
 
     offset -1 means the high watermark; above the high watermark is out of range
-    answered when the new start is as durable as an acknowledged write
+    only the master takes it, and it is answered when the whole sync-state set has the new start:
+    the low watermark of the answer then holds for whoever is elected next. Members that lag
+    behind the set raise theirs when they catch up, and are not waited for.
 
 Source: Kafka `ReplicaManager.deleteRecords`, KIP-107. Internal topics are refused.
 """
@@ -17,6 +19,7 @@ from penstock.broker.replica_set import ReplicaSetMember
 from penstock.broker.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.replication.errors import ReplicationError
 from penstock.storage.errors import OffsetOutOfRange
 
 KEY = ApiKey.DELETE_RECORDS
@@ -56,6 +59,12 @@ class PendingDelete:
 
     def fail(self) -> None:
         self._give_up(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def refuse(self, error: ReplicationError) -> None:
+        self._give_up(error_code_of(error))
+
+    def shrunk(self, in_sync_count: int) -> None:
+        """A new start needs no minimum of members: it destroys nothing that was asked to stay."""
 
     def _give_up(self, error: ErrorCode) -> None:
         if self._open_count <= 0:
@@ -98,6 +107,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
 
 
 def _delete(hosted: HostedPartition, offset: int) -> int:
+    hosted.member.check_writable()
     log = hosted.log
     high_watermark = hosted.member.high_watermark(log)
     if offset == HIGH_WATERMARK:

@@ -6,6 +6,7 @@ endpoint of brokers, and controllers have none of their own yet.
 
 from penstock.broker.broker import Broker
 from penstock.broker.request import Reply, Request
+from penstock.broker.topic_view import controller_for_clients, live_brokers
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
@@ -33,7 +34,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
             "error_message": None,
             "endpoint_type": BROKERS,
             "cluster_id": image.cluster_id,
-            "controller_id": image.controller_id,
+            "controller_id": controller_for_clients(image),
             "brokers": [
                 {
                     "broker_id": one.broker_id,
@@ -41,7 +42,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
                     "port": one.port,
                     "rack": one.rack,
                 }
-                for _, one in sorted(image.brokers.items())
+                for one in live_brokers(image)
             ],
         }
     )

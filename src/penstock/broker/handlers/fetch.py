@@ -7,10 +7,14 @@ all that were asked for, in their order. Aborted transactions are never listed: 
 last stable offset is the high watermark for the same reason. Any replica id is treated as a
 consumer's: replicas of Penstock do not speak this protocol (CVE-2018-1288).
 
-Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-516.
+Who asks the wrong broker, or with an old leader epoch, hears who leads (v12; where that broker
+listens from v16 on). From v11 on a consumer can be sent to a slave, and be served by one.
+
+Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-392, KIP-516, KIP-951.
 """
 
 from penstock.broker.broker import Broker
+from penstock.broker.config import SlaveReads
 from penstock.broker.fetch_operation import FetchOperation, PartitionRead
 from penstock.broker.fetch_session import (
     FINAL_EPOCH,
@@ -19,8 +23,10 @@ from penstock.broker.fetch_session import (
     FetchSession,
     SessionPartition,
 )
-from penstock.broker.partitions import hosted_partition
+from penstock.broker.leader_hints import HINTED, LeaderHints
+from penstock.broker.partitions import HostedTopic, hosted_partition
 from penstock.broker.request import Reply
+from penstock.broker.slave_reads import ReplicaSelector
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.fetch import (
@@ -34,6 +40,8 @@ from penstock.protocol.header import RequestHeader
 KEY = ApiKey.FETCH
 VERSIONS = range(4, 19)
 TOPIC_ID_VERSION = 13
+RACK_VERSION = 11
+HINT_VERSION = 12
 WAIT_MS_MAX = 30_000
 """A longer poll is answered empty after this time, and the consumer asks again. It bounds how long
 the fetches of clients that have gone stay parked."""
@@ -64,18 +72,27 @@ class FetchReply:
         if session is not None:
             is_full = not self._is_incremental
             reads = [read for read in reads if _has_news(read, session) or is_full]
-        answers = [self._answer(read) for read in reads]
+        hints = None
+        if self._version >= HINT_VERSION and any(read.error for read in reads):
+            hints = LeaderHints(self._broker.metadata, _topics(self._broker, self._version))
+        answers = [self._answer(read, hints) for read in reads]
         self._broker.stats.bytes_fetched += sum([read.size for read in reads])
-        session_id = NO_SESSION if session is None else session.session_id
-        self._reply.send(encode_fetch_response(self._version, answers, session_id=session_id))
+        body = encode_fetch_response(
+            self._version,
+            answers,
+            session_id=NO_SESSION if session is None else session.session_id,
+            endpoints=() if hints is None else hints.endpoints,
+        )
+        self._reply.send(body)
 
     def fail(self, error: ErrorCode) -> None:
         """Answer the whole request with an error of its session."""
         self._reply.send(encode_fetch_response(self._version, [], error_code=error))
 
-    def _answer(self, read: PartitionRead) -> FetchAnswer:
+    def _answer(self, read: PartitionRead, hints: LeaderHints | None) -> FetchAnswer:
         topic, partition = read.wanted.key
         error = read.error
+        leader = hints.of(topic, partition) if hints is not None and error in HINTED else None
         if error and self._version >= TOPIC_ID_VERSION:
             error = _by_topic_id(error)
         last_stable_offset = end = read.high_watermark
@@ -87,7 +104,9 @@ class FetchReply:
             last_stable_offset,
             read.log_start_offset,
             read.buffers,
+            preferred_read_replica=read.preferred,
             diverging=read.diverging,
+            current_leader=leader,
         )
 
 
@@ -104,7 +123,7 @@ def _has_news(read: PartitionRead, session: FetchSession) -> bool:
         session.served(read.wanted.key)
     return read.wanted.has_news(
         size=read.size,
-        error=read.error,
+        is_told=read.is_told,
         high_watermark=read.high_watermark,
         log_start_offset=read.log_start_offset,
     )
@@ -131,11 +150,7 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
     if session is not None:
         wanted = list(session.partitions.values())
-    topics = broker.partitions.by_id if version >= TOPIC_ID_VERSION else broker.partitions.by_name
-    reads = [
-        PartitionRead(part, hosted_partition(topics.get(part.key[0]), part.key[1]))
-        for part in wanted
-    ]
+    reads = _find(broker, wanted, version)
     max_bytes = max(1, min(request.max_bytes, broker.config.fetch_max_bytes))
     operation = FetchOperation(
         broker,
@@ -143,8 +158,31 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
         on_done=FetchReply(broker, reply, version, session, is_incremental).send,
+        selector=_selector(broker, version, request.rack_id),
     )
     operation.start(min(request.max_wait_ms, WAIT_MS_MAX))
+
+
+def _find(broker: Broker, wanted: list[SessionPartition], version: int) -> list[PartitionRead]:
+    topics = _topics(broker, version)
+    reads: list[PartitionRead] = []
+    for part in wanted:
+        topic = topics.get(part.key[0])
+        hosted = hosted_partition(topic, part.key[1])
+        is_elsewhere = hosted is None and topic is not None and 0 <= part.key[1] < len(topic.placed)
+        reads.append(PartitionRead(part, hosted, is_elsewhere))
+    return reads
+
+
+def _topics(broker: Broker, version: int) -> dict[bytes, HostedTopic]:
+    return broker.partitions.by_id if version >= TOPIC_ID_VERSION else broker.partitions.by_name
+
+
+def _selector(broker: Broker, version: int, rack: str) -> ReplicaSelector | None:
+    """Only a consumer that can be told of another replica is sent there, or served by a slave."""
+    if version < RACK_VERSION or broker.config.slave_reads == SlaveReads.OFF:
+        return None
+    return ReplicaSelector(broker, rack)
 
 
 def _session_of(

@@ -1,0 +1,50 @@
+"""Who leads now, told along with the error: a client need not ask for metadata first (KIP-951).
+
+    error in the answer            current leader        endpoints of the answer
+    NOT_LEADER_OR_FOLLOWER         id and leader epoch   where that broker listens
+    FENCED_LEADER_EPOCH (fetch)    the same              the same
+
+Without a live master there is no hint: a client that follows one to nowhere loses time. Clients
+take a hint only where its epoch is newer than what they know, so an old one does no harm.
+
+Source: KIP-951; Kafka `KafkaApis.getCurrentLeader`.
+"""
+
+from collections.abc import Mapping
+
+from penstock.broker.partitions import HostedTopic
+from penstock.broker.topic_view import live_broker
+from penstock.controller.image import ClusterImage
+from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.pieces import LeaderEndpoint
+
+HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+
+class LeaderHints:
+    """The hints of one answer; `endpoints` names each leader once."""
+
+    __slots__ = ("_image", "_topics", "endpoints")
+
+    def __init__(self, image: ClusterImage, topics: Mapping[bytes, HostedTopic]) -> None:
+        """`topics` is the registry's table by the key that the request uses: name or id."""
+        self._image = image
+        self._topics = topics
+        self.endpoints: list[LeaderEndpoint] = []
+
+    def of(self, topic_key: bytes, partition: int) -> tuple[int, int] | None:
+        """Return (broker id, leader epoch) of a partition's live master, None where there is none.
+
+        What is returned is noted for `endpoints`.
+        """
+        topic = self._topics.get(topic_key)
+        if topic is None or not 0 <= partition < len(topic.placed):
+            return None
+        replica_set = self._image.replica_sets.get(topic.placed[partition].replica_set_id)
+        broker = None if replica_set is None else live_broker(self._image, replica_set.master)
+        if replica_set is None or broker is None:
+            return None
+        endpoint = LeaderEndpoint(broker.broker_id, broker.host, broker.port, broker.rack)
+        if endpoint not in self.endpoints:
+            self.endpoints.append(endpoint)
+        return replica_set.master, replica_set.leader_epoch
