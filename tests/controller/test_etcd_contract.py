@@ -27,7 +27,7 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
 
 
 class EtcdHarness(LogHarness):
-    """One controller; its log leads when `start` returns, as the contract expects of a log alone."""
+    """One controller; its log leads when `start` returns, as one alone does."""
 
     def __init__(self, members: Members) -> None:
         self.members = members

@@ -15,6 +15,7 @@ from penstock.runtime.etcd import EtcdConfig, EtcdLog, EtcdPeer, LocalFiles
 
 WAIT_S = 15.0
 LEASE_TTL_S = 2
+_NOWHERE = ("http://127.0.0.1:9",)
 
 
 class Member:
@@ -79,11 +80,11 @@ class Members:
     def __init__(self, directory: Path, *endpoints: str, cluster_id: str = "test") -> None:
         self.directory = directory
         self.cluster_id = cluster_id
-        self.config = EtcdConfig(endpoints=endpoints, lease_ttl_s=LEASE_TTL_S)
+        self.config = EtcdConfig(endpoints=endpoints or _NOWHERE, lease_ttl_s=LEASE_TTL_S)
         self.loop = asyncio.new_event_loop()
         self.failures: list[dict[str, Any]] = []
         self.loop.set_exception_handler(lambda _, context: self.failures.append(context))
-        self._members: list[Member] = []
+        self.all: list[Member] = []
 
     def __enter__(self) -> "Members":
         return self
@@ -100,7 +101,7 @@ class Members:
 
     def member(self, peer_id: int, *, is_controller: bool = True) -> Member:
         member = Member(self, peer_id, is_controller=is_controller)
-        self._members.append(member)
+        self.all.append(member)
         return member
 
     def run(self, work: Any) -> Any:
@@ -123,7 +124,7 @@ class Members:
         self.run(asyncio.sleep(seconds))
 
     def close(self) -> None:
-        for member in self._members:
+        for member in self.all:
             member.close()
         self.run(asyncio.sleep(0.05))  # closed connections leave the loop
         self.loop.close()

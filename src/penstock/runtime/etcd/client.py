@@ -9,7 +9,7 @@ aiohttp is imported when a client is made, so that installations without etcd do
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -113,7 +113,7 @@ class EtcdClient:
 
     async def watch(
         self, key: bytes, range_end: bytes, *, start_revision: int, idle_ms: int
-    ) -> AsyncIterator[WatchAnswer | None]:
+    ) -> AsyncGenerator[WatchAnswer | None, None]:
         """Yield changes from `start_revision` on, and None whenever `idle_ms` passed without any.
 
         Ends where etcd closes the stream. Raises EtcdUnavailable, EtcdRefused.
@@ -192,7 +192,10 @@ class EtcdClient:
         connector = library.TCPConnector(limit=CONNECTIONS_MAX, ssl=self._tls or True)
         connect_s = self._config.request_timeout_ms / 1000
         timeout = library.ClientTimeout(total=None, sock_connect=connect_s)
-        return library.ClientSession(connector=connector, timeout=timeout, trust_env=False)
+        session: aiohttp.ClientSession = library.ClientSession(
+            connector=connector, timeout=timeout, trust_env=False
+        )
+        return session
 
     def _fail(self, status: int, data: bytes) -> None:
         """Raise what an answer other than 200 means."""

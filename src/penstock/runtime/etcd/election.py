@@ -57,16 +57,15 @@ class Candidate:
         *,
         peer_id: int,
         lease_ttl_s: int,
-        former_lease: "FormerLease",
+        own_lease: "OwnLease",
     ) -> None:
         self._store = store
         self._clock = clock
         self._peer_id = peer_id
         self._lease_ttl_s = lease_ttl_s
-        self._former_lease = former_lease
+        self._own_lease = own_lease
         self._vacant = asyncio.Event()
         self._lead: Lead | None = None
-        self._lease_id = 0
         self.may_lead: Callable[[], bool] = lambda: True
         """Asked before each attempt."""
         self.on_won: Callable[[Lead], None] = lambda lead: None
@@ -92,17 +91,15 @@ class Candidate:
 
     async def give_back(self) -> None:
         """End the own lease, so that the next one leads at once; else it runs out by itself."""
-        if self._lease_id:
-            with contextlib.suppress(EtcdUnavailable, EtcdRefused):
-                await self._store.client.revoke(self._lease_id)
-            self._lease_id = 0
+        with contextlib.suppress(EtcdUnavailable, EtcdRefused):
+            await self._own_lease.end(self._store)
 
     async def run(self) -> None:
         """Campaign and lead, for ever."""
         backoff = Backoff()
         while True:
             try:
-                await self._former_lease.end(self._store)
+                await self._own_lease.end(self._store)
                 await self._vacant.wait()
                 lead = await self._campaign() if self.may_lead() else None
             except (EtcdUnavailable, EtcdRefused) as error:
@@ -121,8 +118,7 @@ class Candidate:
             return None
         asked_at_ms = self._clock.monotonic_ms()
         lease = await self._store.client.grant(self._lease_ttl_s)
-        self._lease_id = lease.id
-        await self._former_lease.note(lease.id)
+        await self._own_lease.note(lease.id)
         nonce = secrets.token_hex(8)
         try:
             lead = await self._take_key(view, nonce, lease.id, asked_at_ms, lease.ttl)
@@ -201,11 +197,12 @@ class Candidate:
         return asked_at_ms + life_ms - life_ms // MARGIN
 
 
-class FormerLease:
-    """The lease of this process's former life, ended at the next start rather than waited for.
+class OwnLease:
+    """The last lease of this process, ended as soon as it can be rather than waited for.
 
-    Its number is on the local disk before the key is taken. The data directory has one owner at a
-    time, so whoever reads the number knows that the process that wrote it is gone.
+    Its number is on the local disk before the key is taken, so a process that was killed ends the
+    lease of its former life when it starts again. The data directory has one owner at a time:
+    whoever reads the number knows that the process that wrote it is gone.
     """
 
     def __init__(self, files: LocalFiles, loop: asyncio.AbstractEventLoop) -> None:
@@ -216,13 +213,14 @@ class FormerLease:
         self._lease_id = self._read()
 
     async def end(self, store: Store) -> None:
-        """End it, once. Raises EtcdUnavailable, EtcdRefused."""
+        """End it if it may still be there. Raises EtcdUnavailable, EtcdRefused."""
         if self._lease_id:
             await store.client.revoke(self._lease_id)
             self._lease_id = 0
 
     async def note(self, lease_id: int) -> None:
         """Remember a lease. A disk that does not take it costs only time at the next start."""
+        self._lease_id = lease_id
         done: asyncio.Future[BaseException | None] = self._loop.create_future()
 
         def finish(_: None, error: BaseException | None) -> None:

@@ -64,7 +64,8 @@ class StoredEntry(NamedTuple):
 class SnapshotHead(NamedTuple):
     """Names a snapshot in etcd; the bytes are in parts below `snapshot_id`."""
 
-    index: int
+    last_index: int
+    """Index of the last entry it stands for; `entry_id` is that entry's."""
     entry_id: EntryId
     snapshot_id: bytes
     crc: int
@@ -102,7 +103,7 @@ def whole_entry(data: Buffer) -> Entry:
 def encode_snapshot_head(head: SnapshotHead) -> bytes:
     term, proposal_id = head.entry_id
     return _SNAPSHOT.pack(
-        VERSION, head.index, term, proposal_id, head.snapshot_id, head.crc, head.length
+        VERSION, head.last_index, term, proposal_id, head.snapshot_id, head.crc, head.length
     )
 
 

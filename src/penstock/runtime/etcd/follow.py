@@ -89,12 +89,12 @@ class Follower:
         if not self._is_connected:
             log.info("metadata in etcd is in reach again head=%d", view.head)
             self._is_connected = True
-        self.snapshot_index = view.snapshot.index if view.snapshot else 0
+        self.snapshot_index = view.snapshot.last_index if view.snapshot else 0
         self.on_leader(view.leader, view.revision)
         return view
 
     async def _check_history(self, view: View, index: int, known_id: EntryId) -> None:
-        snapshot_index = view.snapshot.index if view.snapshot else 0
+        snapshot_index = view.snapshot.last_index if view.snapshot else 0
         if view.snapshot is not None and index == snapshot_index:
             found: EntryId | None = view.snapshot.entry_id
         elif index > snapshot_index:
@@ -106,11 +106,11 @@ class Follower:
 
     async def _catch_up(self, view: View) -> None:
         snapshot = view.snapshot
-        if snapshot is not None and snapshot.index > self._feed.offered_index:
+        if snapshot is not None and snapshot.last_index > self._feed.offered_index:
             data = await self._store.snapshot(snapshot)
             if data is None:
                 raise EtcdUnavailable("the metadata snapshot was replaced while it was read")
-            await self._feed.install(snapshot.index, snapshot.entry_id, data)
+            await self._feed.install(snapshot.last_index, snapshot.entry_id, data)
         while (first := self._feed.offered_index + 1) <= view.head:
             entries = await self._store.entries(first, view.head)
             if not entries and self._feed.offered_index < first:
@@ -132,7 +132,7 @@ class Follower:
             leader = None if event.is_delete else read_leader(pair)
             self.on_leader(leader, pair.mod_revision)
         elif pair.key == self._store.snapshot_key and not event.is_delete:
-            self.snapshot_index = decode_snapshot_head(pair.value).index
+            self.snapshot_index = decode_snapshot_head(pair.value).last_index
         elif (index := self._store.index_of(pair.key)) is not None and not event.is_delete:
             return await self._take_entry(index, pair.value)
         return True

@@ -35,7 +35,7 @@ from penstock.controller.replicated_log import (
 from penstock.runtime.clock import SystemClock
 from penstock.runtime.etcd.client import EtcdClient
 from penstock.runtime.etcd.config import EtcdConfig
-from penstock.runtime.etcd.election import Candidate, FormerLease, Lead
+from penstock.runtime.etcd.election import Candidate, OwnLease, Lead
 from penstock.runtime.etcd.entry import EntryId
 from penstock.runtime.etcd.feed import Feed
 from penstock.runtime.etcd.follow import Follower
@@ -100,7 +100,7 @@ class EtcdLog:
             self._clock,
             peer_id=peer.peer_id,
             lease_ttl_s=config.lease_ttl_s,
-            former_lease=FormerLease(files, loop),
+            own_lease=OwnLease(files, loop),
         )
         self._lead: Lead | None = None
         self._is_writing = False

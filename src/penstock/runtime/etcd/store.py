@@ -227,7 +227,7 @@ class Store:
 
     async def snapshot(self, head: SnapshotHead) -> bytes | None:
         """Read a snapshot; None if a newer one has replaced it meanwhile."""
-        prefix = self._snapshot_parts(head.index, head.snapshot_id)
+        prefix = self._snapshot_parts(head.last_index, head.snapshot_id)
         return await self._get_parts(prefix, head.crc, head.length)
 
     async def trim(
