@@ -64,7 +64,9 @@ async def dial(
     except ConnectionError as error:
         if str(error):
             raise
-        raise ConnectionResetError("closed before TLS was agreed on: is it in use there?") from error
+        raise ConnectionResetError(
+            "closed before TLS was agreed on: is it in use there?"
+        ) from error
 
 
 async def _connect(

@@ -7,10 +7,7 @@ Which controller is active is learned from heartbeat answers (the highest contro
 and from refusals that name another one. Where that is this process itself, its driver is asked
 directly.
 
-What may be sent again. A command that was refused as not active, or never left, is asked elsewhere
-until `command_timeout_ms`. One whose answer was lost may have happened: it is repeated only if a
-second time changes nothing that the first did not (REPEATABLE). Anything else, such as CreateTopics
-whose repetition would answer that the topic exists, fails with MetadataTimeout: the caller looks.
+What is asked of the active one, and what may be asked again, stands in session_commands.py.
 
 Source: RIP-44 (a broker registers with and heartbeats every controller); KIP-631.
 """
@@ -23,61 +20,36 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from penstock.base.ports import Clock
-from penstock.controller import commands as c
-from penstock.controller.command_codec import decode_answer, decode_error, encode_command
+from penstock.controller.commands import Command
 from penstock.controller.errors import (
     MetadataError,
-    MetadataQueueFull,
-    MetadataTimeout,
-    MetadataUnavailable,
-    NotActiveController,
-    RefusedCommand,
 )
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.controller.session import (
     Heartbeat,
     HeartbeatAnswer,
-    OperationAnswer,
     PrepareTransfer,
     ProbeAnswer,
     ProbeSets,
     SetReport,
     StatusAnswer,
-    StatusRequest,
-    Submit,
     TransferReady,
 )
 from penstock.net.peer import PeerHello, PeerRefused, PeerSecurity, dial
-from penstock.runtime.controller_driver import LeadershipLost
+from penstock.runtime.session_active import ActiveTracker
 from penstock.runtime.session_channel import LinkChannel, LocalChannel, SessionChannel
+from penstock.runtime.session_commands import LocalLog, SessionCommands
 from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_link import AnswerLost, ControllerSession, NoSession
+from penstock.runtime.session_link import ControllerSession
 from penstock.runtime.session_messages import (
     PURPOSE,
-    Answer,
     Operation,
     SessionMessage,
-    SubmitOutcome,
 )
 
 R = TypeVar("R")
 Address = tuple[str, int]
 
-REPEATABLE: frozenset[type[c.Command[Any]]] = frozenset(
-    {
-        c.AllocateProducerIds,  # a second block costs nothing
-        c.CreateCluster,  # answers the id that holds
-        c.RegisterBroker,  # the same incarnation again
-        c.RegisterReplica,  # one number for each log id
-        c.CreateReplicaSet,  # with the same members
-        c.ChangeSyncStateSet,  # names the epochs that it goes from
-        c.LeaveSyncStateSets,
-    }
-)
-"""Commands that may be sent again though they may have happened already."""
-
-_RETRY_MS_MIN = 20
-_RETRY_MS_MAX = 500
 _SESSION_COUNT_BITS = 32
 
 log = logging.getLogger(__name__)
@@ -111,16 +83,6 @@ class LocalController(Protocol):
 
     def open_local(self, broker_id: int, session_id: int) -> LocalChannel:
         """Return the broker's end of a new session."""
-
-
-class LocalLog(Protocol):
-    """This process's copy of the metadata log (ControllerDriver)."""
-
-    async def submit(self, command: c.Command[R]) -> R:
-        """Take a command where this process leads, else raise NotActiveController."""
-
-    async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
-        """Wait until the image holds the entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,22 +120,27 @@ class SessionClient:
         self._sessions: dict[int, tuple[Address, ControllerSession, asyncio.Task[None]]] = {}
         self._session_base = secrets.randbits(31 - 1) << _SESSION_COUNT_BITS
         self._session_count = 0
-        self._active_id = NO_LEADER
-        self._controller_epoch = -1
-        self._news: asyncio.Future[None] = self._loop.create_future()
+        self._tracker = ActiveTracker()
+        self._commands = SessionCommands(
+            self, self._tracker, ports.log, config=config, clock=ports.clock
+        )
         self._timer: asyncio.TimerHandle | None = None
-        self._commands = 0
         self._is_registering = False
+
+    @property
+    def local_id(self) -> int:
+        """Peer id of the controller in this process, NO_LEADER without one."""
+        return NO_LEADER if self._ports.local is None else self._identity.broker_id
 
     @property
     def active_id(self) -> int:
         """Peer id of the active controller as far as is known, NO_LEADER otherwise."""
-        return self._active_id
+        return self._tracker.active_id
 
     @property
     def controller_epoch(self) -> int:
         """The highest that was heard of, -1 for none."""
-        return self._controller_epoch
+        return self._tracker.controller_epoch
 
     def start(self, controllers: Mapping[int, Address]) -> None:
         """Open sessions to these controllers, and heartbeat from now on."""
@@ -199,25 +166,25 @@ class SessionClient:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._tell_news()
+        self._tracker.tell_news()
 
-    # --- commands ------------------------------------------------------------------------------
+    # --- questions -----------------------------------------------------------------------------
 
-    async def submit(self, command: c.Command[R]) -> R:
+    async def submit(self, command: Command[R]) -> R:
         """Return the answer once the change is committed and replayed here.
 
         Raises:
             RefusedCommand: the command as a whole can not be.
             MetadataUnavailable: not taken; after MetadataTimeout it may have happened.
         """
-        return await self._bounded(self._submit(command))
+        return await self._commands.submit(command)
 
     async def operate(self, make: Callable[[int], Operation]) -> str:
         """Ask the active controller for what an operator wants; returns text for people.
 
         `make` gets the request id. Raises as `submit` does.
         """
-        return await self._bounded(self._operate(make))
+        return await self._commands.operate(make)
 
     async def status(self) -> StatusAnswer:
         """Return the cluster's state as the active controller sees it, or any if none is known.
@@ -225,129 +192,16 @@ class SessionClient:
         Raises:
             MetadataUnavailable: no controller answers.
         """
-        return await self._bounded(self._status())
+        return await self._commands.status()
 
-    async def _bounded(self, work: Coroutine[Any, Any, R]) -> R:
-        timeout_ms = self._config.command_timeout_ms
-        if self._commands >= self._config.commands_max:
-            work.close()
-            raise MetadataQueueFull(self._config.commands_max)
-        self._commands += 1
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                return await work
-        except TimeoutError:
-            raise MetadataTimeout(timeout_ms) from None
-        finally:
-            self._commands -= 1
-
-    async def _submit(self, command: c.Command[R]) -> R:
-        may_repeat = type(command) in REPEATABLE
-        began_ms = self._ports.clock.monotonic_ms()
-        delay_ms = _RETRY_MS_MIN
-        while True:
-            news, target = self._news, self._active_id
-            try:
-                return await self._submit_to(target, command)
-            except (AnswerLost, LeadershipLost) as error:
-                if not may_repeat:
-                    waited_ms = self._ports.clock.monotonic_ms() - began_ms
-                    raise MetadataTimeout(waited_ms) from error
-            except NotActiveController as error:
-                self._on_redirect(target, error.controller_id)
-            except NoSession:
-                pass
-            await self._wait_for_news(news, delay_ms)
-            delay_ms = min(2 * delay_ms, _RETRY_MS_MAX)
-
-    async def _submit_to(self, target: int, command: c.Command[R]) -> R:
-        if target == self._identity.broker_id and self._ports.local is not None:
-            return await self._ports.log.submit(command)
-        data = encode_command(command)
-        outcome = await self._session(target).ask(
-            lambda request_id: Submit(request_id=request_id, command=data)
-        )
-        if not isinstance(outcome, SubmitOutcome):
-            raise MetadataUnavailable(f"controller {target} answered something else")
-        if outcome.is_fate_open:
-            raise AnswerLost("the active controller was replaced meanwhile")
-        error = decode_error(outcome.error) if outcome.error else None
-        if error is None or isinstance(error, RefusedCommand):
-            await self._until_applied(outcome.applied_index)
-        if error is not None:
-            raise error
-        return decode_answer(command, outcome.answer)
-
-    async def _until_applied(self, log_index: int) -> None:
-        """Wait until this broker sees what it was told; bounded by the command's time."""
-        timeout_ms = self._config.command_timeout_ms
-        if not await self._ports.log.wait_until_applied(log_index, timeout_ms):
-            raise MetadataTimeout(timeout_ms)
-
-    async def _operate(self, make: Callable[[int], Operation]) -> str:
-        delay_ms = _RETRY_MS_MIN
-        while True:
-            news, target = self._news, self._active_id
-            try:
-                answer = await self._session(target).ask(make)
-                if isinstance(answer, OperationAnswer) and not answer.error:
-                    return answer.text
-                raise _error_of(answer)
-            except NotActiveController as error:
-                self._on_redirect(target, error.controller_id)
-            except NoSession:
-                pass
-            await self._wait_for_news(news, delay_ms)
-            delay_ms = min(2 * delay_ms, _RETRY_MS_MAX)
-
-    async def _status(self) -> StatusAnswer:
-        while True:
-            news = self._news
-            open_ids = [number for number, (_, one, _) in self._sessions.items() if one.is_open]
-            if open_ids:
-                target = self._active_id if self._active_id in open_ids else open_ids[0]
-                answer = await self._session(target).ask(
-                    lambda request_id: StatusRequest(request_id=request_id)
-                )
-                if isinstance(answer, StatusAnswer) and not answer.error:
-                    return answer
-                raise _error_of(answer)
-            await self._wait_for_news(news, _RETRY_MS_MAX)
-
-    def _session(self, controller_id: int) -> ControllerSession:
+    def session(self, controller_id: int) -> ControllerSession | None:
+        """Return the session to a controller, open or not."""
         entry = self._sessions.get(controller_id)
-        if entry is None:
-            raise NoSession(f"controller {controller_id} is not known here")
-        return entry[1]
+        return None if entry is None else entry[1]
 
-    # --- who is active -------------------------------------------------------------------------
-
-    def _on_redirect(self, asked: int, named: int) -> None:
-        """Believe a controller that it is not active, until a heartbeat answer says otherwise."""
-        if self._active_id == asked:
-            self._active_id = named if named != asked else NO_LEADER
-            self._tell_news()
-
-    def _note_active(self, active_id: int, controller_epoch: int) -> None:
-        if controller_epoch < self._controller_epoch:
-            return
-        is_newer = controller_epoch > self._controller_epoch
-        if is_newer or active_id != NO_LEADER:
-            self._controller_epoch = controller_epoch
-            if active_id != self._active_id:
-                self._active_id = active_id
-                self._tell_news()
-
-    def _tell_news(self) -> None:
-        news, self._news = self._news, self._loop.create_future()
-        if not news.done():
-            news.set_result(None)
-
-    async def _wait_for_news(self, news: asyncio.Future[None], delay_ms: int) -> None:
-        """Wait for news since `news` was current; two controllers that name each other get slow."""
-        if delay_ms > _RETRY_MS_MIN:
-            await asyncio.sleep(delay_ms / 4000)
-        await asyncio.wait((news,), timeout=delay_ms / 1000)
+    def open_sessions(self) -> list[ControllerSession]:
+        """Return the sessions that are open."""
+        return [session for _, session, _ in self._sessions.values() if session.is_open]
 
     # --- sessions ------------------------------------------------------------------------------
 
@@ -405,11 +259,11 @@ class SessionClient:
         """Let the controller hear of this broker at once."""
         log.info("session=%d controller=%d opened", session.session_id, session.controller_id)
         self._heartbeat((session,), self._ports.owner.reports())
-        self._tell_news()
+        self._tracker.tell_news()
 
     def on_session_closed(self, session: ControllerSession) -> None:
         """Let those who wait for an answer look again."""
-        self._tell_news()
+        self._tracker.tell_news()
 
     def on_session_message(self, session: ControllerSession, message: SessionMessage) -> None:
         """Answer what a controller asks."""
@@ -418,7 +272,7 @@ class SessionClient:
                 self._on_heartbeat_answer(session, message)
             case ProbeSets():
                 # A controller that was replaced may not bind this broker by an old question.
-                if message.controller_epoch >= self._controller_epoch:
+                if message.controller_epoch >= self._tracker.controller_epoch:
                     reports = self._ports.owner.probe(message)
                     session.send(ProbeAnswer(request_id=message.request_id, reports=reports))
             case PrepareTransfer():
@@ -433,9 +287,10 @@ class SessionClient:
             session.send(ready)
 
     def _on_heartbeat_answer(self, session: ControllerSession, answer: HeartbeatAnswer) -> None:
-        self._note_active(answer.active_id, answer.controller_epoch)
-        is_active = answer.active_id == session.controller_id == self._active_id
-        if not is_active or answer.controller_epoch < self._controller_epoch:
+        tracker = self._tracker
+        tracker.on_heartbeat_answer(answer.active_id, answer.controller_epoch)
+        is_active = answer.active_id == session.controller_id == tracker.active_id
+        if not is_active or answer.controller_epoch < tracker.controller_epoch:
             return
         self._ports.owner.note_controller()
         if answer.is_registration_wanted and not self._is_registering:
@@ -452,7 +307,7 @@ class SessionClient:
 
     def _on_timer(self) -> None:
         self._timer = self._loop.call_later(self._interval_s, self._on_timer)
-        sessions = [session for _, session, _ in self._sessions.values() if session.is_open]
+        sessions = self.open_sessions()
         interval_ms, silence_ms = self._config.heartbeat_interval_ms, self._config.silence_ms
         for session in sessions:
             if session.unanswered_count * interval_ms > silence_ms:
@@ -474,9 +329,3 @@ class SessionClient:
                     sets=reports,
                 )
             )
-
-
-def _error_of(answer: Answer) -> MetadataError:
-    if isinstance(answer, OperationAnswer | StatusAnswer) and answer.error:
-        return decode_error(answer.error)
-    return MetadataUnavailable("the controller answered something else")

@@ -1,15 +1,19 @@
 """Times and limits of the sessions between brokers and controllers.
 
+What operators set stands in ControllerConfig, which every process has; the rest are constants with
+reasons.
+
 Source: RocketMQ's controller mode (heartbeats each second, removal after some seconds), Kafka's
 broker.heartbeat.interval.ms and broker.session.timeout.ms.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Self
 
 from annotated_types import Ge, Le
 
 from penstock.base.errors import ConfigError
+from penstock.controller.config import ControllerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,8 +24,7 @@ class SessionConfig:
     """How often a broker is heard by every controller."""
 
     silence_ms: Annotated[int, Ge(20), Le(600_000)] = 5_000
-    """A controller that answers no heartbeat for so long is dialled anew. As long as the
-    controllers' own `session_timeout_ms` is a good value."""
+    """A controller that answers no heartbeat for so long is dialled anew."""
 
     dial_timeout_ms: Annotated[int, Ge(10), Le(60_000)] = 2_000
     """How long connecting to a controller and shaking hands may take."""
@@ -48,3 +51,11 @@ class SessionConfig:
             raise ConfigError("session.silence_ms must be twice session.heartbeat_interval_ms")
         if self.redial_min_ms > self.redial_max_ms:
             raise ConfigError("session.redial_min_ms must not be above session.redial_max_ms")
+
+    @classmethod
+    def of(cls, config: ControllerConfig) -> Self:
+        """Return the settings that fit the controllers' patience."""
+        return cls(
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            silence_ms=config.session_timeout_ms,
+        )

@@ -1,0 +1,70 @@
+"""Changing who keeps the metadata log, where the log can do that itself (Raft).
+
+A log elsewhere (etcd) has operators of its own; a service without this refuses the request.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from penstock.base.errors import PlatformError
+from penstock.controller.errors import MetadataError, RefusedCommand
+from penstock.runtime.controller_service import ChangeMembership
+from penstock.runtime.session_messages import ChangeControllers
+
+ChangeDone = Callable[[PlatformError | None], None]
+
+
+class VoterLog(Protocol):
+    """The part of RaftLog that is needed; `done` is called exactly once."""
+
+    def add_voter(self, peer_id: int, address: str, done: ChangeDone) -> None:
+        """Make `peer_id`, reached at "host:port", a controller."""
+
+    def remove_voter(self, peer_id: int, done: ChangeDone) -> None:
+        """Make it none any more."""
+
+    def transfer(self, to: int, done: ChangeDone) -> None:
+        """Let another controller take over."""
+
+
+def membership_by(voters: VoterLog) -> ChangeMembership:
+    """Return what a ControllerService changes the controllers with."""
+
+    async def change(request: ChangeControllers) -> str:
+        outcome: asyncio.Future[PlatformError | None] = asyncio.get_running_loop().create_future()
+
+        def done(error: PlatformError | None) -> None:
+            if not outcome.done():
+                outcome.set_result(error)
+
+        text = _begin(voters, request, done)
+        error = await outcome
+        if isinstance(error, MetadataError):
+            raise error
+        if error is not None:
+            raise RefusedCommand(str(error)) from error
+        return text
+
+    return change
+
+
+def _begin(voters: VoterLog, request: ChangeControllers, done: ChangeDone) -> str:
+    """Start the change and return what is true when it is done. Raises RefusedCommand."""
+    peer_id, address = request.peer_id, request.address
+    match request.action:
+        case "add":
+            host, _, port = address.rpartition(":")
+            if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
+                raise RefusedCommand(f"{address[:100]!r} is no address: write host:port.")
+            voters.add_voter(peer_id, address, done)
+            return f"{peer_id} at {address} is a controller."
+        case "remove":
+            voters.remove_voter(peer_id, done)
+            return f"{peer_id} is no controller any more."
+        case "transfer":
+            voters.transfer(peer_id, done)
+            return f"{peer_id} is the active controller."
+        case _:
+            raise RefusedCommand(f"Controllers are added, removed or transferred to, not "
+                                 f"{request.action[:50]!r}.")  # fmt: skip

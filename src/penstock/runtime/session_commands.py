@@ -1,0 +1,214 @@
+"""What a broker asks of the controllers: commands, operations, status; each goes to the active one.
+
+What may be sent again. A command that was refused as not active, or never left, is asked elsewhere
+until `command_timeout_ms`. One whose answer was lost may have happened: it is repeated only if a
+second time changes nothing that the first did not (REPEATABLE). Anything else, such as CreateTopics
+whose repetition would answer that the topic exists, fails with MetadataTimeout: the caller looks.
+
+Where the active controller is this process, its driver is asked directly.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Protocol, TypeVar
+
+from penstock.base.ports import Clock
+from penstock.controller import commands as c
+from penstock.controller.command_codec import decode_answer, decode_error, encode_command
+from penstock.controller.errors import (
+    MetadataError,
+    MetadataQueueFull,
+    MetadataTimeout,
+    MetadataUnavailable,
+    NotActiveController,
+    RefusedCommand,
+)
+from penstock.controller.session import OperationAnswer, StatusAnswer, StatusRequest, Submit
+from penstock.runtime.controller_driver import LeadershipLost
+from penstock.runtime.session_active import ActiveTracker
+from penstock.runtime.session_config import SessionConfig
+from penstock.runtime.session_link import AnswerLost, ControllerSession, NoSession
+from penstock.runtime.session_messages import Answer, Operation, SubmitOutcome
+
+R = TypeVar("R")
+
+REPEATABLE: frozenset[type[c.Command[Any]]] = frozenset(
+    {
+        c.AllocateProducerIds,  # a second block costs nothing
+        c.CreateCluster,  # answers the id that holds
+        c.RegisterBroker,  # the same incarnation again
+        c.RegisterReplica,  # one number for each log id
+        c.ChangeSyncStateSet,  # names the epochs that it goes from
+    }
+)
+"""Commands that may be sent again though they may have happened already."""
+
+_RETRY_MS_MIN = 20
+_RETRY_MS_MAX = 500
+
+
+class LocalLog(Protocol):
+    """This process's copy of the metadata log (ControllerDriver)."""
+
+    async def submit(self, command: c.Command[R]) -> R:
+        """Take a command where this process leads, else raise NotActiveController."""
+
+    async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
+        """Wait until the image holds the entry."""
+
+
+class Sessions(Protocol):
+    """The sessions to ask through."""
+
+    @property
+    def local_id(self) -> int:
+        """Peer id of the controller in this process, NO_LEADER without one."""
+
+    def session(self, controller_id: int) -> ControllerSession | None:
+        """Return the session to a controller, open or not."""
+
+    def open_sessions(self) -> Iterable[ControllerSession]:
+        """Return the sessions that are open."""
+
+
+class SessionCommands:
+    """Asks, follows refusals, repeats what is safe. Made and used on its loop."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        tracker: ActiveTracker,
+        log: LocalLog,
+        *,
+        config: SessionConfig,
+        clock: Clock,
+    ) -> None:
+        self._sessions = sessions
+        self._tracker = tracker
+        self._log = log
+        self._config = config
+        self._clock = clock
+        self._open_count = 0
+
+    async def submit(self, command: c.Command[R]) -> R:
+        """Return the answer once the change is committed and replayed here.
+
+        Raises:
+            RefusedCommand: the command as a whole can not be.
+            MetadataUnavailable: not taken; after MetadataTimeout it may have happened.
+        """
+        return await self._bounded(self._submit(command))
+
+    async def operate(self, make: Callable[[int], Operation]) -> str:
+        """Ask the active controller for what an operator wants; returns text for people.
+
+        `make` gets the request id. Raises as `submit` does.
+        """
+        return await self._bounded(self._operate(make))
+
+    async def status(self) -> StatusAnswer:
+        """Return the cluster's state as the active controller sees it, or any if none is known.
+
+        Raises:
+            MetadataUnavailable: no controller answers.
+        """
+        return await self._bounded(self._status())
+
+    async def _bounded(self, work: Coroutine[Any, Any, R]) -> R:
+        timeout_ms = self._config.command_timeout_ms
+        if self._open_count >= self._config.commands_max:
+            work.close()
+            raise MetadataQueueFull(self._config.commands_max)
+        self._open_count += 1
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await work
+        except TimeoutError:
+            raise MetadataTimeout(timeout_ms) from None
+        finally:
+            self._open_count -= 1
+
+    async def _submit(self, command: c.Command[R]) -> R:
+        may_repeat = type(command) in REPEATABLE
+        began_ms = self._clock.monotonic_ms()
+        delay_ms = _RETRY_MS_MIN
+        while True:
+            news, target = self._tracker.news, self._tracker.active_id
+            try:
+                return await self._submit_to(target, command)
+            except (AnswerLost, LeadershipLost) as error:
+                if not may_repeat:
+                    waited_ms = self._clock.monotonic_ms() - began_ms
+                    raise MetadataTimeout(waited_ms) from error
+            except NotActiveController as error:
+                self._tracker.on_refusal(target, error.controller_id)
+            except NoSession:
+                pass
+            await self._tracker.wait(news, delay_ms)
+            delay_ms = min(2 * delay_ms, _RETRY_MS_MAX)
+
+    async def _submit_to(self, target: int, command: c.Command[R]) -> R:
+        if target == self._sessions.local_id:
+            return await self._log.submit(command)
+        data = encode_command(command)
+        outcome = await self._session(target).ask(
+            lambda request_id: Submit(request_id=request_id, command=data)
+        )
+        if not isinstance(outcome, SubmitOutcome):
+            raise MetadataUnavailable(f"controller {target} answered something else")
+        if outcome.is_fate_open:
+            raise AnswerLost("the active controller was replaced meanwhile")
+        error = decode_error(outcome.error) if outcome.error else None
+        if error is None or isinstance(error, RefusedCommand):
+            await self._until_applied(outcome.applied_index)
+        if error is not None:
+            raise error
+        return decode_answer(command, outcome.answer)
+
+    async def _until_applied(self, log_index: int) -> None:
+        """Wait until this broker sees what it was told; bounded by the command's time."""
+        timeout_ms = self._config.command_timeout_ms
+        if not await self._log.wait_until_applied(log_index, timeout_ms):
+            raise MetadataTimeout(timeout_ms)
+
+    async def _operate(self, make: Callable[[int], Operation]) -> str:
+        delay_ms = _RETRY_MS_MIN
+        while True:
+            news, target = self._tracker.news, self._tracker.active_id
+            try:
+                answer = await self._session(target).ask(make)
+                if isinstance(answer, OperationAnswer) and not answer.error:
+                    return answer.text
+                raise _error_of(answer)
+            except NotActiveController as error:
+                self._tracker.on_refusal(target, error.controller_id)
+            except NoSession:
+                pass
+            await self._tracker.wait(news, delay_ms)
+            delay_ms = min(2 * delay_ms, _RETRY_MS_MAX)
+
+    async def _status(self) -> StatusAnswer:
+        while True:
+            news = self._tracker.news
+            candidates = {one.controller_id: one for one in self._sessions.open_sessions()}
+            if candidates:
+                any_session = next(iter(candidates.values()))
+                answer = await candidates.get(self._tracker.active_id, any_session).ask(
+                    lambda request_id: StatusRequest(request_id=request_id)
+                )
+                if isinstance(answer, StatusAnswer) and not answer.error:
+                    return answer
+                raise _error_of(answer)
+            await self._tracker.wait(news, _RETRY_MS_MAX)
+
+    def _session(self, controller_id: int) -> ControllerSession:
+        session = self._sessions.session(controller_id)
+        if session is None:
+            raise NoSession(f"controller {controller_id} is not known here")
+        return session
+
+
+def _error_of(answer: Answer) -> MetadataError:
+    if isinstance(answer, OperationAnswer | StatusAnswer) and answer.error:
+        return decode_error(answer.error)
+    return MetadataUnavailable("the controller answered something else")
