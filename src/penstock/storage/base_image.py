@@ -7,13 +7,12 @@ The master lists it and keeps the files while they are copied; the slave copies 
 Source: Raft 7 (InstallSnapshot) for the idea; here most of the state is the log itself.
 """
 
-from collections.abc import Callable
-from struct import Struct, error as StructError
+import struct
+from struct import Struct
 from typing import NamedTuple
 
 from crc32c import crc32c
 
-from penstock.base.errors import PlatformError
 from penstock.storage.errors import BadInstall
 from penstock.storage.snapshot import EPOCH
 
@@ -69,7 +68,7 @@ class BaseImage(NamedTuple):
             fields = HEADER.unpack_from(view)
             magic, version, position, _, segments, epochs, snapshot_bytes, body_crc = fields
             (crc,) = CRC.unpack_from(view, HEADER.size)
-        except StructError as error:
+        except struct.error as error:
             raise BadInstall("the base image is too short") from error
         body = view[HEADER.size + CRC.size :]
         if crc != crc32c(view[: HEADER.size]) or magic != MAGIC or version != VERSION:
@@ -84,37 +83,3 @@ class BaseImage(NamedTuple):
             epochs=[(e, start) for e, start in EPOCH.iter_unpack(body[epochs_at:snapshot_at])],
             snapshot=bytes(body[snapshot_at:]),
         )
-
-
-Bytes = Callable[[memoryview | None, PlatformError | None], None]
-
-
-class BaseExport:
-    """An image and its files, which stay as they are until `release`, or too long a silence."""
-
-    __slots__ = ("_read", "_release", "image", "is_released")
-
-    def __init__(
-        self,
-        image: BaseImage,
-        read: Callable[[int, int, Bytes], None],
-        release: Callable[[], None],
-    ) -> None:
-        self.image = image
-        self.is_released = False
-        self._read = read
-        self._release = release
-
-    def read(self, position: int, max_bytes: int, done: Bytes) -> None:
-        """Read raw bytes off the loop: up to `max_bytes`, not beyond the segment's data_end.
-
-        `position` must lie in a segment of the image below its data_end; behind a data_end go on
-        at the next segment's base. `done(data, error)`; ExportEnded after the release.
-        """
-        self._read(position, max_bytes, done)
-
-    def release(self) -> None:
-        """Let retention have the files again. Again does nothing."""
-        if not self.is_released:
-            self.is_released = True
-            self._release()

@@ -3,6 +3,10 @@
     capture on the loop (only partitions that changed) ─► wait until the log is flushed up to it
       ─► off the loop: side file appended and synced, snapshot replaced, old ones removed
 
+A snapshot is written only when the replica set has confirmed its position, so that no truncation
+ever has to go below one: until then the captured state waits. A log that is alone in its set
+confirms itself.
+
 One at a time. A checkpoint that fails is given up: the next one begins a new side file. Nothing
 but the length of a recovery, and the deleting of old segments, depends on it.
 
@@ -140,6 +144,14 @@ class Checkpointer:
         self.last_error: Exception | None = None
         """Why the last checkpoint failed; None when it worked."""
         self.last_position = 0
+        self.saved_position = 0
+        """Position of the newest snapshot on the disk; of the log's start without one."""
+        self.is_sole_member = True
+        self.confirmed_position = 0
+        """What the set has confirmed, as far as this log was told."""
+        self.every_partition: Callable[[], Iterable[PartitionLog]] = tuple
+        self._holds_all = False
+        """Whether `_files` holds every partition, so that those that changed are enough."""
         self._files = CheckpointFiles()
         self._side_base = -1
         self._side_generation = 0
@@ -153,9 +165,30 @@ class Checkpointer:
         self._not_before_ms = 0
 
     def start(self, position: int, side_generation: int) -> None:
-        """Begin after recovery, which found or wrote a snapshot at `position`."""
-        self.last_position = position
+        """Begin after recovery, which found a snapshot at `position`."""
+        self.last_position = self.saved_position = self.confirmed_position = position
         self._side_generation = side_generation
+
+    def may_write(self, position: int) -> bool:
+        """Whether a snapshot at `position` can never be truncated away."""
+        return self.is_sole_member or position <= self.confirmed_position
+
+    def note_confirmed(self, position: int) -> bool:
+        """Take note of what is confirmed; return whether a captured state waits for it."""
+        position = min(position, self._writer.end_position)
+        self.confirmed_position = max(self.confirmed_position, position)
+        return self._captured is not None
+
+    def discard(self) -> None:
+        """Forget what waits to be written, and whom it was for: the log is opened anew."""
+        self._captured = None
+        self._wanted = False
+        given_up = [*self._served, *self._waiting] if not self._is_writing else self._waiting
+        self._waiting = []
+        if not self._is_writing:
+            self._served = []
+        for then in given_up:
+            then(False)
 
     def request(
         self, then: Callable[[bool], None] | None = None, *, is_urgent: bool = True
@@ -183,7 +216,10 @@ class Checkpointer:
                 return
             self._begin(now_ms)
         captured = self._captured
-        if captured is None or writer.flushed_position < captured.snapshot.position:
+        if captured is None:
+            return
+        position = captured.snapshot.position
+        if writer.flushed_position < position or not self.may_write(position):
             return
         self._captured = None
         self._is_writing = True
@@ -215,12 +251,17 @@ class Checkpointer:
         changed = dict.fromkeys(writer.dirty)
         if is_new_side:
             changed |= dict.fromkeys(writer.touched)
+        if not self._holds_all:
+            self._holds_all = True
+            every = self.every_partition()
+            changed |= {p: None for p in every if p.log_end_offset or p.log_start_offset}
         changed = {partition: None for partition in changed if not partition.is_dropped}
         partitions = [capture_partition(partition) for partition in changed]
         for partition in changed:
             partition.is_dirty = False
         dropped, self.dropped = self.dropped, []
         writer.dirty = []
+        self._trim_epochs()
         snapshot = Snapshot(
             position=writer.end_position,
             is_clean=is_clean,
@@ -233,6 +274,13 @@ class Checkpointer:
             producers=self._states.all(),
         )
         return Capture(snapshot, partitions, dropped, is_new_side)
+
+    def _trim_epochs(self) -> None:
+        """Forget masterships of which nothing is kept; the one that covers the start stays."""
+        first = self._store.segments[0].base
+        epochs = self.epochs
+        while len(epochs) > 1 and epochs[1][1] <= first:
+            del epochs[0]
 
     def _write(self, captured: Capture, files: CheckpointFiles) -> None:
         """Off the loop: side file first, then the snapshot that counts on it. Raises OSError."""
@@ -262,6 +310,7 @@ class Checkpointer:
             self._remove_sides(snapshot.side_generation, set())
             self._put(snapshot, side, name, files)
         if not files.is_abandoned:
+            self.saved_position = snapshot.position
             files.side_bytes += len(side)
             self._remove_old(name, path, snapshot.side_generation)
 
@@ -307,7 +356,7 @@ class Checkpointer:
             then(error is None)
         self._writer.on_turn()
 
-    def write_now(self, *, is_clean: bool, partitions: list[PartitionLog]) -> None:
+    def write_now(self, *, is_clean: bool) -> None:
         """Write a snapshot of everything, waiting for it; for open and clean close.
 
         A checkpoint that is under way off the loop is not disturbed: this one has its own files.
@@ -317,15 +366,9 @@ class Checkpointer:
             self._side_base = -1
             self._files.is_abandoned = True
             self._files = CheckpointFiles()
+        self._holds_all = False
         captured = self.capture(is_clean=is_clean)
-        done = {partition[0] for partition in captured.partitions}
-        more = [
-            capture_partition(p)
-            for p in partitions
-            if p.topic_partition not in done and (p.log_end_offset or p.log_start_offset)
-        ]
-        every = [*captured.partitions, *more]
-        self._write(captured._replace(partitions=every), self._files)
+        self._write(captured, self._files)
         self.last_position = captured.snapshot.position
         self.last_error = None
 

@@ -14,10 +14,12 @@
       ProducerFenced        a newer instance of the producer has written already
       UnknownProducer       no state of the producer, where state is required
       LogBusy               the log is being truncated or replaced: works again when that is done
+      LogFollows            the log takes a master's runs only: its owner is a slave
       PositionOutOfRange    no run can be read from this position
       GapInRun              a run does not begin at the end of the log
       BadRun                a run is damaged, or does not follow from what is in the log
       BadInstall            a copied base is damaged or is none
+      BaseNotReady          there is nothing to copy a base from yet
       ExportEnded           the base that was being copied is not kept any more
 
 Source: the error names of Kafka's storage layer (KafkaStorageException, OffsetOutOfRangeException)
@@ -152,6 +154,14 @@ class LogBusy(StorageError):
         self.directory = directory
 
 
+class LogFollows(StorageError):
+    """Only a master appends; this log copies one."""
+
+    def __init__(self, directory: str) -> None:
+        super().__init__(f"commit log {directory} follows a master and takes no appends")
+        self.directory = directory
+
+
 class PositionOutOfRange(StorageError):
     """No run begins there: the bytes are gone, or not written yet."""
 
@@ -185,6 +195,14 @@ class BadInstall(StorageError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the copied base can not be used: {reason}; copy it again")
+        self.reason = reason
+
+
+class BaseNotReady(StorageError):
+    """No base can be given now."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"no base to copy: {reason}; try again")
         self.reason = reason
 
 

@@ -13,6 +13,9 @@ The cut is durable and takes away everything behind X, also whole frames: they w
 again when new frames grow up to them. Then what was replayed is synced, because a kill -9 leaves
 it in the page cache only, and a new snapshot is written, so that the same work is not done twice.
 
+A change of the log that a crash has interrupted (a truncation, a reset, the swap of a copied base)
+is completed before anything else; see pending_change.py.
+
 Without any snapshot the log is rebuilt from all of its segments.
 
 Source: Kafka `LogLoader`; the evidence rule is ours (ADR 0002).
@@ -26,6 +29,7 @@ from dataclasses import dataclass, field
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
 from penstock.record.batch import read_header
+from penstock.storage.catching_up import read_note, remove_note
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptFile, CorruptLog
 from penstock.storage.frames import (
@@ -37,6 +41,13 @@ from penstock.storage.frames import (
     FrameHeader,
 )
 from penstock.storage.partition_log import EMPTY, Columns, PartitionLog
+from penstock.storage.pending_change import (
+    ChangeKind,
+    PendingChange,
+    complete_change,
+    read_change,
+    remove_change,
+)
 from penstock.storage.producers import ProducerStates
 from penstock.storage.rebuild import rebuild_index, scan_columns
 from penstock.storage.scan import SegmentScan, find_good_frames, used_end
@@ -49,6 +60,7 @@ Progress = Callable[[int, int], None]
 """(bytes done, bytes in all as far as can be told before they are read). It may raise to give up:
 then nothing but indexes has been written."""
 PROGRESS_BYTES = 8 << 20
+EVERYWHERE = 1 << 63
 NO_SNAPSHOT = Snapshot(0, False, 0, 0, 0, [], [], [], [])
 
 
@@ -93,6 +105,24 @@ class Recovery:
         self._snapshot = NO_SNAPSHOT
         self._is_fallback = False
         self._has_hole = False
+        self._change: PendingChange | None = None
+        self._proof_end = EVERYWHERE
+        """What frames at or above it say of flushed bytes proves nothing."""
+
+    @property
+    def snapshot_position(self) -> int:
+        """Position of the snapshot that was used; of the log's start without one."""
+        return self._snapshot.position
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Whether what was found must be made a snapshot, confirmed or not: an unclean cut."""
+        return self._change is not None and self._change.kind is ChangeKind.REBUILD
+
+    def finish(self) -> None:
+        """The log is open and a snapshot written where one is needed: the change is over."""
+        if self._change is not None:
+            remove_change(self._disk, self._directory)
 
     def run(self, progress: Progress) -> None:
         """Do all of it.
@@ -101,18 +131,29 @@ class Recovery:
             CorruptLog: durable data is damaged or missing.
             OSError: the disk does not work, or has no room for a first segment.
         """
-        for name in ("log", "index", "snapshot"):
-            self._disk.make_directory(f"{self._directory}/{name}")
-            for left in self._disk.list(f"{self._directory}/{name}"):
+        for name in ("", "/log", "/index", "/snapshot"):
+            directory = f"{self._directory}{name}"
+            self._disk.make_directory(directory)
+            for left in self._disk.list(directory):
                 if left.endswith(".tmp"):
-                    self._disk.remove(f"{self._directory}/{name}/{left}")
+                    self._disk.remove(f"{directory}/{left}")
+        self._change = read_change(self._disk, self._directory)
+        if self._change is not None:
+            complete_change(self._disk, self._directory, self._change)
+        note = read_note(self._disk, self._directory)
+        if note is not None:
+            self._proof_end = note
         self._find_segments()
         self._load_snapshot()
         self._check_segments()
         self._restore()
         self._load_active_columns()
         self._replay(progress)
+        if self._change is not None and self._change.kind is ChangeKind.REBUILD:
+            self._add_seeds(self._change)
         self._cut()
+        if self._proof_end != EVERYWHERE:
+            remove_note(self._disk, self._directory)
         self._check_indexes()
         self.report.end_position = self.position
 
@@ -131,8 +172,13 @@ class Recovery:
                 file.close()
                 self.segments.append(segment)
         if not self.segments:
-            prepare_file(disk, self._config, segment_path(self._directory, 0), None).close()
-            self.segments = [Segment(self._directory, 0, self._config.segment_bytes)]
+            self.segments = [self._new_segment(0)]
+
+    def _new_segment(self, base: int) -> Segment:
+        config = self._config
+        path = segment_path(self._directory, base)
+        prepare_file(self._disk, config.reserve_bytes, path, config.segment_bytes).close()
+        return Segment(self._directory, base, config.segment_bytes)
 
     def _keep_spare(self, path: str) -> None:
         file = self._disk.open(path)
@@ -330,7 +376,7 @@ class Recovery:
             behind += [header for header, _ in scan]
             later_file.close()
         for header in behind:
-            if header.flushed_before > self.position:
+            if header.flushed_before > self.position and header.position < self._proof_end:
                 raise CorruptLog(self._directory, self.position, self.report.stop_reason)
         self.report.frames_cut = len(behind)
         self.report.cut_bytes = sum(header.frame_bytes for header in behind)
@@ -381,6 +427,27 @@ class Recovery:
         if batch.producer_id >= 0 and not batch.is_control:
             partition.producers.record(batch, batch.base_offset)
 
+    def _add_seeds(self, change: PendingChange) -> None:
+        """Add what the segments do not tell any more of partitions whose batches are gone."""
+        seeds = decode_snapshot(change.path(self._directory), memoryview(change.payload))
+        serials: dict[int, int] = {}
+        for state in seeds.partitions:
+            partition = self.partitions.get(state.topic_partition)
+            if partition is None:
+                partition = PartitionLog(state.topic_partition, self.next_serial, self._states)
+                self.next_serial += 1
+                partition.log_end_offset = state.log_end_offset
+                partition.last_end_position = state.last_end_position
+                partition.log_start_offset = state.log_end_offset
+                self.partitions[state.topic_partition] = partition
+            start = min(state.log_start_offset, partition.log_end_offset)
+            partition.log_start_offset = max(partition.log_start_offset, start)
+            partition.max_timestamp = max(partition.max_timestamp, state.max_timestamp)
+            serials[state.serial] = partition.serial
+        for (serial, producer_id), producer in seeds.producers:
+            if serial in serials:
+                self._states.entries.setdefault((serials[serial], producer_id), producer)
+
     def _seal(self, segment: Segment, data_end: int) -> None:
         """A closed segment was read to its end: write its index, whatever lies there.
 
@@ -420,11 +487,7 @@ class Recovery:
             self.segments.remove(segment)
             self._disk.remove(segment.path)
         if self.segments[-1].end <= self.position:
-            path = segment_path(self._directory, self.position)
-            prepare_file(self._disk, self._config, path, None).close()
-            self.segments.append(
-                Segment(self._directory, self.position, self._config.segment_bytes)
-            )
+            self.segments.append(self._new_segment(self.position))
         self._remove_stale_indexes()
         self._disk.sync_directory(f"{self._directory}/log")
         active = self.segments[-1]

@@ -149,6 +149,8 @@ class RetentionPass:
         if self._store.is_closed:
             self.is_running = False
             return
+        if self._writer.is_following:
+            partitions = []  # only a master appends frames; the slave gets them with its stream
         end = start + ENTRIES_PER_SLICE
         for partition in partitions[start:end]:
             if partition.bases and self._is_active_over(partition):

@@ -56,20 +56,22 @@ def index_path(directory: str, base: int) -> str:
     return f"{directory}/index/{base:020d}.idx"
 
 
-def prepare_file(disk: Disk, config: LogConfig, target: str, spare: str | None) -> DiskFile:
-    """Make a segment file at `target`, from `spare` where there is one. Waits for the disk.
+def prepare_file(
+    disk: Disk, reserve_bytes: int, target: str, capacity: int, spare: str | None = None
+) -> DiskFile:
+    """Make a segment file of `capacity` bytes at `target`, from `spare` if there is one. Waits.
 
     Raises OSError; ENOSPC also when the file would leave less than the reserve free.
     """
     if spare is not None:
         disk.rename(spare, target)
         return disk.open(target)
-    if disk.free_bytes() - config.segment_bytes < config.reserve_bytes:
+    if disk.free_bytes() - capacity < reserve_bytes:
         raise OSError(errno.ENOSPC, "a segment would leave less than reserve_bytes free")
     unfinished = target.removesuffix(".log") + ".new"
     file = disk.open(unfinished, create=True)
     try:
-        file.allocate(config.segment_bytes)
+        file.allocate(capacity)
         file.sync()
         disk.rename(unfinished, target)
     except OSError:
@@ -115,6 +117,8 @@ class SegmentStore:
     """All segments of one log, oldest first; the last of `segments` is the active one."""
 
     __slots__ = (
+        "_after_preparing",
+        "_capacity",
         "_config",
         "_directory",
         "_disk",
@@ -137,6 +141,7 @@ class SegmentStore:
         self._disk = disk
         self._directory = directory
         self._config = config
+        self._capacity = config.segment_bytes
         self._offload = offload
         self.segments: list[Segment] = []
         self.closing: list[Segment] = []
@@ -152,6 +157,7 @@ class SegmentStore:
         self.is_closed = False
         self._open: OrderedDict[int, Segment] = OrderedDict()
         self._is_preparing = False
+        self._after_preparing: list[Callable[[], None]] = []
         self._spare_number = 0
         self._recycling = 0
 
@@ -174,8 +180,10 @@ class SegmentStore:
         base = active.base if active.file is None else active.end
         self._is_preparing = True
         target = segment_path(self._directory, base)
-        spare = self.spares.pop() if self.spares else None
-        disk, config = self._disk, self._config
+        capacity = self._capacity
+        is_usual = capacity == self._config.segment_bytes
+        spare = self.spares.pop() if self.spares and is_usual else None
+        disk, reserve = self._disk, self._config.reserve_bytes
 
         def prepared(file: DiskFile | None, error: BaseException | None) -> None:
             self._is_preparing = False
@@ -185,9 +193,16 @@ class SegmentStore:
                 return
             if error is not None and not isinstance(error, OSError):
                 raise error
+            if file is not None and file.size() != self._capacity:
+                file.close()  # another size is wanted by now; the next one takes its name
+                self.prepare_next()
+                return
             self._place(file, error)
+            waiting, self._after_preparing = self._after_preparing, []
+            for action in waiting:
+                action()
 
-        self._offload.submit(lambda: prepare_file(disk, config, target, spare), prepared)
+        self._offload.submit(lambda: prepare_file(disk, reserve, target, capacity, spare), prepared)
 
     def _place(self, file: DiskFile | None, error: OSError | None) -> None:
         """Give a prepared file to the active segment if it waits for one, else keep it."""
@@ -210,13 +225,64 @@ class SegmentStore:
         assert old.file is not None
         assert self.prepare_error is None or self.next_file is not None
         file, self.next_file = self.next_file, None
-        capacity = self._config.segment_bytes if file is None else file.size()
+        capacity = self._capacity if file is None else file.size()
         segment = Segment(self._directory, old.end, capacity)
         segment.file = file
         self.segments.append(segment)
         self._hold_open(old)
         self.prepare_next()
         return segment
+
+    def set_capacity(self, capacity: int) -> None:
+        """Make the next files `capacity` bytes long, the one that was prepared included."""
+        self._capacity = capacity
+        if self.next_file is not None and self.next_file.size() != capacity:
+            self.next_file.close()
+            self.next_file = None
+            self.prepare_next()
+
+    def fit_active(self, end: int, done: Callable[[OSError | None], None]) -> None:
+        """Make the active segment end at `end` and prepare the next one anew, off the loop.
+
+        Nothing behind `end` may have been written. `done(error)` on the loop; a preparation that
+        is under way is waited for.
+        """
+        if self._is_preparing:
+            self._after_preparing.append(lambda: self.fit_active(end, done))
+            return
+        active, file = self.active, self.active.file
+        assert file is not None
+        self._is_preparing = True
+        next_file, self.next_file = self.next_file, None
+        disk, log, old_next = self._disk, f"{self._directory}/log", active.end
+        size, change = end - active.base, end - active.end
+        next_path = segment_path(self._directory, old_next)
+
+        def work() -> None:
+            if next_file is not None:
+                next_file.close()
+            disk.remove(next_path)
+            disk.sync_directory(log)
+            if change > 0:
+                file.allocate(size)
+            elif change < 0:
+                file.truncate(size)
+            if change:
+                file.sync()
+
+        def fitted(_: None, error: BaseException | None) -> None:
+            self._is_preparing = False
+            if error is not None and not isinstance(error, OSError):
+                raise error
+            if self.is_closed:
+                return
+            if error is None:
+                active.end = end
+                self.prepare_error = None
+            self.prepare_next()
+            done(error)
+
+        self._offload.submit(work, fitted)
 
     def segment_of(self, position: int) -> Segment | None:
         """Return the segment that holds `position`; None when it is gone."""

@@ -32,9 +32,12 @@ from penstock.record.batch import BatchHeader
 from penstock.storage.config import FlushPolicy, LogConfig
 from penstock.storage.errors import (
     BatchTooLargeForLog,
+    LogBusy,
     LogFenced,
+    LogFollows,
     OutOfSpace,
     SegmentNotReady,
+    StorageError,
 )
 from penstock.storage.frames import (
     BATCH_AFTER_CRC,
@@ -86,6 +89,11 @@ class LogWriter:
         self._control_bytes = min(CONTROL_BYTES_MAX, config.segment_bytes // 64)
         self._is_sync_policy = config.flush_policy is FlushPolicy.SYNC
         self.end_position = self.written_position = self.flushed_position = 0
+        self.claim_position = 0
+        """What frames say is flushed. Under `async` what the sync before the last one reached: a
+        slave, which syncs at its own times, then has flushed as much when it gets the frame."""
+        self.is_following = False
+        """Whether only a master's runs are appended: this log's owner is a slave."""
         self.leader_epoch = -1
         self.epoch_start = 0
         self._room_end = 0
@@ -103,7 +111,8 @@ class LogWriter:
         self._has_write_failed = False
         """Whether the last write found no space, and has still to be tried again."""
         self.is_full = False
-        self.fenced: LogFenced | None = None
+        self.fenced: StorageError | None = None
+        """Why nothing can be appended any more: LogFenced, or LogBusy while it is realigned."""
         self.dirty: list[PartitionLog] = []
         """Partitions changed since the last snapshot; may name one twice."""
         self.touched: list[PartitionLog] = []
@@ -114,17 +123,19 @@ class LogWriter:
         self.on_fenced: Callable[[Exception], None] = _ignore
         self.on_rolled: Callable[[Segment], None] = _ignore
         self.on_turn: Callable[[], None] = _nothing
+        self.on_room: Callable[[], None] = _nothing
+        """Something that a follower's append may have waited for has happened."""
         store.on_prepared = self._segment_prepared
 
     def start(self, position: int, *, leader_epoch: int, epoch_start: int) -> None:
         """Begin to write at `position`, up to which the log is durable."""
         self.end_position = self.written_position = self.flushed_position = position
+        self.claim_position = position
         self._announced = position
         self._commit.start(position)
         self.leader_epoch = leader_epoch
         self.epoch_start = epoch_start
         self._set_room()
-        self._store.prepare_next()
 
     @property
     def durable_position(self) -> int:
@@ -151,7 +162,7 @@ class LogWriter:
         position = end - frame_bytes
         base_offset = partition.log_end_offset
         leader_epoch = self.leader_epoch
-        unflushed = position - self.flushed_position
+        unflushed = position - self.claim_position
         if unflushed > 0xFFFFFFFF:  # noqa: PLR1730  a call of min() costs more than all of this
             unflushed = 0xFFFFFFFF
         at = position - self.written_position
@@ -171,12 +182,10 @@ class LogWriter:
             leader_epoch,
         )
         _pack_crc(view, at, crc32c(view[at + 4 : at + 69]))
-        self._index(partition, header, position, size)
+        self.index(partition, header, position, size)
         return base_offset
 
-    def _index(
-        self, partition: PartitionLog, header: BatchHeader, position: int, size: int
-    ) -> None:
+    def index(self, partition: PartitionLog, header: BatchHeader, position: int, size: int) -> None:
         """Take over a batch whose frame is at `position`: index, offsets, producer."""
         if not partition.is_dirty:
             self._mark(partition)
@@ -218,16 +227,16 @@ class LogWriter:
             size + FRAME_HEADER_BYTES,
             self.leader_epoch,
             position,
-            min(position - self.flushed_position, UNFLUSHED_MAX),
+            min(position - self.claim_position, UNFLUSHED_MAX),
             partition.frame_key,
             base_offset,
             size - 12,
             self.leader_epoch,
         )
         _pack_crc(head, 0, crc32c(memoryview(head)[4:]))
-        if not self._write(size + FRAME_HEADER_BYTES, [head, batch[BATCH_COVERED_BYTES:]]):
+        if not self.write(size + FRAME_HEADER_BYTES, [head, batch[BATCH_COVERED_BYTES:]]):
             raise self._refusal()
-        self._index(partition, header, position, size)
+        self.index(partition, header, position, size)
         invariant(self.end_position == self.written_position, "positions part after a large batch")
         return base_offset
 
@@ -248,6 +257,7 @@ class LogWriter:
             new=leader_epoch,
             old=self.leader_epoch,
         )
+        self.lead()
         if self.end_position + SEGMENT_OVERHEAD > self._room_end:
             self._make_room(EPOCH_PAYLOAD.size, 0)
         start = self.end_position
@@ -256,6 +266,20 @@ class LogWriter:
         self._stage_frame(KIND_EPOCH, WHOLE_SET, EPOCH_PAYLOAD.pack(leader_epoch, start))
         return start
 
+    def follow(self) -> None:
+        """Take nothing but a master's runs from now on; what was staged is still written."""
+        self.write_staged()
+        self.is_following = True
+        self._set_room()
+
+    def lead(self) -> None:
+        """Take appends again, if it did not."""
+        if not self.is_following:
+            return
+        self.is_following = False
+        self._store.set_capacity(self._config.segment_bytes)
+        self._set_room()
+
     def _stage_frame(self, kind: int, key: bytes, payload: bytes) -> None:
         frame = build_frame(
             kind,
@@ -263,7 +287,7 @@ class LogWriter:
             payload,
             leader_epoch=self.leader_epoch,
             position=self.end_position,
-            unflushed=self.end_position - self.flushed_position,
+            unflushed=self.end_position - self.claim_position,
         )
         at = self.end_position - self.written_position
         self._view[at : at + len(frame)] = frame
@@ -282,6 +306,8 @@ class LogWriter:
         """
         if self.fenced is not None:
             raise self.fenced
+        if self.is_following:
+            raise LogFollows(self._directory)
         frame_bytes = payload_bytes + FRAME_HEADER_BYTES
         overhead = SEGMENT_OVERHEAD + FRAME_HEADER_BYTES + self._control_bytes
         limit = self._config.segment_bytes - overhead
@@ -315,17 +341,24 @@ class LogWriter:
                 b"",
                 leader_epoch=self.leader_epoch,
                 position=data_end,
-                unflushed=data_end - self.flushed_position,
+                unflushed=data_end - self.claim_position,
             )
-            if not self._write(len(marker), [marker]):
+            if not self.write(len(marker), [marker]):
                 raise self._refusal()
-        old.data_end = data_end
-        self.end_position = self.written_position = old.end
-        store.advance()
-        self._set_room()
-        self.on_rolled(old)
+        self.enter_next_segment(data_end)
         start = EPOCH_PAYLOAD.pack(self.leader_epoch, self.epoch_start)
         self._stage_frame(KIND_EPOCH, WHOLE_SET, start)
+
+    def enter_next_segment(self, data_end: int) -> None:
+        """Go on in the next segment; everything up to `data_end` and the marker is written."""
+        old = self._store.active
+        assert old.file is not None
+        old.data_end = data_end
+        self.end_position = self.written_position = old.end
+        self._commit.note_written(old.file, old.end)
+        self._store.advance()
+        self._set_room()
+        self.on_rolled(old)
 
     def _refusal(self) -> Exception:
         if self.fenced is not None:
@@ -338,14 +371,15 @@ class LogWriter:
     def _set_room(self) -> None:
         staging_end = self.written_position + len(self._staging)
         room_end = min(self._store.active.end - self._control_bytes, staging_end)
-        self._room_end = -1 if self.fenced is not None else room_end
+        is_closed = self.fenced is not None or self.is_following
+        self._room_end = -1 if is_closed else room_end
 
     def write_staged(self) -> None:
         """Write what is staged, if it can be written now."""
         if self.end_position != self.written_position:
-            self._write(0, [])
+            self.write(0, [])
 
-    def _write(self, length: int, buffers: list[bytes | bytearray | memoryview]) -> bool:
+    def write(self, length: int, buffers: list[bytes | bytearray | memoryview]) -> bool:
         """Write what is staged and then `buffers` of `length` bytes; return whether it worked.
 
         `end_position` is moved over `buffers` too.
@@ -401,11 +435,13 @@ class LogWriter:
             flushed=self.flushed_position,
             written=self.written_position,
         )
+        self.claim_position = target if self._is_sync_policy else self.flushed_position
         self.flushed_position = target
         self.on_flushed()
         if self._is_sync_policy:
             self.on_durable()
         self.on_turn()
+        self.on_room()
 
     def _segment_prepared(self) -> None:
         """Go on after the next file was allocated, or look again later when it could not be."""
@@ -416,6 +452,12 @@ class LogWriter:
         self._set_room()
         if self.end_position != self.written_position:
             self._schedule()
+        self.on_room()
+
+    def wait_for_space(self) -> None:
+        """Note that the disk is full; `on_room` is called when it is worth trying again."""
+        self.is_full = True
+        self._retry_later()
 
     def _retry_later(self) -> None:
         if self._space_timer is None:
@@ -431,6 +473,7 @@ class LogWriter:
             self._store.prepare_next()
         elif self.end_position == self.written_position:
             self.is_full = False
+            self.on_room()
 
     def fence(self, reason: str) -> None:
         """Take no more writes, ever; what is durable can still be read."""
@@ -440,6 +483,17 @@ class LogWriter:
         self._room_end = -1
         self._commit.stop()
         self.on_fenced(self.fenced)
+
+    def halt(self) -> None:
+        """Take nothing any more, without an error: the log is about to be opened anew."""
+        self.fenced = LogBusy(self._directory)
+        self._room_end = -1
+        self.on_written = self.on_flushed = self.on_durable = self.on_room = _nothing
+        self.on_turn = _nothing
+        self.on_fenced = _ignore
+        self._commit.stop()
+        if self._space_timer is not None:
+            self._space_timer.cancel()
 
     def finish(self) -> None:
         """Write and sync everything, waiting for it; for a clean close. Raises LogFenced."""
