@@ -117,7 +117,9 @@ class Member:
         """Take a snapshot of what is applied."""
         assert not self.writing
         index = self.raft.applied_index if index is None else index
-        self.disk.keep(self.raft.compact(index, encode_state(self.applied)))
+        snapshot = self.raft.compact(index, encode_state(self.applied))
+        if snapshot is not None:
+            self.disk.keep(snapshot)
 
 
 def encode_state(applied: Iterable[bytes]) -> bytes:

@@ -13,7 +13,7 @@ from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration
 from penstock.raft.learners import LearnerRegistry
 from penstock.raft.log import RaftLog
-from penstock.raft.messages import Message
+from penstock.raft.messages import LearnerHello, Message
 from penstock.raft.ready import NO_PEER, HardState, Outgoing, ReadState
 
 HURRIED_CAMPAIGNS_MAX = 10
@@ -69,7 +69,7 @@ class Core:
         self.learners = LearnerRegistry(config)
         """Every voter keeps it, to feed them when it leads."""
         self.hearsay_voters: tuple[tuple[int, str], ...] = ()
-        """On a learner: the voters as the last welcome named them."""
+        """The voters as the last welcome named them; the own log may be older."""
         self.messages: list[Outgoing] = []
         self.messages_persisted: list[Outgoing] = []
         self.reads: list[ReadState] = []
@@ -81,13 +81,40 @@ class Core:
 
     @property
     def is_voter(self) -> bool:
-        """Whether this member votes."""
+        """Whether this member counts in majorities."""
         return self.configuration.has(self.own_id)
+
+    @property
+    def may_campaign(self) -> bool:
+        """Whether this member counts, or will until its removal is committed.
+
+        A member that is the only one to hold its removal must be able to lead, or nobody can: the
+        others' logs are behind. It does not count its own vote then. Source: thesis 4.2.2.
+        """
+        log = self.log
+        return self.is_voter or log.configurations.at(log.commit_index).has(self.own_id)
 
     @property
     def other_voters(self) -> tuple[int, ...]:
         """The voters without this member."""
         return tuple(p for p in self.configuration.voter_ids if p != self.own_id)
+
+    @property
+    def known_voters(self) -> dict[int, str]:
+        """Other voters with their addresses, by the log or by hearsay."""
+        known = {**dict(self.hearsay_voters), **self.configuration.addresses}
+        known.pop(self.own_id, None)
+        return known
+
+    def say_hello(self, to: int) -> None:
+        """Announce this member as one that does not vote and wants to be fed."""
+        hello = LearnerHello(
+            sender=self.own_id,
+            term=self.term,
+            last_index=self.log.last_index,
+            last_term=self.log.last_term,
+        )
+        self.send(to, hello)
 
     def send(self, to: int, message: Message) -> None:
         """Send without waiting for the disk: nothing in `message` depends on it."""

@@ -19,8 +19,6 @@ from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
     InstallSnapshot,
-    LearnerHello,
-    LearnerWelcome,
     Message,
     TimeoutNow,
 )
@@ -41,15 +39,17 @@ class Follower:
     @property
     def kind(self) -> Role:
         """The role's name."""
-        return Role.FOLLOWER if self._core.is_voter else Role.LEARNER
+        return Role.FOLLOWER if self._core.may_campaign else Role.LEARNER
 
     def tick(self) -> None:
         """Campaign or say hello if it is time."""
         core = self._core
         self._silent_ticks += 1
-        if core.is_voter:
-            # A single voter waits for nobody (there is nobody to disturb).
-            if self._silent_ticks >= self._wait_ticks or not core.other_voters:
+        if core.may_campaign:
+            # A single voter need not wait for others, but it keeps what it promised: a leader that
+            # removes itself leaves one, and may still read by its lease.
+            is_alone = not core.other_voters and core.ticks >= core.promised_until_tick
+            if is_alone or self._silent_ticks >= self._wait_ticks:
                 core.turns.campaign()
             return
         if self._silent_ticks >= core.config.election_ticks_max:
@@ -59,7 +59,7 @@ class Follower:
             self._say_hello()
 
     def step(self, message: Message) -> None:
-        """Take a message of the current term (a welcome may be older)."""
+        """Take a message of the current term."""
         match message:
             case AppendEntries():
                 self._heard(message.sender)
@@ -69,10 +69,8 @@ class Follower:
                 self._receiver.on_chunk(message)
             case TimeoutNow():
                 # Straight to the vote: the leader itself asks for it (thesis 3.10).
-                if self._core.is_voter:
+                if self._core.may_campaign:
                     self._core.turns.stand(is_transfer=True)
-            case LearnerWelcome():
-                self._on_welcome(message)
             case _:
                 pass
 
@@ -148,28 +146,9 @@ class Follower:
         core.send(message.sender, response)
 
     def _say_hello(self) -> None:
-        core = self._core
-        self._hello_ticks = core.config.learner_hello_ticks
-        hello = LearnerHello(
-            sender=core.own_id,
-            term=core.term,
-            last_index=core.log.last_index,
-            last_term=core.log.last_term,
-        )
-        known = {peer_id: "" for peer_id, _ in core.hearsay_voters}
-        known.update(core.configuration.addresses)
-        for voter in known:
-            if voter != core.own_id:
-                core.send(voter, hello)
-
-    def _on_welcome(self, message: LearnerWelcome) -> None:
-        core = self._core
-        if core.is_voter:
-            return
-        core.hearsay_voters = message.voters
-        if message.term == core.term and core.leader_id == NO_PEER != message.leader_id:
-            core.leader_id = message.leader_id
-            self._silent_ticks = 0
+        self._hello_ticks = self._core.config.learner_hello_ticks
+        for voter in self._core.known_voters:
+            self._core.say_hello(voter)
 
 
 def check_entries(message: AppendEntries) -> None:

@@ -41,10 +41,13 @@ def take(core: Core, roles: Roles, message: Message) -> None:
             return
     elif isinstance(message, AppendEntries | InstallSnapshot):
         _meet_leader(core, roles, message)
-    if isinstance(message, LearnerHello):
-        _take_hello(core, roles, message)
-    else:
-        roles.current.step(message)
+    match message:
+        case LearnerHello():
+            _take_hello(core, roles, message)
+        case LearnerWelcome():
+            _take_welcome(core, message)
+        case _:
+            roles.current.step(message)
 
 
 def _take_vote_request(core: Core, roles: Roles, request: VoteRequest) -> None:
@@ -52,6 +55,9 @@ def _take_vote_request(core: Core, roles: Roles, request: VoteRequest) -> None:
     is_kept = votes.is_kept_by_promise(core, request, is_leader=is_leader)
     if isinstance(roles.current, Leader):
         roles.current.on_stranger(request)
+    elif not core.configuration.has(request.sender):
+        # It was removed and does not know it: tell it whom to ask for the rest of the log.
+        core.send(request.sender, _welcome(core))
     if request.term > core.term and not is_kept and not request.is_pre_vote:
         roles.follow(request.term, NO_PEER)
     has_voted = votes.answer(core, request, is_kept=is_kept)
@@ -103,10 +109,24 @@ def _take_hello(core: Core, roles: Roles, hello: LearnerHello) -> None:
         roles.current.on_stranger(hello)
     elif not core.configuration.has(hello.sender):
         core.learners.note(hello.sender, core.ticks)
-    welcome = LearnerWelcome(
+    core.send(hello.sender, _welcome(core))
+
+
+def _welcome(core: Core) -> LearnerWelcome:
+    return LearnerWelcome(
         sender=core.own_id,
         term=core.term,
         leader_id=core.leader_id,
         voters=core.configuration.voters,
     )
-    core.send(hello.sender, welcome)
+
+
+def _take_welcome(core: Core, welcome: LearnerWelcome) -> None:
+    core.hearsay_voters = welcome.voters
+    if welcome.term != core.term or core.leader_id != NO_PEER:
+        return
+    is_voter = any(voter == core.own_id for voter, _ in welcome.voters)
+    if welcome.leader_id in {NO_PEER, core.own_id} or is_voter:
+        return
+    core.leader_id = welcome.leader_id
+    core.say_hello(welcome.leader_id)

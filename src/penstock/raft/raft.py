@@ -216,14 +216,17 @@ class Raft:
         if isinstance(role, Candidate) and ready.hard_state is not None:
             role.on_persisted(ready.hard_state)
 
-    def compact(self, index: int, data: bytes) -> Snapshot:
-        """Take `data` as the state after entry `index` and forget entries up to it.
+    def compact(self, index: int, data: bytes) -> Snapshot | None:
+        """Take `data` as the state after entry `index`, which is applied; forget entries up to it.
 
-        `index` is applied and behind the last snapshot. Returns the snapshot for the driver to
-        keep; it must be durable before the driver drops entries from its disk. It stays in memory
-        for peers that need it, and so do the last entries for peers that are a little late.
+        Returns the snapshot for the driver to keep; it must be durable before the driver drops
+        entries from its disk. It stays in memory for peers that need it, and so do the last
+        entries for peers that are a little late. None if a snapshot that is at least as new is
+        here already, perhaps not yet handed out by `ready()`: then nothing happened.
         """
         log = self._core.log
+        if index <= log.snapshot.index:
+            return None
         term = log.term(index)
         assert term is not None, index
         snapshot = Snapshot(
@@ -284,10 +287,7 @@ class Raft:
     @property
     def peers_to_dial(self) -> tuple[tuple[int, str], ...]:
         """Voters other than this member with their addresses, from the log and from hearsay."""
-        known = dict(self._core.hearsay_voters)
-        known.update(self.configuration.addresses)
-        known.pop(self._core.own_id, None)
-        return tuple(sorted(known.items()))
+        return tuple(sorted(self._core.known_voters.items()))
 
     @property
     def progress(self) -> tuple[PeerProgress, ...]:

@@ -52,6 +52,9 @@ class Replicator:
     def _feed(self, progress: Progress, current_round: int) -> None:
         log, config = self._core.log, self._core.config
         limits = config.inflight_messages_max, config.inflight_bytes_max
+        if progress.state is not FeedState.SNAPSHOT and log.term(progress.next_index - 1) is None:
+            # Forgotten, so that not even a heartbeat could be checked against it.
+            progress.send_snapshot(log.snapshot)
         if progress.state is FeedState.PROBE and progress.may_probe:
             progress.may_probe = False
             self._append(progress, current_round)
@@ -69,11 +72,8 @@ class Replicator:
             self._heartbeat(progress, current_round)
 
     def _append(self, progress: Progress, current_round: int) -> None:
-        """Send entries from next_index on, or a snapshot where they are forgotten."""
+        """Send entries from next_index on."""
         log = self._core.log
-        if log.term(progress.next_index - 1) is None:
-            progress.send_snapshot(log.snapshot)
-            return
         entries: tuple[Entry, ...] = ()
         if progress.next_index <= log.last_index:
             limit = self._core.config.entries_bytes_max
@@ -83,11 +83,10 @@ class Replicator:
             progress.note_sent(entries[-1].index, sum(e.bytes_count for e in entries))
 
     def _heartbeat(self, progress: Progress, current_round: int) -> None:
-        previous = progress.next_index - 1
-        # While a snapshot is under way (or soon will be) only the sign of life matters: everybody
-        # agrees on the empty beginning of the log.
-        if progress.state is FeedState.SNAPSHOT or self._core.log.term(previous) is None:
-            previous = 0
+        # While a snapshot is under way only the sign of life matters: everybody agrees on the empty
+        # beginning of the log.
+        is_snapshot = progress.state is FeedState.SNAPSHOT
+        previous = 0 if is_snapshot else progress.next_index - 1
         self._send(progress, previous, (), current_round)
 
     def _send(

@@ -35,7 +35,7 @@ class Roles:
         """Ask whether an election could be won (pre-vote), if this member votes at all."""
         core = self._core
         core.leader_id = NO_PEER
-        if not core.is_voter:
+        if not core.may_campaign:
             self.follow(core.term, NO_PEER)
             return
         candidate = Candidate(core, is_pre_vote=True, is_transfer=False)
