@@ -3,11 +3,11 @@
 import asyncio
 import gc
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from penstock.base.ports import Buffer
 from penstock.controller.errors import MetadataError
 from penstock.controller.replicated_log import Leadership, StateMachine
 from penstock.runtime.disk import FileDisk, ThreadOffload
@@ -29,19 +29,22 @@ class Member:
         self.heard: list[Leadership] = []
         self.fenced: list[Exception] = []
         self.is_open = False
-        self.snapshot_after_bytes = 4 << 20
+        self.endpoint = ""
+        """Its own way to etcd, where it has one."""
 
     def open(self) -> EtcdLog:
         """Open the log over what is in the directory."""
         assert not self.is_open
         loop = self._members.loop
         self._offload = ThreadOffload(loop, name="etcd-test", threads=2)
+        config = self._members.config
+        if self.endpoint:
+            config = replace(config, endpoints=(self.endpoint,))
         self.log = EtcdLog(
-            self._members.config,
+            config,
             self.peer,
             LocalFiles(FileDisk(self.directory), "metadata", self._offload),
             loop=loop,
-            snapshot_after_bytes=self.snapshot_after_bytes,
         )
         self.log.on_leadership = self.heard.append
         self.log.on_fenced = self.fenced.append
@@ -129,25 +132,3 @@ class Members:
         self.run(asyncio.sleep(0.05))  # closed connections leave the loop
         self.loop.close()
         gc.collect()
-
-
-class Machine:
-    """A state machine whose state is the list of payloads."""
-
-    def __init__(self) -> None:
-        self.index = 0
-        self.state: list[bytes] = []
-        self.events: list[str] = []
-
-    def install_snapshot(self, index: int, snapshot: Buffer) -> None:
-        self.events.append(f"snapshot {index}")
-        self.index = index
-        self.state = bytes(snapshot).split(b",")
-
-    def apply(self, index: int, payload: Buffer) -> None:
-        assert index == self.index + 1
-        self.index = index
-        self.state.append(bytes(payload))
-
-    def snapshot(self) -> bytes:
-        return b",".join(self.state)

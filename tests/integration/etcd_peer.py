@@ -37,7 +37,7 @@ class _Writer:
 
 async def main(url: str, directory: str, peer_id: str, history: str) -> None:
     loop = asyncio.get_running_loop()
-    Path(directory).mkdir(exist_ok=True)
+    Path(directory).mkdir(exist_ok=True)  # noqa: ASYNC240  before anything runs
     offload = ThreadOffload(loop, name="etcd", threads=2)
     log = EtcdLog(
         EtcdConfig(endpoints=(url,), lease_ttl_s=2),

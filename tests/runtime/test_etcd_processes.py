@@ -1,5 +1,6 @@
 """Controllers over etcd as real processes that are killed and stopped; what they saw must agree."""
 
+import itertools
 import signal
 import subprocess
 import sys
@@ -124,7 +125,7 @@ def check_leaderships(peers: Peers) -> None:
             terms[term] = (min(first, moment), max(last, moment), leader)
     in_order = [terms[term] for term in sorted(terms)]
     assert len(in_order) >= 5
-    for (_, ended, _), (began, _, _) in zip(in_order, in_order[1:], strict=False):
+    for (_, ended, _), (began, _, _) in itertools.pairwise(in_order):
         assert ended < began
 
 

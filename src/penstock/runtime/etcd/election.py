@@ -159,6 +159,7 @@ class Candidate:
 
     async def _renew(self, lead: Lead) -> None:
         """Renew once; on failure again shortly, until the deadline ends the lead."""
+        is_reported = False
         while not lead.ended.is_set():
             asked_at_ms = self._clock.monotonic_ms()
             if asked_at_ms >= lead.deadline_ms:
@@ -169,7 +170,9 @@ class Candidate:
                     answer = await self._store.client.keep_alive(lead.lease_id)
                     is_ours = answer.ttl > 0 and await self._store.is_leader(lead.leader)
             except (EtcdUnavailable, EtcdRefused, TimeoutError) as error:
-                log.warning("the lease of the active controller was not renewed: %s", error)
+                if not is_reported:
+                    log.warning("the lease of the active controller was not renewed: %s", error)
+                is_reported = True
                 await self._pause(lead, self._lease_ttl_s / 30)
                 continue
             if not is_ours:

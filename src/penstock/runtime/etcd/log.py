@@ -35,7 +35,7 @@ from penstock.controller.replicated_log import (
 from penstock.runtime.clock import SystemClock
 from penstock.runtime.etcd.client import EtcdClient
 from penstock.runtime.etcd.config import EtcdConfig
-from penstock.runtime.etcd.election import Candidate, OwnLease, Lead
+from penstock.runtime.etcd.election import Candidate, Lead, OwnLease
 from penstock.runtime.etcd.entry import EntryId
 from penstock.runtime.etcd.feed import Feed
 from penstock.runtime.etcd.follow import Follower

@@ -20,7 +20,6 @@ from penstock.controller.errors import (
     MetadataError,
     MetadataLogFull,
     MetadataQueueFull,
-    MetadataUnavailable,
 )
 from penstock.controller.replicated_log import ProposalDone
 from penstock.runtime.etcd.backoff import Backoff
@@ -100,15 +99,12 @@ class Writer:
         self._work.set()
 
     def stop(self, error: MetadataError) -> None:
-        """Lead no more: `error` for what was not sent, and an open fate for what was."""
+        """Lead no more: fail what waits, and what was sent and may still happen."""
         self._lead = None
         self._trim = None
         waiting, self._waiting = self._waiting, deque()
         in_flight, self._in_flight = self._in_flight, []
-        unknown = MetadataUnavailable("the controller stopped leading; the change may still happen")
-        for proposal in in_flight:
-            self._loop.call_soon(proposal.tell, unknown)
-        for proposal in waiting:
+        for proposal in (*in_flight, *waiting):
             self._loop.call_soon(proposal.tell, error)
 
     def propose(self, payload: bytes, done: ProposalDone) -> None:
