@@ -37,6 +37,10 @@ class RaftLogConfig:
     learner_hello_ms: Annotated[int, Ge(1), Le(60_000)] = 500
     """How often a process without a vote tells the voters that it is there."""
 
+    disk_stall_ms: Annotated[int, Ge(10), Le(600_000)] = 3_000
+    """A leader hands over when one operation of its disk takes this long: its heartbeats would go
+    on, and nothing could be changed."""
+
     snapshot_after_bytes: Annotated[int, Ge(1)] = 4 << 20
     """Entries since the last snapshot that make a new one worth its cost; a snapshot larger than
     this waits until the log is as large."""

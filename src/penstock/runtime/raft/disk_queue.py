@@ -63,6 +63,8 @@ class DiskQueue:
         self._durable_count = 0
         """How many at the front of `_pending` are durable."""
         self._is_busy = False
+        self.busy_ticks = 0
+        """How long the operation under way takes already, in calls of `tick`."""
         self._is_waiting_for_room = False
         self._is_closed = False
         self._compaction: Snapshot | None = None
@@ -84,6 +86,14 @@ class DiskQueue:
         """Bytes of entries that are sure to find space. Ask only while it is idle."""
         assert not self._is_busy
         return self._storage.room_bytes
+
+    def tick(self) -> None:
+        """Let one tick of time pass."""
+        self.busy_ticks = self.busy_ticks + 1 if self._is_busy else 0
+
+    def restart_ticks(self) -> None:
+        """Count from anew, though the same operation is under way."""
+        self.busy_ticks = 0
 
     def put(self, ready: Ready) -> None:
         """Take the next Ready."""
@@ -207,6 +217,7 @@ class DiskQueue:
     ) -> None:
         assert not self._is_busy
         self._is_busy = True
+        self.busy_ticks = 0
 
         def ended(_: None, error: BaseException | None) -> None:
             self._is_busy = False

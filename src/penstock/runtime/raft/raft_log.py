@@ -23,6 +23,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from penstock.base.errors import PlatformError
 from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable, Offload, Scheduler
 from penstock.controller.errors import (
@@ -138,8 +139,6 @@ class RaftLog:
     @property
     def wants_snapshot(self) -> bool:
         """Whether enough was appended since the last snapshot."""
-        if self._storage.entry_bytes < self._counted_from_bytes:  # it was rewritten
-            self._counted_from_bytes = 0
         appended = self._storage.entry_bytes - self._counted_from_bytes
         return appended > max(self._config.snapshot_after_bytes, self._snapshot_bytes)
 
@@ -237,6 +236,8 @@ class RaftLog:
 
     def on_disk_progress(self) -> None:
         """Go on with what has become durable."""
+        if self._storage.entry_bytes < self._counted_from_bytes:  # the log was rewritten
+            self._counted_from_bytes = 0
         self._work()
 
     def on_disk_full(self, error: MetadataLogFull) -> None:
@@ -255,7 +256,22 @@ class RaftLog:
             return
         self._tick = self._scheduler.call_later(self._config.tick_ms, self._on_tick)
         self._core.tick()
+        self._disk.tick()
+        self._make_way_if_stalled()
         self._work()
+
+    def _make_way_if_stalled(self) -> None:
+        """Hand leadership on when the own disk hangs: heartbeats alone would keep it for ever."""
+        stalled_ms = self._disk.busy_ticks * self._config.tick_ms
+        if not self._leadership.is_leader or stalled_ms < self._config.disk_stall_ms:
+            return
+        others = [one for one in self._core.progress if one.is_voter]
+        quiet_ticks = 2 * self._config.core().heartbeat_ticks
+        if others and self._core.role is Role.LEADER:
+            best = min(others, key=lambda one: (one.silent_ticks // quiet_ticks, -one.match_index))
+            log.warning("disk busy for %d ms: leadership goes to %d", stalled_ms, best.peer_id)
+            self._disk.restart_ticks()
+            self.transfer(best.peer_id, _ignore)
 
     # --- the loop ------------------------------------------------------------------------------
 
@@ -273,6 +289,7 @@ class RaftLog:
         try:
             while self._step():
                 pass
+            self._notice_loss()
             self._compact()
             self._disk.pump()
             self._set_peers()
@@ -300,7 +317,7 @@ class RaftLog:
         self._apply(ready)
         if self._fenced is not None:  # a callback has closed the log
             return
-        if ready.leadership is not None:
+        if ready.leadership is not None and ready.leadership.term >= self._leadership.term:
             self._lead(Leadership(*ready.leadership))
         self._core.advance(ready)
 
@@ -349,10 +366,21 @@ class RaftLog:
             return
         raft_index = self._numbering.raft_index_of(machine_index)
         snapshot = self._core.compact(raft_index, wrap_state(machine_index, state))
+        if snapshot is None:  # a leader's newer one is on its way
+            return
         self._numbering.rebase(raft_index, machine_index)
         self._snapshot_index = snapshot.index
         self._snapshot_bytes = len(snapshot.data)
         self._disk.compact(snapshot)
+
+    def _notice_loss(self) -> None:
+        """Tell at once that this member leads no longer, however long its disk takes."""
+        now = self._core.leadership
+        if self._leadership.is_leader and (now.term, now.is_leader) != (
+            self._leadership.term,
+            True,
+        ):
+            self._lead(Leadership(now.leader_id, now.term, False))
 
     def _lead(self, leadership: Leadership) -> None:
         before, self._leadership = self._leadership, leadership
@@ -435,6 +463,10 @@ class RaftLog:
                 self.on_leadership(leadership)
         self._proposals.fail_all(self._fenced)
         self._members.fail_all(self._fenced)
+
+
+def _ignore(_: PlatformError | None) -> None:
+    """Stand for an answer that nobody waits for."""
 
 
 def parse_address(text: str) -> Address:

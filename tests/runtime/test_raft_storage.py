@@ -1,0 +1,299 @@
+"""The files of a Raft member: cut and damaged at every byte, full and failing disks."""
+
+import pytest
+
+from penstock.base.errors import ConfigError
+from penstock.controller.errors import (
+    CorruptMetadata,
+    MetadataLogFenced,
+    MetadataLogFull,
+    UnsupportedMetadata,
+)
+from penstock.raft.configuration import Configuration
+from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.ready import HardState, Snapshot
+from penstock.runtime.raft.log_file import HEADER_BYTES, encode_frame, read_file
+from penstock.runtime.raft.snapshot_file import encode_snapshot, read_snapshot
+from penstock.runtime.raft.storage import RaftStorage
+from tests.runtime.raft_harness import ReservingDisk
+
+MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
+LOG, SNAPSHOT, COMMIT = "metadata/raft.log", "metadata/raft.snapshot", "metadata/raft.commit"
+
+
+def entry(index: int, term: int = 1, payload: bytes = b"payload") -> Entry:
+    return Entry(index=index, term=term, payload=payload)
+
+
+def state(term: int = 1, commit: int = 0, vote: int = 1) -> HardState:
+    return HardState(term=term, voted_for=vote, commit_index=commit)
+
+
+def snapshot(index: int, term: int = 1, data: bytes = b"state") -> Snapshot:
+    return Snapshot(index=index, term=term, configuration=MEMBERS, data=data)
+
+
+@pytest.fixture
+def disk() -> ReservingDisk:
+    return ReservingDisk()
+
+
+def opened(disk: ReservingDisk, own_id: int = 1) -> RaftStorage:
+    return RaftStorage(disk, "metadata", own_id=own_id, members=MEMBERS)
+
+
+def indexes(storage: RaftStorage) -> list[tuple[int, int]]:
+    return [(one.index, one.term) for one in storage.found.entries]
+
+
+def test_new_log_begins_with_the_members_it_was_given(disk: ReservingDisk) -> None:
+    opened(disk)
+    disk.crash()
+    again = RaftStorage(disk, "metadata", own_id=1, members=Configuration())
+    assert again.found.snapshot == Snapshot(configuration=MEMBERS)
+    assert again.found.state == HardState()
+    assert again.found.entries == []
+
+
+def test_hard_state_and_entries_are_there_after_a_crash(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    entries = [
+        Entry(index=1, term=1, kind=EntryKind.NOOP),
+        entry(2, payload=b""),
+        Entry(index=3, term=1, kind=EntryKind.CONFIGURATION, payload=MEMBERS.encode()),
+    ]
+    storage.write(state(1), entries)
+    storage.write(state(2, commit=2, vote=-1), [])
+    disk.crash()
+    found = opened(disk).found
+    assert found.entries == entries
+    assert found.state == state(2, commit=2, vote=-1)
+
+
+def test_later_entries_replace_a_suffix(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(one) for one in range(1, 6)])
+    storage.write(state(2), [entry(3, 2), entry(4, 2)])
+    disk.crash()
+    assert indexes(opened(disk)) == [(1, 1), (2, 1), (3, 2), (4, 2)]
+
+
+def test_log_cut_at_any_byte_keeps_every_whole_write(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    ends = [disk.files[LOG].size()]
+    for number in (1, 2, 3):
+        storage.write(state(number), [entry(number, number)])
+        ends.append(disk.files[LOG].size())
+    whole = bytes(disk.files[LOG].data)
+    for length in range(ends[0], len(whole) + 1):
+        disk.files[LOG].data = bytearray(whole[:length])
+        again = opened(disk)
+        kept = sum(end <= length for end in ends[1:])
+        assert indexes(again) == [(one, one) for one in range(1, kept + 1)], length
+        assert again.found.state.term == kept
+        again.write(state(9), [entry(kept + 1, 9)])
+        assert indexes(opened(disk))[-1] == (kept + 1, 9)
+
+
+def test_damage_in_front_of_whole_writes_is_refused(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    for number in (1, 2):
+        storage.write(state(), [entry(number)])
+    whole = bytes(disk.files[LOG].data)
+    middle = HEADER_BYTES + len(encode_frame(state(), [entry(1)]))
+    for at in range(middle):
+        disk.files[LOG].data = bytearray(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises((CorruptMetadata, UnsupportedMetadata)):
+            opened(disk)
+    disk.files[LOG].data = bytearray(whole[:-1] + b"\0")
+    assert indexes(opened(disk)) == [(1, 1)]
+
+
+def test_damaged_snapshot_is_refused_and_named(disk: ReservingDisk) -> None:
+    opened(disk)
+    whole = bytes(disk.files[SNAPSHOT].data)
+    for at in range(len(whole)):
+        disk.files[SNAPSHOT].data = bytearray(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises((CorruptMetadata, UnsupportedMetadata)):
+            opened(disk)
+    disk.files[SNAPSHOT].data = bytearray(whole[:-1])
+    with pytest.raises(CorruptMetadata, match=r"metadata/raft\.snapshot"):
+        opened(disk)
+
+
+def test_missing_half_is_refused(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(1)])
+    kept = dict(disk.files)
+    del disk.files[SNAPSHOT]
+    with pytest.raises(CorruptMetadata, match="snapshot"):
+        opened(disk)
+    disk.files = kept
+    del disk.files[LOG]
+    with pytest.raises(CorruptMetadata, match=r"metadata/raft\.log is gone"):
+        opened(disk)
+
+
+def test_log_whose_making_was_cut_short_is_made_again(disk: ReservingDisk) -> None:
+    opened(disk)
+    del disk.files[SNAPSHOT]
+    assert opened(disk).found.snapshot.configuration == MEMBERS
+
+
+def test_entries_with_a_gap_are_refused(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(1)])
+    storage.write(state(), [entry(3)])
+    with pytest.raises(CorruptMetadata, match="does not follow"):
+        opened(disk)
+
+
+def test_another_members_files_are_refused(disk: ReservingDisk) -> None:
+    opened(disk)
+    with pytest.raises(ConfigError, match="belongs to"):
+        opened(disk, own_id=2)
+
+
+def test_newer_releases_files_are_refused(disk: ReservingDisk) -> None:
+    opened(disk)
+    disk.files[LOG].data[5] = 9
+    with pytest.raises(UnsupportedMetadata, match="version 9"):
+        opened(disk)
+
+
+def test_compaction_drops_the_prefix_and_keeps_the_rest(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(one) for one in range(1, 11)])
+    storage.write(state(2), [entry(9, 2)])
+    before = disk.files[LOG].size()
+    storage.compact(snapshot(6))
+    assert disk.files[LOG].size() < before
+    disk.crash()
+    again = opened(disk)
+    assert again.found.snapshot == snapshot(6)
+    assert indexes(again) == [(7, 1), (8, 1), (9, 2)]
+    assert again.found.state == HardState(term=2, voted_for=1, commit_index=6)
+    again.write(state(2), [entry(10, 2)])
+    assert indexes(opened(disk))[-1] == (10, 2)
+
+
+def test_compaction_cut_short_between_its_steps_loses_nothing(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(one) for one in range(1, 6)])
+    log_before = disk.files[LOG]
+    storage.compact(snapshot(3))
+    disk.files[LOG] = log_before
+    again = opened(disk)
+    assert again.found.snapshot == snapshot(3)
+    assert indexes(again) == [(4, 1), (5, 1)]
+    again.compact(snapshot(4))
+    assert indexes(opened(disk)) == [(5, 1)]
+
+
+def test_leaders_snapshot_replaces_everything(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(one) for one in range(1, 6)])
+    log_before = disk.files[LOG]
+    storage.install(snapshot(9, 3), state(3), [entry(10, 3)])
+    disk.crash()
+    assert indexes(opened(disk)) == [(10, 3)]
+    assert opened(disk).found.snapshot == snapshot(9, 3)
+    disk.files[LOG] = log_before  # a crash between the two steps
+    again = opened(disk)
+    assert indexes(again) == []
+    assert again.found.state == HardState(term=3, voted_for=-1, commit_index=9)
+
+
+def test_older_snapshot_changes_nothing(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.install(snapshot(9, 3), state(3), [])
+    storage.compact(snapshot(4))
+    assert opened(disk).found.snapshot == snapshot(9, 3)
+
+
+def test_commit_mark_outlives_the_process_and_not_the_machine(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(commit=1), [entry(one) for one in range(1, 6)])
+    storage.mark_commit(4, 1)
+    assert opened(disk).found.state.commit_index == 4
+    disk.crash()
+    assert opened(disk).found.state.commit_index == 1
+
+
+@pytest.mark.parametrize("mark", [(6, 1), (4, 2), (0, 0)])
+def test_commit_mark_of_another_history_is_passed_over(
+    disk: ReservingDisk, mark: tuple[int, int]
+) -> None:
+    storage = opened(disk)
+    storage.write(state(commit=2), [entry(one) for one in range(1, 6)])
+    storage.mark_commit(*mark)
+    assert opened(disk).found.state.commit_index == 2
+
+
+def test_torn_commit_mark_is_passed_over(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(one) for one in range(1, 6)])
+    storage.mark_commit(4, 1)
+    whole = bytes(disk.files[COMMIT].data)
+    for at in range(len(whole)):
+        disk.files[COMMIT].data = bytearray(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert opened(disk).found.state.commit_index == 0
+        disk.files[COMMIT].data = bytearray(whole[:at])
+        assert opened(disk).found.state.commit_index == 0
+
+
+def test_full_disk_changes_nothing_and_takes_again_when_there_is_room(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(1)])
+    disk.room = disk.files[LOG].size() + 20
+    with pytest.raises(MetadataLogFull):
+        storage.write(state(), [entry(2)])
+    with pytest.raises(MetadataLogFull):
+        storage.reserve(1000)
+    with pytest.raises(MetadataLogFull):
+        storage.compact(snapshot(1, data=b"x" * 1000))
+    disk.room = 1 << 40
+    storage.write(state(), [entry(2, payload=b"again")])
+    disk.crash()
+    assert [one.payload for one in opened(disk).found.entries] == [b"payload", b"again"]
+
+
+def test_reserved_space_is_used_and_does_not_show(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.reserve(5000)
+    assert storage.room_bytes >= 5000
+    disk.room = disk.files[LOG].size()
+    storage.write(state(), [entry(1, payload=b"x" * 5000)])
+    assert indexes(opened(disk)) == [(1, 1)]
+    disk.crash()
+    assert indexes(opened(disk)) == [(1, 1)]
+
+
+@pytest.mark.parametrize("fault", ["fail_write", "fail_sync"])
+def test_failing_disk_fences(disk: ReservingDisk, fault: str) -> None:
+    storage = opened(disk)
+    setattr(disk, fault, True)
+    with pytest.raises(MetadataLogFenced):
+        storage.write(state(), [entry(1)])
+    setattr(disk, fault, False)
+    disk.crash()
+    assert indexes(opened(disk)) == []
+
+
+def test_failed_rename_fences_and_loses_nothing(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(1), entry(2)])
+    disk.fail_rename = True
+    with pytest.raises(MetadataLogFenced):
+        storage.compact(snapshot(1))
+    disk.fail_rename = False
+    disk.crash()
+    assert indexes(opened(disk)) == [(1, 1), (2, 1)]
+    assert disk.list("metadata") == ["raft.commit", "raft.log", "raft.snapshot"]
+
+
+def test_frames_and_snapshots_come_out_as_they_went_in() -> None:
+    one = Snapshot(index=7, term=3, configuration=MEMBERS, data=b"\0" * 100)
+    assert read_snapshot(encode_snapshot(one)) == one
+    with pytest.raises(CorruptMetadata):
+        read_file(b"PSRL")

@@ -1,0 +1,262 @@
+"""Raft over real sockets: processes find each other, lose each other, and a log comes of it."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from penstock.controller.errors import MetadataError
+from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
+from penstock.raft.configuration import Configuration
+from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.messages import AppendEntries, InstallSnapshot, LearnerWelcome
+from penstock.runtime.clock import LoopScheduler, SystemClock
+from penstock.runtime.disk import FileDisk, ThreadOffload
+from penstock.runtime.raft.codec import RAFT_CODEC
+from penstock.runtime.raft.config import RaftLogConfig
+from penstock.runtime.raft.raft_log import RaftLog, RaftPorts, parse_address
+from penstock.runtime.raft.storage import RaftStorage
+from penstock.runtime.raft.transport import FRAME_BYTES_MAX, PURPOSE, PeerTransport
+from tests.controller.replicated_log_contract import Machine
+
+SECRET = b"a secret of sixteen bytes or more"
+CONFIG = RaftLogConfig()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Peer:
+    """One member of a group on this machine, with its port and its files."""
+
+    def __init__(self, peer_id: int, voters: Configuration, directory: Path) -> None:
+        self.peer_id = peer_id
+        self._voters = voters
+        directory.mkdir()
+        self._disk = FileDisk(directory)
+        self.machine = Machine()
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        own = PeerHello(PURPOSE, "the-cluster", self.peer_id, 1)
+        security = PeerSecurity(SECRET)
+        self._offload = ThreadOffload(loop, name="metadata", threads=1)
+        self.transport = PeerTransport(lambda: own, security, SystemClock(), CONFIG)
+        storage = RaftStorage(self._disk, "metadata", own_id=self.peer_id, members=self._voters)
+        self.log = RaftLog(
+            self.peer_id,
+            storage,
+            self.transport,
+            RaftPorts(
+                offload=self._offload,
+                scheduler=LoopScheduler(loop),
+                random_below=Random(self.peer_id).randrange,
+            ),
+            CONFIG,
+        )
+        self.machine = Machine()
+        address = self._voters.addresses.get(self.peer_id)
+        self._listener = None
+        if address is not None:
+            self._listener = PeerListener(
+                *parse_address(address), own, security,
+                {PURPOSE: self.transport.take_link}, frame_bytes_max=FRAME_BYTES_MAX,
+            )  # fmt: skip
+            self._listener.start()
+        self.log.start(self.machine)
+
+    async def stop(self) -> None:
+        self.log.close()
+        if self._listener is not None:
+            self._listener.stop()
+        await asyncio.get_running_loop().run_in_executor(None, self._offload.close)
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(15):
+        while not condition():  # noqa: ASYNC110  conditions of many kinds
+            await asyncio.sleep(0.01)
+
+
+async def propose(peer: Peer, payload: bytes) -> int | MetadataError:
+    done: asyncio.Future[int | MetadataError] = asyncio.get_running_loop().create_future()
+    peer.log.propose(payload, done.set_result)
+    return await done
+
+
+def leader_of(peers: list[Peer]) -> Peer | None:
+    return next((one for one in peers if one.log.leadership.is_leader), None)
+
+
+async def wait_for_leader(peers: list[Peer]) -> Peer:
+    await until(lambda: leader_of(peers) is not None)
+    leader = leader_of(peers)
+    assert leader is not None
+    return leader
+
+
+def test_three_voters_and_a_learner_over_sockets(tmp_path: Path) -> None:
+    async def story() -> None:
+        voters = Configuration.of({one: f"127.0.0.1:{free_port()}" for one in (1, 2, 3)})
+        peers = [Peer(one, voters, tmp_path / str(one)) for one in (1, 2, 3, 7)]
+        for peer in peers:
+            peer.start()
+        leader = await wait_for_leader(peers)
+        assert await propose(leader, b"a") == 1
+        assert await propose(leader, b"x" * 5_000_000) == 2
+        await until(lambda: all(one.log.applied_index == 2 for one in peers))
+        await leader.stop()
+        rest = [one for one in peers if one is not leader]
+        assert await propose(await wait_for_leader(rest), b"b") == 3
+        leader.start()
+        await until(lambda: all(one.log.applied_index == 3 for one in peers))
+        assert {tuple(one.machine.state) for one in peers} == {(b"a", b"x" * 5_000_000, b"b")}
+        for peer in peers:
+            await peer.stop()
+
+    asyncio.run(story())
+
+
+class Inbox:
+    """Keeps what a transport tells."""
+
+    def __init__(self) -> None:
+        self.frames: list[tuple[int, bytes]] = []
+        self.lost: list[int] = []
+
+    def on_frame(self, peer_id: int, frame: memoryview) -> None:
+        if bytes(frame) == b"bad":
+            RAFT_CODEC.decode(frame)
+        self.frames.append((peer_id, bytes(frame)))
+
+    def on_peer_lost(self, peer_id: int) -> None:
+        self.lost.append(peer_id)
+
+
+class Endpoint:
+    """A transport with its port and no log behind it."""
+
+    def __init__(self, peer_id: int, port: int = 0) -> None:
+        own = PeerHello(PURPOSE, "the-cluster", peer_id, 1)
+        security = PeerSecurity(SECRET)
+        self.inbox = Inbox()
+        self.transport = PeerTransport(lambda: own, security, SystemClock(), CONFIG)
+        self.transport.start(self.inbox)
+        purposes = {PURPOSE: self.transport.take_link}
+        self.listener = PeerListener(
+            "127.0.0.1", port, own, security, purposes, frame_bytes_max=FRAME_BYTES_MAX
+        )
+        self.listener.start()
+        self.address = ("127.0.0.1", self.listener.port)
+
+    async def send_until_heard(self, peer_id: int, by: "Endpoint", frame: bytes = b"hi") -> None:
+        heard = len(by.inbox.frames)
+
+        def is_heard() -> bool:
+            self.transport.send(peer_id, frame)
+            return len(by.inbox.frames) > heard
+
+        await until(is_heard)
+
+    def stop(self) -> None:
+        self.transport.close()
+        self.listener.stop()
+
+
+def test_whoever_is_dialled_answers_on_the_same_link() -> None:
+    async def story() -> None:
+        one, two = Endpoint(1), Endpoint(2)
+        one.transport.set_peers({2: two.address})
+        await one.send_until_heard(2, two)
+        assert two.inbox.frames[0] == (1, b"hi")
+        await two.send_until_heard(1, one)
+        one.stop()
+        await until(lambda: two.inbox.lost == [1])
+        two.stop()
+
+    asyncio.run(story())
+
+
+def test_peer_is_lost_with_its_last_link_and_found_again() -> None:
+    async def story() -> None:
+        one, two = Endpoint(1), Endpoint(2)
+        one.transport.set_peers({2: two.address})
+        two.transport.set_peers({1: one.address})
+        await one.send_until_heard(2, two)
+        await two.send_until_heard(1, one)
+        two.stop()
+        await until(lambda: one.inbox.lost == [2])
+        again = Endpoint(2, two.address[1])
+        await one.send_until_heard(2, again)
+        one.stop()
+        again.stop()
+
+    asyncio.run(story())
+
+
+def test_peer_that_is_no_longer_wanted_is_not_dialled() -> None:
+    async def story() -> None:
+        one, two = Endpoint(1), Endpoint(2)
+        one.transport.set_peers({2: two.address})
+        await one.send_until_heard(2, two)
+        one.transport.set_peers({})
+        await until(lambda: two.inbox.lost == [1])
+        one.stop()
+        two.stop()
+
+    asyncio.run(story())
+
+
+def test_frame_that_makes_no_sense_ends_the_link() -> None:
+    async def story() -> None:
+        one, two = Endpoint(1), Endpoint(2)
+        one.transport.set_peers({2: two.address})
+        await one.send_until_heard(2, two)
+        one.transport.send(2, b"bad")
+        await until(lambda: two.inbox.lost == [1])
+        await one.send_until_heard(2, two)
+        one.stop()
+        two.stop()
+
+    asyncio.run(story())
+
+
+def test_another_peer_at_the_address_is_not_taken() -> None:
+    async def story() -> None:
+        one, two = Endpoint(1), Endpoint(2)
+        one.transport.set_peers({5: two.address})
+        await until(lambda: two.inbox.lost == [1])
+        one.transport.send(5, b"hi")
+        assert two.inbox.frames == []
+        one.stop()
+        two.stop()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        AppendEntries(
+            sender=1, term=2, previous_index=3, previous_term=2, commit_index=3, round=9,
+            entries=(Entry(index=4, term=2, payload=b"\0x"),
+                     Entry(index=5, term=2, kind=EntryKind.NOOP)),
+        ),
+        InstallSnapshot(
+            sender=1, term=2, snapshot_index=7, snapshot_term=2, voters=((1, "a:1"), (2, "b:2")),
+            position=10, data=b"data", is_last=True,
+        ),
+        LearnerWelcome(sender=1, term=2, leader_id=-1, voters=()),
+    ],
+)  # fmt: skip
+def test_messages_come_out_as_they_went_in(
+    message: AppendEntries | InstallSnapshot | LearnerWelcome,
+) -> None:
+    assert RAFT_CODEC.decode(b"".join(RAFT_CODEC.encode(message))) == message
