@@ -1,0 +1,126 @@
+"""What the duties of the active controller share: ports, sessions, reports, figures.
+
+Source: our own. It decides nothing: `elections`, `transfers` and `active` do.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from penstock.base.ports import Clock, Scheduler
+from penstock.controller.commands import Command
+from penstock.controller.config import ControllerConfig
+from penstock.controller.image import BrokerImage, ClusterImage, ReplicaSetImage
+from penstock.controller.liveness import Liveness
+from penstock.controller.session import FromController, SetReport
+
+SubmitDone = Callable[[Any], None]
+"""Gets the command's answer, or the MetadataError that it failed with. Called exactly once."""
+
+Submit = Callable[[Command[Any], SubmitDone], None]
+"""Asks the controller of this process; `done` is called later, never within the call."""
+
+Send = Callable[[int, FromController], None]
+"""Sends to a broker's newest session; without one it does nothing."""
+
+
+class Reported(NamedTuple):
+    """A member's last report and when it came (monotonic ms)."""
+
+    report: SetReport
+    at_ms: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ActiveStats:
+    """Figures for metrics; counters since the process started."""
+
+    masterships: dict[str, int] = field(default_factory=dict)
+    """Begun masterships by the first word of their cause."""
+    evictions: int = 0
+    elections_without_winner: int = 0
+    transfers_failed: int = 0
+    elect_ms_last: int = 0
+    """From the discovery that a master is needed to the commit of the election."""
+    elect_ms_max: int = 0
+    elect_ms_total: int = 0
+    elect_count: int = 0
+
+    def count_mastership(self, cause: str) -> None:
+        """Count by kind; what stands behind a colon is detail."""
+        kind = cause.partition(":")[0]
+        self.masterships[kind] = self.masterships.get(kind, 0) + 1
+
+    def note_election(self, took_ms: int) -> None:
+        """Take note of how long one set was without a master, as far as seen from here."""
+        self.elect_ms_last = took_ms
+        self.elect_ms_max = max(self.elect_ms_max, took_ms)
+        self.elect_ms_total += took_ms
+        self.elect_count += 1
+
+
+@dataclass(slots=True, kw_only=True)
+class ActiveContext:
+    """Ports and knowledge of one controller process, active or not."""
+
+    own_id: int
+    image: ClusterImage
+    config: ControllerConfig
+    clock: Clock
+    scheduler: Scheduler
+    submit: Submit
+    send: Send
+    liveness: Liveness
+    reports: dict[int, dict[int, Reported]] = field(default_factory=dict)
+    """By broker id, then by set id."""
+    stats: ActiveStats = field(default_factory=ActiveStats)
+    controller_epoch: int = 0
+    """Term of this controller while it is active."""
+    last_request_id: int = 0
+
+    @property
+    def now_ms(self) -> int:
+        """Monotonic time."""
+        return self.clock.monotonic_ms()
+
+    def next_request_id(self) -> int:
+        """Return an id that no request of this process had."""
+        self.last_request_id += 1
+        return self.last_request_id
+
+    def is_dead(self, broker: BrokerImage) -> bool:
+        """Whether the process that registered is gone and has not been fenced for it yet."""
+        if broker.is_fenced:
+            return False
+        if not self.liveness.is_live(broker.broker_id, self.now_ms):
+            return True
+        return self._is_other_process(broker)
+
+    def is_able(self, broker_id: int) -> bool:
+        """Whether the broker may be given duties: registered, not fenced, heard as registered."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker.is_fenced:
+            return False
+        is_connected = self.liveness.is_connected(broker_id, self.now_ms)
+        is_known = bool(self.liveness.incarnation(broker_id)) or not broker.incarnation
+        return is_connected and is_known and not self._is_other_process(broker)
+
+    def _is_other_process(self, broker: BrokerImage) -> bool:
+        heard = self.liveness.incarnation(broker.broker_id)
+        return bool(heard) and heard != broker.incarnation
+
+    def is_draining(self, broker_id: int) -> bool:
+        """Whether the broker shall get no duties."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.is_draining
+
+    def has_live_master(self, replica_set: ReplicaSetImage) -> bool:
+        """Whether the set has a master that is not known to be dead."""
+        broker = self.image.brokers.get(replica_set.master)
+        return broker is not None and not broker.is_fenced and not self.is_dead(broker)
+
+    def static_master(self, replica_set: ReplicaSetImage) -> int:
+        """Return the only broker that may lead the set while failover is off."""
+        if replica_set.last_master in replica_set.replicas:
+            return replica_set.last_master
+        return replica_set.replicas[0]
