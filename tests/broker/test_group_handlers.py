@@ -1,6 +1,8 @@
 """The group APIs from request bytes to answer bytes, in every version they are offered in."""
 
+import asyncio
 import importlib
+import inspect
 import uuid
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -13,6 +15,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
 from penstock.broker.request import Reply, Request
 from penstock.broker.stats import ApiStats
+from penstock.controller.errors import MetadataTimeout
 from penstock.controller.image import (
     BrokerImage,
     ClusterImage,
@@ -90,6 +93,13 @@ def cluster() -> ClusterImage:
     return image
 
 
+class NoController:
+    """The port while no controller answers."""
+
+    async def submit(self, command: object) -> Any:
+        raise MetadataTimeout(10)
+
+
 class Front:
     """Sends requests the way a client does and reads the answers the way a client does."""
 
@@ -104,6 +114,7 @@ class Front:
             new_session_id=lambda: 1,
         )
         self.broker.groups = self.world.coordinator
+        self.broker.controller = NoController()
 
     def begin(self, key: ApiKey, version: int, /, **fields: Any) -> Slot:
         handler = importlib.import_module(f"penstock.broker.handlers.{key.name.lower()}")
@@ -114,7 +125,10 @@ class Front:
         slot: Any = Slot()
         header = RequestHeader(key, version, 9, "cli", 0)
         reply = CheckedReply(Reply(slot, header, self.world.clock, ApiStats("x"), 0), key)
-        handler.handle(self.broker, request, reply)
+        if inspect.iscoroutinefunction(handler.handle):
+            reply(asyncio.run(handler.handle(self.broker, request)))
+        else:
+            handler.handle(self.broker, request, reply)
         return slot  # type: ignore[no-any-return]
 
     def ask(self, key: ApiKey, version: int, /, **fields: Any) -> Any:

@@ -22,6 +22,7 @@ from penstock.base.ports import Clock, Scheduler
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch_session import FetchSessionCache
 from penstock.broker.group_ownership import GroupOwnership
+from penstock.broker.internal_topic import InternalTopic
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.producer_ids import ProducerIdPool
 from penstock.broker.registry import Api
@@ -68,6 +69,7 @@ class Broker:
             config.fetch_sessions_max, config.fetch_session_idle_ms_min, new_session_id
         )
         self.producer_ids = ProducerIdPool()
+        self.internal_topic = InternalTopic(self)
         self.controller: ControllerPort
         self.groups: GroupCoordinator
         self.group_ownership: GroupOwnership | None = None
@@ -90,20 +92,18 @@ class Broker:
 
     def add_member(self, member: ReplicaSetMember) -> None:
         """Carry a replica set from now on, in whatever role; topics may be known already."""
-        assert member.replica_set_id not in self.members, member.replica_set_id
         self.members[member.replica_set_id] = member
         self.partitions.add_member(member)
         self._listen_to(member)
 
-    def remove_member(self, replica_set_id: int) -> None:
+    def remove_member(self, member: ReplicaSetMember) -> None:
         """Carry a replica set no longer. The member must have resigned; its log stays open."""
-        member = self.members.pop(replica_set_id, None)
-        if member is None:
-            return
-        assert member.role is not Role.MASTER, replica_set_id
-        member.on_role_changed.remove(self.on_role_changed)
-        member.on_reopened.remove(self.partitions.reopen)
-        self.partitions.remove_member(replica_set_id)
+        assert member.role is not Role.MASTER, member.replica_set_id
+        self.members.pop(member.replica_set_id, None)
+        if self.on_role_changed in member.on_role_changed:
+            member.on_role_changed.remove(self.on_role_changed)
+            member.on_reopened.remove(self.partitions.reopen)
+        self.partitions.remove_member(member.replica_set_id)
 
     def start_groups(self, ownership: GroupOwnership) -> None:
         """Let groups follow the mastership of their internal partitions, beginning now."""

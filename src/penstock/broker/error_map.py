@@ -44,6 +44,7 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     replication.NotEnoughReplicasAfterAppend: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     storage.StorageError: ErrorCode.KAFKA_STORAGE_ERROR,
     storage.LogBusy: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    storage.LogFollows: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     storage.BatchTooLargeForLog: ErrorCode.MESSAGE_TOO_LARGE,
     storage.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     storage.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

@@ -29,11 +29,11 @@ from penstock.broker.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.error_map import error_code_of
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch_session import SessionPartition
-from penstock.broker.partitions import HostedPartition
+from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.slave_reads import NO_PREFERENCE, ReplicaSelector
 from penstock.protocol.error_codes import ErrorCode
-from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
+from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.set_log import Chunk, NeedsDisk
 
@@ -295,15 +295,6 @@ class FetchOperation:
                 read.hosted.waiters.pop(self, None)
 
 
-def check_leader_epoch(member: ReplicaSetMember, requested: int) -> None:
-    """Refuse a client that acts on another mastership; -1 asks for no check (KIP-320)."""
-    if requested < 0 or requested == member.leader_epoch:
-        return
-    if requested < member.leader_epoch:
-        raise FencedLeaderEpoch(requested, member.leader_epoch)
-    raise UnknownLeaderEpoch(requested, member.leader_epoch)
-
-
 def _has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
     """Whether it is known here where that mastership ended.
 
@@ -322,8 +313,6 @@ def _read(
     hosted, wanted = _served(read, selector), read.wanted
     member, log = hosted.member, hosted.log
     is_slave = member.role is not Role.MASTER
-    if wanted.leader_epoch >= 0:
-        check_leader_epoch(member, wanted.leader_epoch)
     end = member.high_watermark(log)
     read.high_watermark = end
     read.log_start_offset = log.log_start_offset
@@ -347,11 +336,13 @@ def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPart
     hosted = read.hosted
     if hosted is None:
         raise NotMaster if read.is_elsewhere else UnknownPartition
+    if hosted.is_dropped:
+        raise UnknownPartition
+    if read.wanted.leader_epoch >= 0:
+        check_leader_epoch(hosted.member, read.wanted.leader_epoch)
     role = hosted.member.role
     if role is not Role.MASTER and (selector is None or role is not Role.SLAVE):
         raise NotMaster
-    if hosted.is_dropped:
-        raise UnknownPartition
     return hosted
 
 

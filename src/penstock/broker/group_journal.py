@@ -88,6 +88,8 @@ class InternalTopicJournal:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._rewritten: dict[HostedPartition, None] = {}
+        """Whose rewrite waits to be confirmed."""
 
     @property
     def partitions(self) -> Sequence[HostedPartition | None]:
@@ -135,12 +137,16 @@ class InternalTopicJournal:
 
         `live` gives one group's records at a time, taken at the moment they are appended.
         `done(live bytes)` runs when the cut is made; a rewrite that fails leaves both copies and
-        is tried again.
+        is tried again. While one waits to be confirmed there is no second one.
         """
+        if hosted in self._rewritten:
+            return
+        self._rewritten[hosted] = None
         live_bytes = 0
         first_offset = hosted.log.log_end_offset
 
         def trim(error: ErrorCode | None) -> None:
+            del self._rewritten[hosted]
             if error is not None or hosted.is_dropped:
                 return
             try:

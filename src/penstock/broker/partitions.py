@@ -18,8 +18,10 @@ from typing import Protocol
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.broker.batch_rules import BatchRules, rules_of
+from penstock.broker.errors import UnknownPartition
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.controller.image import PartitionImage, TopicImage
+from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
 from penstock.storage.errors import LogBusy
 from penstock.storage.partition_log import PartitionLog
 
@@ -174,10 +176,9 @@ class PartitionRegistry:
                     topic.partitions[at] = self._open(topic, placed, member)
 
     def remove_member(self, replica_set_id: int) -> None:
-        """Close the partitions of a set that this broker no longer carries."""
+        """Close the partitions of a set whose member has resigned and is not kept."""
         for hosted in self._of_set.pop(replica_set_id, {}).values():
             hosted.topic.partitions[hosted.partition] = None
-            hosted.is_dropped = True
             hosted.changed()
 
     def of_set(self, replica_set_id: int) -> tuple[HostedPartition, ...]:
@@ -201,6 +202,25 @@ class PartitionRegistry:
     def find_by_id(self, topic_id: bytes, partition: int) -> HostedPartition | None:
         """Look up by topic id; None where the topic or partition is not here."""
         return hosted_partition(self.by_id.get(topic_id), partition)
+
+    def led(self, topic_name: str, partition: int, leader_epoch: int = -1) -> HostedPartition:
+        """Return a partition that this broker is master of.
+
+        `leader_epoch` is what the client goes by, -1 for no check; it is checked first, so that a
+        client learns whether it or this broker is behind.
+
+        Raises UnknownPartition, FencedLeaderEpoch, UnknownLeaderEpoch, NotMaster.
+        """
+        topic = self.by_name.get(topic_name.encode())
+        if topic is None or not 0 <= partition < len(topic.placed):
+            raise UnknownPartition
+        hosted = hosted_partition(topic, partition)
+        if hosted is None:
+            raise NotMaster("another broker carries this partition")
+        check_leader_epoch(hosted.member, leader_epoch)
+        if hosted.member.role is not Role.MASTER:
+            raise NotMaster(f"broker {hosted.member.master_id} is master of this partition")
+        return hosted
 
     def drop_unknown(self, member: ReplicaSetMember, known: Iterable[TopicId]) -> int:
         """Drop what the member's log holds of topics that are not `known`; returns how many.
@@ -231,6 +251,15 @@ class PartitionRegistry:
     def _forget(self, hosted: HostedPartition) -> None:
         of_set = self._of_set.get(hosted.member.replica_set_id, {})
         of_set.pop(hosted.log.topic_partition, None)
+
+
+def check_leader_epoch(member: ReplicaSetMember, requested: int) -> None:
+    """Refuse a client that acts on another mastership; -1 asks for no check (KIP-320)."""
+    if requested < 0 or requested == member.leader_epoch:
+        return
+    if requested < member.leader_epoch:
+        raise FencedLeaderEpoch(requested, member.leader_epoch)
+    raise UnknownLeaderEpoch(requested, member.leader_epoch)
 
 
 def hosted_partition(topic: HostedTopic | None, partition: int) -> HostedPartition | None:

@@ -1,14 +1,18 @@
 """FindCoordinator 0-6: which broker keeps a group.
 
 The internal topic's partition of a group names it: the master of that partition's replica set is
-the coordinator. Version 4 and later ask for many keys at once. Transactions and share groups are
+the coordinator, and while that has no live master there is none. Who asks first has the internal
+topic made. Version 4 and later ask for many keys at once. Transactions and share groups are
 not there, and asking for their coordinators is refused at once rather than retried for ever.
 
 Source: Kafka, KafkaApis.getCoordinator; KIP-699 (batches).
 """
 
+from collections.abc import Mapping
+
 from penstock.broker.broker import Broker
-from penstock.broker.request import Reply, Request
+from penstock.broker.request import Request
+from penstock.broker.topic_view import live_broker
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -20,15 +24,16 @@ GROUP_KEY_TYPE = 0
 _NOT_FOUND = {"node_id": -1, "host": "", "port": -1}
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
     """Answer with one coordinator per key; before version 4 there is one key."""
     body = request.body
     key_type = getattr(body, "key_type", GROUP_KEY_TYPE)
+    if key_type == GROUP_KEY_TYPE:
+        await broker.internal_topic.ensure()
     if request.api_version < 4:
-        reply(_coordinator(broker, key_type, body.key))
-        return
-    found = [{"key": key, **_coordinator(broker, key_type, key)} for key in body.coordinator_keys]
-    reply({"coordinators": found})
+        return _coordinator(broker, key_type, body.key)
+    keys = dict.fromkeys(body.coordinator_keys)
+    return {"coordinators": [{"key": key, **_coordinator(broker, key_type, key)} for key in keys]}
 
 
 def _coordinator(broker: Broker, key_type: int, key: str) -> dict[str, object]:
@@ -39,7 +44,7 @@ def _coordinator(broker: Broker, key_type: int, key: str) -> dict[str, object]:
     topic = image.topics_by_name.get(INTERNAL_TOPIC)
     placed = topic.partitions[partition_of(key, len(topic.partitions))] if topic else None
     replica_set = image.replica_sets.get(placed.replica_set_id) if placed else None
-    master = image.brokers.get(replica_set.master) if replica_set else None
+    master = live_broker(image, replica_set.master) if replica_set else None
     if master is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return {"error_code": error, "error_message": "no coordinator yet", **_NOT_FOUND}

@@ -9,8 +9,14 @@
 Look-ups by time go through the index off the loop and are answered when they are done. A batch is
 opened only here, off the loop too, to find the record in it. No answer lies below the log start.
 
+Only the master answers. A new one does not know the high watermark before its confirm position has
+reached the start of its mastership: until then the latest offset, and a time that nothing readable
+has, are OFFSET_NOT_AVAILABLE (before version 5 LEADER_NOT_AVAILABLE), so that no client sees the
+end of a partition go back.
+
 Source: Kafka `UnifiedLog.fetchOffsetByTimestamp`, `KafkaApis.handleListOffsetRequest`; KIP-79,
-KIP-320 (leader epoch, v4), KIP-734 (-3), KIP-405 (-4), KIP-1005 (-5), KIP-1023 (-6).
+KIP-207 (new masters), KIP-320 (leader epoch, v4), KIP-734 (-3), KIP-405 (-4), KIP-1005 (-5),
+KIP-1023 (-6).
 """
 
 from collections import deque
@@ -19,8 +25,6 @@ from typing import Any, NamedTuple
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
-from penstock.broker.errors import UnknownPartition
-from penstock.broker.fetch_operation import check_leader_epoch
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.pending_answer import PendingAnswer
 from penstock.broker.request import Reply, Request
@@ -45,6 +49,7 @@ _SINCE_VERSION = {
     EARLIEST_PENDING: 11,
 }
 
+NOT_AVAILABLE_VERSION = 5
 OPENED_BYTES_MAX = 16 << 20
 """Decompressed bytes of a batch that are looked through, on topics with small batches too."""
 EMPTY_BATCHES_MAX = 8
@@ -65,7 +70,7 @@ NOTHING = Found(-1)
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Answer partition by partition."""
     topics: list[dict[str, object]] = []
-    searches = Searches(PendingAnswer(reply, {"topics": topics}))
+    searches = Searches(PendingAnswer(reply, {"topics": topics}), request.api_version)
     seen: set[tuple[str, int]] = set()
     for topic in request.body.topics:
         answers: list[dict[str, object]] = []
@@ -82,7 +87,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
                 continue
             seen.add(place)
             try:
-                _look_up(broker.partitions.find(*place), wanted, answer, searches)
+                _look_up(broker, topic.name, wanted, answer, searches)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
     searches.start()
@@ -94,16 +99,22 @@ def _since_version(timestamp: int) -> int:
 
 
 def _look_up(
-    hosted: HostedPartition | None, wanted: Any, answer: dict[str, object], searches: "Searches"
+    broker: Broker, topic: str, wanted: Any, answer: dict[str, object], searches: "Searches"
 ) -> None:
     timestamp = wanted.timestamp
-    if hosted is None:
-        raise UnknownPartition
-    check_leader_epoch(hosted.member, getattr(wanted, "current_leader_epoch", -1))
-    if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
+    leader_epoch = getattr(wanted, "current_leader_epoch", -1)
+    hosted = broker.partitions.led(topic, wanted.partition_index, leader_epoch)
+    if timestamp in {LATEST, MAX_TIMESTAMP} and not knows_the_end(hosted):
+        answer["error_code"] = searches.not_available
+    elif timestamp >= 0 or timestamp == MAX_TIMESTAMP:
         searches.add(Search(hosted, timestamp, answer))
     else:
         answer.update(_at_an_end(hosted, timestamp)._asdict())
+
+
+def knows_the_end(hosted: HostedPartition) -> bool:
+    """Whether the high watermark covers all that earlier masters may have shown (KIP-207)."""
+    return hosted.member.confirm_position >= hosted.member.epoch_start
 
 
 def _at_an_end(hosted: HostedPartition, timestamp: int) -> Found:
@@ -127,7 +138,11 @@ class Search(NamedTuple):
 class Searches:
     """The look-ups of one request, a few at a time: the threads of a disk have syncs to do, too."""
 
-    def __init__(self, pending: PendingAnswer) -> None:
+    def __init__(self, pending: PendingAnswer, version: int) -> None:
+        is_known = version >= NOT_AVAILABLE_VERSION
+        self.not_available = (
+            ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE
+        )
         self._pending = pending
         self._waiting: deque[Search] = deque()
 
@@ -154,8 +169,10 @@ class Searches:
                 # Retention may have raised the start since the search began.
                 offset = max(found.offset, log.log_start_offset)
                 answer.update(found._replace(offset=offset)._asdict())
-            else:
+            elif knows_the_end(hosted):
                 answer.update(NOTHING._asdict())
+            else:
+                answer["error_code"] = self.not_available
             self._next()
             self._pending.end()
 

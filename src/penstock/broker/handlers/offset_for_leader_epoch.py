@@ -3,19 +3,16 @@
 A consumer that changed leader asks for the epoch of its last record, and sees by the end offset
 whether what it read was cut off. The answer is the largest epoch at or below the one asked for,
 with its end; an epoch older than all known ones ends where the log starts, a newer one is unknown.
+Only the master answers; its own epoch ends at the log end, confirmed or not.
 
 Source: KIP-101, KIP-279 (largest epoch below), KIP-320; Kafka `LeaderEpochFileCache.endOffsetFor`.
 Epochs are those of the replica set: partitions of one set share them.
 """
 
-from typing import Any
-
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
 from penstock.broker.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.error_map import error_code_of
-from penstock.broker.errors import UnknownPartition
-from penstock.broker.fetch_operation import check_leader_epoch
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.pending_answer import PendingAnswer
 from penstock.broker.request import Reply, Request
@@ -37,20 +34,18 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
             answer: dict[str, object] = {"partition": wanted.partition}
             answers.append(answer)
             try:
-                hosted = broker.partitions.find(topic.topic, wanted.partition)
-                _look_up(hosted, wanted, answer, pending)
+                hosted = broker.partitions.led(
+                    topic.topic, wanted.partition, wanted.current_leader_epoch
+                )
+                _look_up(hosted, wanted.leader_epoch, answer, pending)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
     pending.end()
 
 
 def _look_up(
-    hosted: HostedPartition | None, wanted: Any, answer: dict[str, object], pending: PendingAnswer
+    hosted: HostedPartition, epoch: int, answer: dict[str, object], pending: PendingAnswer
 ) -> None:
-    if hosted is None:
-        raise UnknownPartition
-    check_leader_epoch(hosted.member, wanted.current_leader_epoch)
-    epoch = wanted.leader_epoch
     if epoch < 0 or epoch > hosted.member.epochs.latest:
         answer.update(UNKNOWN._asdict())
         return
