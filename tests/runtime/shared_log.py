@@ -1,0 +1,140 @@
+"""A replicated log in memory whose members, leader and commits a test decides about.
+
+It keeps the rules of controller/replicated_log.py (test_session_shared_log.py runs their suite over
+it): what is committed is applied by every member in order, one member leads.
+"""
+
+from collections import deque
+
+from penstock.base.ports import Buffer, Scheduler
+from penstock.controller.errors import MetadataError, NotActiveController
+from penstock.controller.replicated_log import (
+    NO_LEADER,
+    Leadership,
+    OnLeadership,
+    ProposalDone,
+    StateMachine,
+)
+
+
+class LogGroup:
+    """What all members share. With `is_open` False proposals wait."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.entries: list[bytes] = []
+        self.trimmed_index = 0
+        self.snapshot = b""
+        self.leader_id = NO_LEADER
+        self.term = 0
+        self.is_open = True
+        self.members: dict[int, SharedLog] = {}
+        self.waiting: deque[tuple[bytes, ProposalDone]] = deque()
+
+    @property
+    def last_index(self) -> int:
+        return self.trimmed_index + len(self.entries)
+
+    def join(self, member_id: int) -> "SharedLog":
+        self.members[member_id] = SharedLog(self, member_id)
+        return self.members[member_id]
+
+    def lead(self, leader_id: int, *, commit_waiting: bool = False) -> None:
+        """Replace the leader; what waits is lost, or the next leader commits it after all."""
+        waiting, self.waiting = self.waiting, deque()
+        self.leader_id, self.term = leader_id, self.term + 1
+        if commit_waiting:
+            self.entries += [payload for payload, _ in waiting]
+        for member in self.members.values():
+            member.catch_up()
+            member.tell_leadership()
+        for _, done in waiting:
+            self.later(done, NotActiveController(leader_id))
+
+    def open(self) -> None:
+        self.is_open = True
+        self.commit()
+
+    def commit(self) -> None:
+        while self.waiting and self.is_open:
+            payload, done = self.waiting.popleft()
+            self.entries.append(payload)
+            index = self.last_index
+            leader = self.members[self.leader_id]
+            for member in self.members.values():
+                member.catch_up()
+            assert leader.applied_index >= index
+            done(index)
+
+    def later(self, done: ProposalDone, outcome: int | MetadataError) -> None:
+        self.scheduler.call_soon(lambda: done(outcome))
+
+
+class SharedLog:
+    """One member. With `is_cut_off` it hears nothing of the others."""
+
+    def __init__(self, group: LogGroup, own_id: int) -> None:
+        self.on_leadership: OnLeadership | None = None
+        self.is_cut_off = False
+        self.applied_index = 0
+        self.wants_snapshot = False
+        self._group = group
+        self._own_id = own_id
+        self._machine: StateMachine | None = None
+        self._is_closed = False
+        self._leadership = Leadership(NO_LEADER, 0, False)
+
+    def start(self, machine: StateMachine) -> None:
+        self._machine = machine
+        self.catch_up()
+        self.tell_leadership()
+
+    @property
+    def leadership(self) -> Leadership:
+        return self._leadership
+
+    def propose(self, payload: bytes, done: ProposalDone) -> None:
+        group = self._group
+        if self._is_closed or not self._leadership.is_leader:
+            group.later(done, NotActiveController(self._leadership.leader_id))
+            return
+        group.waiting.append((payload, done))
+        group.scheduler.call_soon(group.commit)
+
+    def trim(self, index: int, snapshot: bytes) -> None:
+        group = self._group
+        del group.entries[: index - group.trimmed_index]
+        group.trimmed_index, group.snapshot = index, snapshot
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._leadership.is_leader:
+            waiting, self._group.waiting = self._group.waiting, deque()
+            for _, done in waiting:
+                self._group.later(done, NotActiveController(NO_LEADER))
+
+    def heal(self) -> None:
+        self.is_cut_off = False
+        self.catch_up()
+        self.tell_leadership()
+
+    def catch_up(self) -> None:
+        group, machine = self._group, self._machine
+        if machine is None or self.is_cut_off or self._is_closed:
+            return
+        if self.applied_index < group.trimmed_index:
+            self.applied_index = group.trimmed_index
+            machine.install_snapshot(group.trimmed_index, group.snapshot)
+        while self.applied_index < group.last_index:
+            payload: Buffer = group.entries[self.applied_index - group.trimmed_index]
+            self.applied_index += 1
+            machine.apply(self.applied_index, payload)
+
+    def tell_leadership(self) -> None:
+        group = self._group
+        if self.is_cut_off or self._is_closed or self._machine is None:
+            return
+        is_leader = group.leader_id == self._own_id
+        self._leadership = Leadership(group.leader_id, group.term, is_leader)
+        if self.on_leadership is not None:
+            self.on_leadership(self._leadership)
