@@ -1,0 +1,156 @@
+"""Two logs that are to become equal: pumping runs, and comparing what lies in their files."""
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.storage.base_export import BaseExport
+from penstock.storage.config import LogConfig
+from penstock.storage.frames import FRAME_HEADER_BYTES, check_body, check_header
+from penstock.storage.run import ColdRun, Run
+from penstock.storage.set_log import SetLog
+from penstock.storage.verify import list_segments
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import ALL, DIRECTORY, SMALL, World
+
+
+def open_member(world: World, disk: FaultyDisk, config: LogConfig = SMALL) -> SetLog:
+    """Open the log of a member of several: it snapshots nothing that is not confirmed."""
+    log = SetLog(
+        disk=disk,
+        directory=DIRECTORY,
+        config=config,
+        clock=world,
+        offload=world,
+        scheduler=world,
+    )
+    log.is_sole_member = False
+    log.open(log.replay(lambda _done, _total: None))
+    return log
+
+
+def take_run(
+    world: World, log: SetLog, position: int, max_bytes: int = 1 << 20, limit: int = ALL
+) -> Run:
+    """Read a run, off the loop if it has to be; raises what the read raises."""
+    found = log.read_run(position, max_bytes, limit)
+    if isinstance(found, Run):
+        return found
+    assert isinstance(found, ColdRun)
+    answers: list[Any] = []
+    found.load(lambda run, error: answers.append(error or run))
+    world.run()
+    (answer,) = answers
+    if isinstance(answer, Exception):
+        raise answer
+    assert isinstance(answer, Run)
+    return answer
+
+
+def give_run(world: World, log: SetLog, run: Run, *, rounds: int = 50) -> None:
+    """Append a run wholly, letting the log do what it has to do in between."""
+    rest = run
+    for _ in range(rounds):
+        rest = rest.after(log.append_run(rest))
+        if not rest.data:
+            return
+        world.run()
+        while log.is_busy:
+            world.run()
+    raise AssertionError("the run was not taken")
+
+
+def replicate(
+    world: World,
+    master: SetLog,
+    slave: SetLog,
+    *,
+    max_bytes: int = 1 << 20,
+    limit: int = ALL,
+    runs: int = 1 << 30,
+) -> None:
+    """Copy runs until nothing is left, or as many as were asked for."""
+    for _ in range(runs):
+        run = take_run(world, master, slave.end_position, max_bytes, limit)
+        if not run.data:
+            return
+        give_run(world, slave, run)
+
+
+def frames_of(disk: FaultyDisk, log: SetLog) -> dict[int, bytes]:
+    """Return every frame in the files, end markers too, by position. What is behind is left out."""
+    log.writer.write_staged()
+    found: dict[int, bytes] = {}
+    for segment in list_segments(disk, log.directory):
+        data = memoryview(bytes(disk.names[segment.path].data))
+        at = 0
+        while segment.end - segment.base - at >= FRAME_HEADER_BYTES:
+            position = segment.base + at
+            if position >= log.end_position:
+                break
+            header = check_header(data, at, position, segment.end - position)
+            check_body(data, at, header)
+            found[position] = bytes(data[at : at + header.frame_bytes])
+            at += header.frame_bytes
+            if header.kind == 4:
+                break
+    return found
+
+
+def check_equal(one: tuple[FaultyDisk, SetLog], other: tuple[FaultyDisk, SetLog]) -> None:
+    """Compare two logs byte for byte, from the higher start up to the lower end."""
+    start = max(log.start_position for _, log in (one, other))
+    end = min(log.end_position for _, log in (one, other))
+    kept = [
+        {p: f for p, f in frames_of(disk, log).items() if start <= p < end}
+        for disk, log in (one, other)
+    ]
+    assert kept[0].keys() == kept[1].keys()
+    for position, frame in kept[0].items():
+        assert frame == kept[1][position], position
+
+
+def settle(world: World, operation: Callable[..., None], *arguments: Any) -> Any:
+    """Start an operation that ends with done(error) and let it end; raise the error."""
+    answers: list[Any] = []
+    operation(*arguments, answers.append)
+    world.run()
+    (answer,) = answers
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def export_of(world: World, log: SetLog, **options: Any) -> BaseExport:
+    answers: list[Any] = []
+    log.export_base(lambda export, error: answers.append(error or export), **options)
+    world.run()
+    (answer,) = answers
+    if isinstance(answer, Exception):
+        raise answer
+    assert isinstance(answer, BaseExport)
+    return answer
+
+
+def asked(world: World, operation: Callable[..., None], *arguments: Any) -> int:
+    """Call what answers done(position, error); return the position, raise the error."""
+    answers: list[Any] = []
+    operation(*arguments, lambda position, error: answers.append(error or position))
+    world.run()
+    (answer,) = answers
+    if isinstance(answer, Exception):
+        raise answer
+    assert isinstance(answer, int)
+    return answer
+
+
+def copy_base(world: World, export: BaseExport, slave: SetLog, *, chunk: int = 20_000) -> None:
+    """Copy everything an export offers, and swap it in."""
+    position = asked(world, slave.begin_install, export.image)
+    while position != export.image.position:
+        data: list[Any] = []
+        export.read(position, chunk, lambda found, error: data.append(error or found))
+        world.run()
+        if isinstance(data[0], Exception):
+            raise data[0]
+        position = asked(world, slave.install, position, data[0])
+    settle(world, slave.finish_install)
