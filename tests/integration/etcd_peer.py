@@ -11,6 +11,7 @@ import asyncio
 import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from penstock.base.ports import Buffer
@@ -66,7 +67,7 @@ async def main(url: str, directory: str, peer_id: str, history: str) -> None:
                 is_free = False
                 number += 1
                 payload = f"{peer_id}.{os.getpid()}.{number}"
-                log.propose(payload.encode(), lambda outcome, of=payload: done(of, outcome))
+                log.propose(payload.encode(), partial(done, payload))
         await asyncio.sleep(SAMPLE_S)
 
 

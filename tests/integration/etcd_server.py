@@ -24,7 +24,8 @@ def why_no_etcd() -> str | None:
 class EtcdServer:
     """One etcd process; `kill` and `start` again keep its data and its address."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *flags: str) -> None:
+        self._flags = flags
         self._directory = directory
         self._directory.mkdir(parents=True, exist_ok=True)
         self._process: subprocess.Popen[bytes] | None = None
@@ -49,7 +50,7 @@ class EtcdServer:
         command += ["--listen-client-urls", self.url, "--advertise-client-urls", self.url]
         command += ["--listen-peer-urls", self._peer_url]
         command += ["--initial-advertise-peer-urls", self._peer_url]
-        command += ["--initial-cluster", f"one={self._peer_url}", "--logger", "zap"]
+        command += ["--initial-cluster", f"one={self._peer_url}", "--logger", "zap", *self._flags]
         with (self._directory / "log").open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output)
         deadline = time.monotonic() + START_TIMEOUT_S

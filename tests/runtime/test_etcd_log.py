@@ -2,12 +2,14 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.controller.errors import (
     MetadataLogFenced,
+    MetadataLogFull,
     MetadataUnavailable,
     NotActiveController,
 )
@@ -16,7 +18,7 @@ from penstock.runtime.etcd import EtcdConfig
 from penstock.runtime.etcd.client import EtcdClient
 from penstock.runtime.etcd.entry import NO_ENTRY, PART_BYTES, Entry, EntryId
 from penstock.runtime.etcd.store import Store, Won
-from penstock.runtime.etcd.wire import EmptyAnswer, delete_range, txn
+from penstock.runtime.etcd.wire import EmptyAnswer, Request, delete_range, txn
 from tests.controller.replicated_log_contract import Machine
 from tests.integration.etcd_members import Member, Members
 from tests.integration.etcd_proxy import EtcdProxy
@@ -261,7 +263,7 @@ def keys_of(members: Members) -> list[bytes]:
 
     async def read() -> list[bytes]:
         client = EtcdClient(members.config)
-        everything = {
+        everything: Request = {
             "request_range": {
                 "key": f"/penstock/{members.cluster_id}/".encode(),
                 "range_end": f"/penstock/{members.cluster_id}0".encode(),
@@ -339,6 +341,53 @@ def test_first_endpoint_may_be_dead(shared_etcd: EtcdServer, tmp_path: Path) -> 
     with Members(tmp_path, "http://127.0.0.1:9", shared_etcd.url, cluster_id="two") as members:
         member, _ = lead(members, 1)
         assert member.propose(b"a") == [1]
+
+
+def test_full_etcd_refuses_changes_and_says_what_to_do(tmp_path: Path) -> None:
+    with (
+        EtcdServer(tmp_path / "etcd", "--quota-backend-bytes", "1000000") as etcd,
+        Members(tmp_path, etcd.url) as members,
+    ):
+        member, machine = lead(members, 1)
+        outcomes = [member.propose(b"x" * 60_000)[0] for _ in range(40)]
+        assert isinstance(outcomes[-1], MetadataLogFull)
+        assert "compact and defragment it" in str(outcomes[-1])
+        taken = [one for one in outcomes if isinstance(one, int)]
+        assert len(machine.state) == len(taken) == member.log.applied_index
+        assert member.log.leadership.is_leader
+
+
+def test_user_and_password_are_used_and_new_tokens_fetched(
+    etcd: EtcdServer, tmp_path: Path
+) -> None:
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    with Members(tmp_path, etcd.url) as members:
+        members.run(enable_authentication(members))
+        members.config = replace(members.config, user="root", password_file=str(password))
+        member, _ = lead(members, 1)
+        assert member.propose(b"a") == [1]
+        member.log._client._token = "run-out.1"
+        assert member.propose(b"b") == [2]
+        member.close()
+        password.write_text("wrong")
+        stranger = members.member(2)
+        log = stranger.start(Machine())
+        members.pass_time(0.3)
+        assert log.applied_index == 0
+        assert log.leadership.leader_id == NO_LEADER
+
+
+async def enable_authentication(members: Members) -> None:
+    client = EtcdClient(members.config)
+    for path, request in (
+        ("user/add", {"name": "root", "password": "secret"}),
+        ("role/add", {"name": "root"}),
+        ("user/grant", {"user": "root", "role": "root"}),
+        ("enable", {}),
+    ):
+        await client._call(f"/v3/auth/{path}", dict[str, object](request), EmptyAnswer)
+    await client.close()
 
 
 def test_write_of_a_deposed_leader_changes_nothing(members: Members) -> None:
