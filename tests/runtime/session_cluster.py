@@ -7,29 +7,32 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from penstock.base.ids import TopicId
+from penstock.controller.command_codec import encode_error
 from penstock.controller.commands import CreateReplicaSet, CreateTopics, NewTopic, RegisterBroker
 from penstock.controller.config import ControllerConfig
 from penstock.controller.controller import Controller
 from penstock.controller.errors import MetadataError
 from penstock.controller.image import ClusterImage
+from penstock.controller.replicated_log import NO_LEADER, Leadership
 from penstock.controller.session import (
     ControllerStatus,
     DrainRequest,
     ElectRequest,
     Heartbeat,
+    HeartbeatAnswer,
+    OperationAnswer,
     PrepareTransfer,
     ProbeAnswer,
     ProbeSets,
     SetReport,
     StatusAnswer,
-    StatusRequest,
     TransferReady,
     TransferRequest,
 )
 from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
 from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.controller_driver import ControllerDriver
-from penstock.runtime.controller_service import ControllerService, OperationDone
+from penstock.runtime.controller_service import BrainPorts, ControllerService
 from penstock.runtime.session_client import (
     SessionClient,
     SessionIdentity,
@@ -84,13 +87,12 @@ class WatchedBrain:
         self.heartbeats: list[Heartbeat] = []
         self.answers: list[tuple[int, ProbeAnswer | TransferReady]] = []
         self.unknown: set[int] = set()
+        self.leadership = Leadership(NO_LEADER, 0, is_leader=False)
         self.operation_error: MetadataError | None = None
 
-    def activate(self, controller_epoch: int) -> None:
-        self.events.append(("activate", controller_epoch))
-
-    def deactivate(self) -> None:
-        self.events.append(("deactivate",))
+    def on_leadership(self, leadership: Leadership) -> None:
+        self.leadership = leadership
+        self.events.append(("leadership", leadership.leader_id, leadership.term))
 
     def on_session_opened(self, broker_id: int, session_id: int) -> None:
         self.events.append(("opened", broker_id, session_id))
@@ -98,9 +100,14 @@ class WatchedBrain:
     def on_session_closed(self, broker_id: int, session_id: int) -> None:
         self.events.append(("closed", broker_id, session_id))
 
-    def on_heartbeat(self, heartbeat: Heartbeat) -> bool:
+    def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
         self.heartbeats.append(heartbeat)
-        return heartbeat.broker_id in self.unknown
+        is_wanted = broker_id in self.unknown and self.leadership.is_leader
+        return HeartbeatAnswer(
+            active_id=self.leadership.leader_id,
+            controller_epoch=self.leadership.term,
+            is_registration_wanted=is_wanted,
+        )
 
     def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
         self.answers.append((broker_id, answer))
@@ -108,21 +115,21 @@ class WatchedBrain:
     def on_transfer_ready(self, broker_id: int, ready: TransferReady) -> None:
         self.answers.append((broker_id, ready))
 
-    def operate(
-        self, request: ElectRequest | TransferRequest | DrainRequest, done: OperationDone
+    def on_operation(
+        self,
+        request: ElectRequest | TransferRequest | DrainRequest,
+        answered: Callable[[OperationAnswer], None],
     ) -> None:
-        done(self.operation_error or type(request).__name__)
+        error = b"" if self.operation_error is None else encode_error(self.operation_error)
+        text = "" if error else type(request).__name__
+        answered(OperationAnswer(request_id=request.request_id, text=text, error=error))
 
-    def status(self, request: StatusRequest) -> StatusAnswer:
+    def status(self, request_id: int) -> StatusAnswer:
         controller = ControllerStatus(
             answered_by=0, active_id=0, controller_epoch=0, is_failover_enabled=True
         )
         return StatusAnswer(
-            request_id=request.request_id,
-            cluster_id="c",
-            controller=controller,
-            brokers=(),
-            sets=(),
+            request_id=request_id, cluster_id="c", controller=controller, brokers=(), sets=()
         )
 
 
@@ -204,8 +211,8 @@ class ControllerProcess(Process):
         self.changes: list[ChangeControllers] = []
         self.service = ControllerService(
             own_id=peer_id,
-            brain=self.brain,
             driver=self.driver,
+            make_brain=self._make_brain,
             spawn=self.tasks.spawn,
             change_membership=self._change,
         )
@@ -221,6 +228,10 @@ class ControllerProcess(Process):
         )
         self.listener.start()
         self.address = ("127.0.0.1", self.listener.port)
+
+    def _make_brain(self, ports: BrainPorts) -> WatchedBrain:
+        self.submit, _ = ports
+        return self.brain
 
     async def _change(self, request: ChangeControllers) -> str:
         self.changes.append(request)

@@ -49,6 +49,8 @@ COMMAND_TIMEOUT_MS = 30_000
 """How long a command waits for its turn and its commit; below the 40 s and more that clients wait
 for an answer, so that they hear from us why."""
 
+_NO_TERM = -1
+
 _WATCHERS_MAX = 10_000
 """Callers that may wait for entries to be applied here."""
 
@@ -92,7 +94,7 @@ class ControllerDriver:
         self._in_flight: asyncio.Future[int | MetadataError] | None = None
         self._is_started = False
         self._applied_index = 0
-        self._was_leader = False
+        self._led_term = _NO_TERM
         self._watchers: list[tuple[int, int, asyncio.Future[None]]] = []
         self._watcher_numbers = count()
 
@@ -119,11 +121,13 @@ class ControllerDriver:
 
     def on_leadership(self, leadership: Leadership) -> None:
         """Hear of every change. What is in flight when leadership ends has an open fate."""
-        if leadership.is_leader and not self._was_leader:
+        term = leadership.term if leadership.is_leader else _NO_TERM
+        if term == self._led_term:
+            return
+        self._led_term = term
+        self._resolve(NotActiveController(leadership.leader_id))
+        if leadership.is_leader:
             self.stats.leaderships += 1
-        self._was_leader = leadership.is_leader
-        if not leadership.is_leader:
-            self._resolve(NotActiveController(leadership.leader_id))
 
     async def submit(self, command: Command[R]) -> R:
         """Return the answer once the change is committed and replayed here.

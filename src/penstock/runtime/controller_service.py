@@ -16,6 +16,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
+from penstock.controller.active_context import Send, SubmitDone
+from penstock.controller.active_context import Submit as SubmitByBrain
 from penstock.controller.command_codec import (
     decode_command,
     encode_answer,
@@ -32,6 +34,7 @@ from penstock.controller.replicated_log import Leadership
 from penstock.controller.session import (
     DrainRequest,
     ElectRequest,
+    FromController,
     Heartbeat,
     HeartbeatAnswer,
     OperationAnswer,
@@ -39,6 +42,7 @@ from penstock.controller.session import (
     StatusAnswer,
     StatusRequest,
     Submit,
+    SubmitAnswer,
     TransferReady,
     TransferRequest,
 )
@@ -64,18 +68,12 @@ _SESSION_COUNT_BITS = 32
 
 log = logging.getLogger(__name__)
 
-OperationDone = Callable[[str | MetadataError], None]
-"""Gets text for people, or why the operation failed; called exactly once."""
-
 
 class Brain(Protocol):
-    """What decides about brokers and sets (controller/active.py); called on the loop."""
+    """What decides about brokers and sets: ActiveController; called on the loop."""
 
-    def activate(self, controller_epoch: int) -> None:
-        """This controller is the active one now; the image holds all that was committed."""
-
-    def deactivate(self) -> None:
-        """It is not any more."""
+    def on_leadership(self, leadership: Leadership) -> None:
+        """Consensus says who leads."""
 
     def on_session_opened(self, broker_id: int, session_id: int) -> None:
         """A broker's newest session; closes of older ones are not told any more."""
@@ -83,23 +81,28 @@ class Brain(Protocol):
     def on_session_closed(self, broker_id: int, session_id: int) -> None:
         """The broker's newest session has closed."""
 
-    def on_heartbeat(self, heartbeat: Heartbeat) -> bool:
-        """Note that the broker lives; returns whether it should register."""
+    def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
+        """Note that the broker lives, and return the answer."""
 
     def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
         """Take what a broker holds."""
 
-    def on_transfer_ready(self, broker_id: int, ready: TransferReady) -> None:
+    def on_transfer_ready(self, broker_id: int, answer: TransferReady) -> None:
         """Take a master's word that the target holds all, or not."""
 
-    def operate(
-        self, request: ElectRequest | TransferRequest | DrainRequest, done: OperationDone
+    def on_operation(
+        self,
+        request: ElectRequest | TransferRequest | DrainRequest,
+        answered: Callable[[OperationAnswer], None],
     ) -> None:
-        """Do what an operator asks; called only while active."""
+        """Do what an operator asks; `answered` is called exactly once."""
 
-    def status(self, request: StatusRequest) -> StatusAnswer:
+    def status(self, request_id: int) -> StatusAnswer:
         """Return the cluster as this controller sees it."""
 
+
+BrainPorts = tuple[SubmitByBrain, Send]
+"""The brain's ways out: commands to this process's driver, messages to brokers."""
 
 ChangeMembership = Callable[[ChangeControllers], Coroutine[Any, Any, str]]
 """Change who keeps the log, by the log's own means; returns text, raises MetadataError."""
@@ -134,8 +137,8 @@ class ControllerService:
         self,
         *,
         own_id: int,
-        brain: Brain,
         driver: ControllerDriver,
+        make_brain: Callable[[BrainPorts], Brain],
         spawn: Callable[[str, Coroutine[Any, Any, None]], None],
         change_membership: ChangeMembership | None = None,
     ) -> None:
@@ -144,13 +147,12 @@ class ControllerService:
         Whoever wires the log sets its `on_leadership` to this one's before it is started.
         """
         self._own_id = own_id
-        self._brain = brain
         self._driver = driver
         self._spawn = spawn
         self._change_membership = change_membership
         self._sessions: dict[int, BrokerSession] = {}
         self._tools: dict[BrokerSession, None] = {}
-        self._active_term = -1
+        self._brain = make_brain((self.submit, self.send))
 
     @property
     def is_active(self) -> bool:
@@ -160,21 +162,30 @@ class ControllerService:
     def on_leadership(self, leadership: Leadership) -> None:
         """Pass a change on to driver and brain, and tell every broker at once."""
         self._driver.on_leadership(leadership)
-        is_same = leadership.is_leader and leadership.term == self._active_term
-        if self._active_term >= 0 and not is_same:
-            self._active_term = -1
-            log.info("controller=%d is not active any more", self._own_id)
-            self._brain.deactivate()
-        if leadership.is_leader and not is_same:
-            self._active_term = leadership.term
-            log.info("controller=%d is active, controller epoch=%d", self._own_id, leadership.term)
-            self._brain.activate(leadership.term)
-        answer = self._heartbeat_answer(is_registration_wanted=False)
+        log.info(
+            "controller=%d active=%d controller epoch=%d",
+            self._own_id, leadership.leader_id, leadership.term,
+        )  # fmt: skip
+        self._brain.on_leadership(leadership)
+        answer = HeartbeatAnswer(active_id=leadership.leader_id, controller_epoch=leadership.term)
         for session in list(self._sessions.values()):
             session.send(answer)
 
-    def send(self, broker_id: int, message: SessionMessage) -> None:
+    def submit(self, command: Command[Any], done: SubmitDone) -> None:
+        """Run the brain's command here; `done` gets the answer or the MetadataError, later."""
+        self._spawn("controller-command", self._run(command, done))
+
+    async def _run(self, command: Command[Any], done: SubmitDone) -> None:
+        try:
+            answer = await self._driver.submit(command)
+        except MetadataError as error:
+            done(error)
+        else:
+            done(answer)
+
+    def send(self, broker_id: int, message: FromController) -> None:
         """Send to a broker's session, if there is one: the brain's way out."""
+        assert not isinstance(message, SubmitAnswer), "commands are answered here, not by the brain"
         session = self._sessions.get(broker_id)
         if session is not None:
             session.send(message)
@@ -258,16 +269,9 @@ class ControllerService:
             return
         if heartbeat.session_id != session.channel.session_id:
             return
-        is_wanted = self._brain.on_heartbeat(heartbeat)
-        session.send(self._heartbeat_answer(is_registration_wanted=is_wanted and self.is_active))
-
-    def _heartbeat_answer(self, *, is_registration_wanted: bool) -> HeartbeatAnswer:
-        leadership = self._driver.leadership
-        return HeartbeatAnswer(
-            active_id=leadership.leader_id,
-            controller_epoch=leadership.term,
-            is_registration_wanted=is_registration_wanted,
-        )
+        answer = self._brain.on_heartbeat(session.broker_id, heartbeat)
+        if answer is not None:
+            session.send(answer)
 
     # --- questions -----------------------------------------------------------------------------
 
@@ -280,7 +284,7 @@ class ControllerService:
             self._answer_error(session, message, MetadataQueueFull(REQUESTS_MAX))
             return
         if isinstance(message, StatusRequest):
-            session.send(self._brain.status(message))
+            session.send(self._brain.status(message.request_id))
             return
         if not self.is_active:
             leader_id = self._driver.leadership.leader_id
@@ -317,14 +321,11 @@ class ControllerService:
     def _operate(
         self, session: BrokerSession, request: ElectRequest | TransferRequest | DrainRequest
     ) -> None:
-        def done(outcome: str | MetadataError) -> None:
+        def answered(answer: OperationAnswer) -> None:
             session.open_requests -= 1
-            if isinstance(outcome, MetadataError):
-                self._answer_error(session, request, outcome)
-            else:
-                session.send(OperationAnswer(request_id=request.request_id, text=outcome))
+            session.send(answer)
 
-        self._brain.operate(request, done)
+        self._brain.on_operation(request, answered)
 
     async def _change(self, session: BrokerSession, request: ChangeControllers) -> None:
         try:

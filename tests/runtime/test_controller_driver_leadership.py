@@ -1,0 +1,148 @@
+"""The driver while leadership comes and goes, and in processes that never lead."""
+
+import asyncio
+
+import pytest
+
+from penstock.controller.commands import AllocateProducerIds, CreateCluster, RegisterBroker
+from penstock.controller.errors import NotActiveController
+from penstock.controller.record_codec import encode_records
+from penstock.controller.snapshot import snapshot_records
+from penstock.runtime.clock import LoopScheduler
+from penstock.runtime.controller_driver import LeadershipLost
+from tests.runtime.session_cluster import Process, on_loop, until
+from tests.runtime.shared_log import LogGroup
+
+ALLOCATE = AllocateProducerIds(broker_id=1)
+REGISTER = RegisterBroker(broker_id=1, host="h", port=1)
+
+
+def members(count: int = 2) -> tuple[LogGroup, list[Process]]:
+    group = LogGroup(LoopScheduler(asyncio.get_running_loop()))
+    processes = [Process(group, number) for number in range(1, count + 1)]
+    for process in processes:
+        process.log.on_leadership = process.driver.on_leadership
+        process.driver.start()
+    return group, processes
+
+
+@on_loop
+async def test_only_the_leaders_driver_takes_commands_and_all_replay_them() -> None:
+    group, (one, two) = members()
+    with pytest.raises(NotActiveController):
+        await one.driver.submit(CreateCluster(cluster_id="c"))
+    group.lead(1)
+    assert await one.driver.submit(CreateCluster(cluster_id="c")) == "c"
+    with pytest.raises(NotActiveController) as refused:
+        await two.driver.submit(CreateCluster(cluster_id="d"))
+    assert refused.value.controller_id == 1
+    assert one.image == two.image
+    assert (one.driver.stats.proposals, two.driver.stats.proposals) == (1, 0)
+    assert two.driver.stats.entries_applied == 1
+
+
+@on_loop
+async def test_lost_leadership_fails_the_entry_in_flight_as_open_and_the_rest_as_not_taken() -> (
+    None
+):
+    group, (one, _) = members()
+    group.lead(1)
+    await one.driver.submit(REGISTER)
+    group.is_open = False
+    tasks = [asyncio.create_task(one.driver.submit(ALLOCATE)) for _ in range(3)]
+    await until(lambda: len(group.waiting) == 1)
+    group.lead(2)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    kinds = [type(outcome) for outcome in outcomes]
+    assert kinds == [LeadershipLost, NotActiveController, NotActiveController]
+    assert one.driver.stats.proposals_failed == 1
+
+
+@on_loop
+async def test_entry_that_the_next_leader_commits_is_in_the_image_of_both() -> None:
+    group, (one, two) = members()
+    group.lead(1)
+    await one.driver.submit(REGISTER)
+    group.is_open = False
+    task = asyncio.create_task(one.driver.submit(ALLOCATE))
+    await until(lambda: len(group.waiting) == 1)
+    group.lead(2, commit_waiting=True)
+    with pytest.raises(LeadershipLost):
+        await task
+    assert one.image == two.image
+    group.open()
+    block = await two.driver.submit(ALLOCATE)
+    assert block.first_producer_id == 1_000, "the block of the lost answer is gone"
+
+
+@on_loop
+async def test_driver_that_leads_again_does_not_wait_for_its_former_entries() -> None:
+    group, (one, _) = members()
+    group.lead(1)
+    await one.driver.submit(REGISTER)
+    group.is_open = False
+    lost = asyncio.create_task(one.driver.submit(ALLOCATE))
+    await until(lambda: len(group.waiting) == 1)
+    group.lead(2)
+    group.lead(1)
+    group.open()
+    again = asyncio.create_task(one.driver.submit(ALLOCATE))
+    with pytest.raises(LeadershipLost):
+        await lost
+    assert (await again).first_producer_id == 0
+    assert one.driver.stats.leaderships == 2
+
+
+@on_loop
+async def test_snapshot_replaces_the_image_of_a_process_that_was_far_behind() -> None:
+    group, (one, two) = members()
+    group.lead(1)
+    await one.driver.submit(REGISTER)
+    two.log.is_cut_off = True
+    for _ in range(3):
+        await one.driver.submit(ALLOCATE)
+    group.members[1].trim(4, encode_records(snapshot_records(one.image)))
+    assert one.image != two.image
+    two.log.heal()
+    assert one.image == two.image
+    assert two.driver.stats.snapshots_installed == 1
+    assert two.driver.applied_index == 4
+    await one.driver.submit(ALLOCATE)
+    assert one.image == two.image
+
+
+@on_loop
+async def test_caller_waits_until_an_entry_is_in_the_image() -> None:
+    group, (one, two) = members()
+    group.lead(1)
+    two.log.is_cut_off = True
+    await one.driver.submit(REGISTER)
+    assert await one.driver.wait_until_applied(1, 1)
+    assert not await two.driver.wait_until_applied(1, 5), "bounded"
+    waiting = [
+        asyncio.create_task(two.driver.wait_until_applied(number, 10_000)) for number in (2, 1, 3)
+    ]
+    gone = asyncio.create_task(two.driver.wait_until_applied(2, 10_000))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await one.driver.submit(ALLOCATE)
+    two.log.heal()
+    assert await waiting[0]
+    assert await waiting[1]
+    assert not waiting[2].done()
+    await one.driver.submit(ALLOCATE)
+    assert await waiting[2]
+
+
+@on_loop
+async def test_snapshot_wakes_those_who_wait_for_entries_that_it_stands_for() -> None:
+    group, (one, two) = members()
+    group.lead(1)
+    two.log.is_cut_off = True
+    for command in (REGISTER, ALLOCATE):
+        await one.driver.submit(command)
+    group.members[1].trim(2, encode_records(snapshot_records(one.image)))
+    waiting = asyncio.create_task(two.driver.wait_until_applied(2, 10_000))
+    await asyncio.sleep(0)
+    two.log.heal()
+    assert await waiting

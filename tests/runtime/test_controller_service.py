@@ -1,0 +1,278 @@
+"""A controller's sessions, one message at a time, through channels within the process."""
+
+from penstock.controller.command_codec import decode_error, encode_command
+from penstock.controller.commands import CreateCluster
+from penstock.controller.errors import (
+    MetadataQueueFull,
+    NotActiveController,
+    RefusedCommand,
+)
+from penstock.controller.session import (
+    ElectRequest,
+    Heartbeat,
+    HeartbeatAnswer,
+    OperationAnswer,
+    ProbeAnswer,
+    StatusAnswer,
+    StatusRequest,
+    Submit,
+)
+from penstock.net.peer import PeerHello, dial
+from penstock.runtime.controller_service import REQUESTS_MAX
+from penstock.runtime.session_channel import LocalChannel
+from penstock.runtime.session_messages import (
+    PURPOSE,
+    ChangeControllers,
+    SessionMessage,
+    SubmitOutcome,
+)
+from tests.runtime.session_cluster import (
+    SECURITY,
+    ControllerProcess,
+    WatchedBrain,
+    on_loop,
+    session_cluster,
+    until,
+)
+
+SECOND_PROCESS = 1 << 40
+"""Session ids of another process: the upper half is not the same."""
+
+
+def sessions(brain: WatchedBrain) -> list[tuple[object, ...]]:
+    return [one for one in brain.events if one[0] != "leadership"]
+
+
+class Caller:
+    """A broker's end of a session with what came out of it."""
+
+    def __init__(self, controller: ControllerProcess, broker_id: int, session_id: int) -> None:
+        self.messages: list[SessionMessage] = []
+        self.reasons: list[str] = []
+        self.channel: LocalChannel = controller.service.open_local(broker_id, session_id)
+        self.channel.start(self.messages.append, self.reasons.append)
+        self.send = self.channel.send
+
+    def heartbeat(self, broker_id: int, session_id: int) -> None:
+        self.send(Heartbeat(session_id=session_id, broker_id=broker_id, incarnation="i"))
+
+    async def next(self) -> SessionMessage:
+        await until(lambda: bool(self.messages))
+        return self.messages.pop(0)
+
+
+def create(request_id: int) -> Submit:
+    return Submit(request_id=request_id, command=encode_command(CreateCluster(cluster_id="c")))
+
+
+@on_loop
+async def test_heartbeat_answer_says_who_is_active_and_who_should_register() -> None:
+    async with session_cluster(2) as cluster:
+        caller = Caller(cluster.controllers[1], 11, 5)
+        cluster.controllers[1].brain.unknown.add(11)
+        caller.heartbeat(11, 5)
+        assert await caller.next() == HeartbeatAnswer(active_id=-1, controller_epoch=0)
+        cluster.group.lead(2)
+        told = HeartbeatAnswer(active_id=2, controller_epoch=1)
+        assert await caller.next() == told, "pushed"
+        caller.heartbeat(11, 5)
+        assert await caller.next() == told, "only the active one asks for registration"
+        cluster.group.lead(1)
+        assert await caller.next() == HeartbeatAnswer(active_id=1, controller_epoch=2)
+        caller.heartbeat(11, 5)
+        assert await caller.next() == HeartbeatAnswer(
+            active_id=1, controller_epoch=2, is_registration_wanted=True
+        )
+
+
+@on_loop
+async def test_newer_session_replaces_the_older_whose_late_words_change_nothing() -> None:
+    async with session_cluster(1) as cluster:
+        brain = cluster.controllers[1].brain
+        older = Caller(cluster.controllers[1], 11, 5)
+        newer = Caller(cluster.controllers[1], 11, 6)
+        older.heartbeat(11, 5)
+        older.send(ProbeAnswer(request_id=1, reports=()))
+        newer.heartbeat(11, 6)
+        await newer.next()
+        await until(lambda: older.reasons == ["a newer session was opened"])
+        assert sessions(brain) == [("opened", 11, 5), ("opened", 11, 6)], "no close is told"
+        assert [one.session_id for one in brain.heartbeats] == [6]
+        assert brain.answers == []
+        newer.channel.close("stopped")
+        await until(lambda: brain.events[-1] == ("closed", 11, 6))
+
+
+@on_loop
+async def test_older_session_of_the_same_process_that_comes_late_is_refused() -> None:
+    async with session_cluster(1) as cluster:
+        brain = cluster.controllers[1].brain
+        newer = Caller(cluster.controllers[1], 11, 6)
+        late = Caller(cluster.controllers[1], 11, 5)
+        await until(lambda: late.reasons == ["a newer session is open"])
+        newer.heartbeat(11, 6)
+        await newer.next()
+        assert sessions(brain) == [("opened", 11, 6)]
+
+
+@on_loop
+async def test_session_of_a_restarted_process_is_the_newer_whatever_its_number() -> None:
+    async with session_cluster(1) as cluster:
+        brain = cluster.controllers[1].brain
+        before = Caller(cluster.controllers[1], 11, SECOND_PROCESS + 9)
+        Caller(cluster.controllers[1], 11, 1)
+        await until(lambda: bool(before.reasons))
+        assert sessions(brain) == [("opened", 11, SECOND_PROCESS + 9), ("opened", 11, 1)]
+
+
+@on_loop
+async def test_heartbeat_with_another_sessions_number_is_not_heard() -> None:
+    async with session_cluster(1) as cluster:
+        caller = Caller(cluster.controllers[1], 11, 5)
+        caller.heartbeat(11, 4)
+        caller.heartbeat(11, 5)
+        await caller.next()
+        assert [one.session_id for one in cluster.controllers[1].brain.heartbeats] == [5]
+
+
+@on_loop
+async def test_heartbeat_in_another_brokers_name_ends_the_session() -> None:
+    async with session_cluster(1) as cluster:
+        caller = Caller(cluster.controllers[1], 11, 5)
+        caller.heartbeat(12, 5)
+        await until(lambda: caller.reasons == ["a heartbeat in another broker's name"])
+        assert cluster.controllers[1].brain.heartbeats == []
+
+
+@on_loop
+async def test_message_that_brokers_do_not_send_ends_the_session() -> None:
+    async with session_cluster(1) as cluster:
+        caller = Caller(cluster.controllers[1], 11, 5)
+        caller.send(HeartbeatAnswer(active_id=1, controller_epoch=1))
+        await until(lambda: bool(caller.reasons))
+
+
+@on_loop
+async def test_command_to_a_controller_that_is_not_active_names_the_active_one() -> None:
+    async with session_cluster(2) as cluster:
+        cluster.group.lead(2)
+        caller = Caller(cluster.controllers[1], 11, 5)
+        caller.send(create(1))
+        outcome = await caller.next()
+        assert isinstance(outcome, SubmitOutcome)
+        error = decode_error(outcome.error)
+        assert isinstance(error, NotActiveController)
+        assert error.controller_id == 2
+        caller.send(ElectRequest(request_id=2, replica_set_id=0))
+        answer = await caller.next()
+        assert isinstance(answer, OperationAnswer)
+        assert isinstance(decode_error(answer.error), NotActiveController)
+
+
+@on_loop
+async def test_bytes_that_are_no_command_are_refused() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        caller = Caller(cluster.controllers[1], 11, 5)
+        caller.send(Submit(request_id=1, command=b"nonsense"))
+        outcome = await caller.next()
+        assert isinstance(outcome, SubmitOutcome)
+        assert isinstance(decode_error(outcome.error), RefusedCommand)
+        caller.send(create(2))
+        outcome = await caller.next()
+        assert isinstance(outcome, SubmitOutcome)
+        assert not outcome.error
+        assert outcome.applied_index == 1
+
+
+@on_loop
+async def test_open_questions_of_one_session_are_bounded() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        cluster.group.is_open = False
+        caller, other = (Caller(cluster.controllers[1], number, 5) for number in (11, 12))
+        for number in range(REQUESTS_MAX + 1):
+            caller.send(create(number))
+        outcome = await caller.next()
+        assert isinstance(outcome, SubmitOutcome)
+        assert outcome.request_id == REQUESTS_MAX
+        assert isinstance(decode_error(outcome.error), MetadataQueueFull)
+        cluster.group.open()
+        await until(lambda: len(caller.messages) == REQUESTS_MAX)
+        other.send(create(1))
+        caller.send(create(999))
+        assert isinstance(await other.next(), SubmitOutcome)
+        await until(lambda: len(caller.messages) == REQUESTS_MAX + 1)
+
+
+@on_loop
+async def test_brain_and_driver_hear_of_every_change_of_leadership() -> None:
+    async with session_cluster(2) as cluster:
+        for leader_id in (1, 2, 1, 1):
+            cluster.group.lead(leader_id)
+        for controller in cluster.controllers.values():
+            told = [one for one in controller.brain.events if one[1:] != (-1, 0)]
+            assert told == [("leadership", *one) for one in ((1, 1), (2, 2), (1, 3), (1, 4))]
+        assert cluster.controllers[1].driver.stats.leaderships == 3
+        assert cluster.controllers[2].driver.stats.leaderships == 1
+
+
+@on_loop
+async def test_brains_commands_run_here_and_end_with_an_answer_or_an_error() -> None:
+    async with session_cluster(2) as cluster:
+        cluster.group.lead(1)
+        outcomes: list[object] = []
+        for controller in cluster.controllers.values():
+            controller.submit(CreateCluster(cluster_id="c"), outcomes.append)
+        assert outcomes == [], "later"
+        await until(lambda: len(outcomes) == 2)
+        assert "c" in outcomes
+        (error,) = [one for one in outcomes if one != "c"]
+        assert isinstance(error, NotActiveController)
+
+
+@on_loop
+async def test_tool_that_is_no_broker_may_ask_and_counts_as_nobody() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        controller = cluster.controllers[1]
+        first, second = Caller(controller, -1, 1), Caller(controller, -1, 1)
+        first.heartbeat(-1, 1)
+        for tool in (first, second):
+            tool.send(StatusRequest(request_id=4))
+            assert isinstance(await tool.next(), StatusAnswer)
+        first.send(ElectRequest(request_id=5, replica_set_id=0))
+        assert await first.next() == OperationAnswer(request_id=5, text="ElectRequest")
+        assert sessions(controller.brain) == []
+        assert controller.brain.heartbeats == []
+
+
+@on_loop
+async def test_controllers_can_not_be_changed_where_the_log_has_operators_of_its_own() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        controller = cluster.controllers[1]
+        controller.service._change_membership = None
+        caller = Caller(controller, 11, 1)
+        caller.send(ChangeControllers(request_id=1, action="remove", peer_id=2))
+        answer = await caller.next()
+        assert isinstance(answer, OperationAnswer)
+        assert isinstance(decode_error(answer.error), RefusedCommand)
+
+
+@on_loop
+async def test_stopping_service_closes_every_session() -> None:
+    async with session_cluster(1) as cluster:
+        controller = cluster.controllers[1]
+        callers = [Caller(controller, number, 1) for number in (11, 12, -1)]
+        link = await dial(
+            controller.address,
+            PeerHello(PURPOSE, "c", 13, 1),
+            SECURITY,
+            timeout_ms=5_000,
+            frame_bytes_max=1 << 20,
+        )
+        link.on_frame = lambda _: None
+        controller.service.stop()
+        await until(lambda: all(caller.reasons for caller in callers))
+        await until(lambda: link.is_closed)
