@@ -1,0 +1,300 @@
+"""Brokers of one cluster in the test's hand: real handlers, logs, groups and metadata, no sockets.
+
+All brokers look at one cluster image. Time, threads and disks are the test's (tests/storage). What
+a master has is copied to its slaves, as runs of its log, when the test says `replicate`. Who is
+master the test says, too: `lead`.
+"""
+
+from collections.abc import Coroutine, Mapping
+from itertools import count
+from typing import Any
+
+from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.broker.broker import Broker
+from penstock.broker.config import BrokerConfig
+from penstock.broker.dispatch import Dispatcher
+from penstock.broker.group_journal import InternalTopicJournal
+from penstock.broker.group_ownership import GroupOwnership
+from penstock.broker.registry import load_apis
+from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.controller.commands import BeginMastership, Command, NewTopic, RegisterBroker
+from penstock.controller.config import ControllerConfig
+from penstock.groups.config import GroupConfig
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.header import parse_response_header, request_header
+from penstock.protocol.messages import decode_response, encode_request
+from penstock.record.build import Record, build_batch
+from penstock.replication.confirm import Membership
+from penstock.storage.set_log import SetLog
+from tests.controller.cluster import Cluster as Metadata
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import SMALL, World
+
+APIS = load_apis()
+SET = 0
+RUN_BYTES = 1 << 20
+
+
+class LoopWorld(World):
+    """The same world, with the microseconds that the dispatcher measures by."""
+
+    def monotonic_us(self) -> int:
+        return self.now_ms * 1000
+
+
+class Wire:
+    """A connection without a socket: answers are kept whole, in the order of their coming."""
+
+    client_host = "10.0.0.9"
+
+    def __init__(self) -> None:
+        self.answers: dict[int, bytes] = {}
+        self.closed: str | None = None
+
+    def enqueue(self, place: Any) -> bool:
+        return True
+
+    def answered(self, place: Any, buffers: Any, size: int) -> None:
+        self.answers[id(place)] = b"".join(buffers)
+
+    def close(self, reason: str) -> None:
+        self.closed = reason
+
+
+class Asked:
+    """A request under way; `answer` is None until it is answered."""
+
+    def __init__(self, key: int, version: int) -> None:
+        self.wire = Wire()
+        self._key, self._version = key, version
+
+    @property
+    def answer(self) -> Any:
+        if not self.wire.answers:
+            return None
+        (raw,) = self.wire.answers.values()
+        frame = memoryview(raw)[4:]
+        _, at = parse_response_header(frame, self._key, self._version)
+        return decode_response(self._key, self._version, frame, at)
+
+
+class ControllerPort:
+    """The shared controller as a broker's port."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+
+    async def submit(self, command: Command[Any]) -> Any:
+        return self._metadata.submit(command)
+
+
+class Node:
+    """One broker with its logs."""
+
+    def __init__(self, cluster: "Cluster", broker_id: int, config: BrokerConfig) -> None:
+        self.cluster = cluster
+        self.broker_id = broker_id
+        self.disk = FaultyDisk()
+        self._suffixes = count()
+        image = cluster.metadata.image
+        self.broker = Broker(
+            broker_id=broker_id,
+            config=config,
+            clock=cluster.world,
+            scheduler=cluster.world,
+            metadata=image,
+            new_session_id=lambda: 7,
+        )
+        self.broker.controller = ControllerPort(cluster.metadata)
+        self.broker.apis = APIS
+        self.journal = InternalTopicJournal(self.broker)
+        self.broker.groups = GroupCoordinator(
+            cluster.world,
+            self.journal,
+            config=GroupConfig(partition_count=2),
+            new_suffix=lambda: f"{broker_id}-{next(self._suffixes)}",
+        )
+        self._dispatcher = Dispatcher(self.broker, APIS, _run_at_once)
+        self.broker.follow(image)
+        self.broker.start_groups(GroupOwnership(self.broker, self.journal))
+
+    def open_member(self, replica_set_id: int = SET) -> ReplicaSetMember:
+        log = SetLog.recover(
+            disk=self.disk,
+            directory=f"set-{replica_set_id}",
+            config=SMALL,
+            clock=self.cluster.world,
+            offload=self.cluster.world,
+            scheduler=self.cluster.world,
+        )
+        member = ReplicaSetMember(ReplicaSetId(replica_set_id), self.broker_id, log)
+        self.broker.add_member(member)
+        return member
+
+    @property
+    def member(self) -> ReplicaSetMember:
+        return self.broker.members[SET]
+
+    def send(self, key: int, version: int, fields: Mapping[str, Any]) -> Asked:
+        asked = Asked(key, version)
+        head = request_header(key, version, correlation_id=1, client_id="test")
+        frame = memoryview(bytearray(head + encode_request(key, version, fields)))
+        self._dispatcher.on_frame(asked.wire, frame)  # type: ignore[arg-type]
+        return asked
+
+    def ask(self, key: int, version: int, fields: Mapping[str, Any]) -> Any:
+        """Send, let everything happen but time, and return the answer."""
+        asked = self.send(key, version, fields)
+        self.cluster.world.run()
+        assert asked.wire.closed is None, asked.wire.closed
+        return asked.answer
+
+    # Requests in short
+
+    def produce(
+        self, *values: bytes, topic: str = "events", acks: int = -1, version: int = 11, **batch: int
+    ) -> Asked:
+        return self.send(ApiKey.PRODUCE, version, produce_fields(topic, values, acks, batch))
+
+    def fetch(
+        self,
+        offset: int,
+        *,
+        topic: str = "events",
+        wait_ms: int = 0,
+        epoch: int = -1,
+        last_epoch: int = -1,
+        version: int = 12,
+        rack: str = "",
+    ) -> Asked:
+        fields = fetch_fields(topic, offset, wait_ms, epoch, last_epoch) | {"rack_id": rack}
+        return self.send(ApiKey.FETCH, version, fields)
+
+    def list_offset(self, timestamp: int, *, version: int = 7, epoch: int = -1) -> Any:
+        partition = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": epoch}
+        topics = [{"name": "events", "partitions": [partition]}]
+        fields = {"replica_id": -1, "isolation_level": 0, "topics": topics}
+        return self.ask(ApiKey.LIST_OFFSETS, version, fields).topics[0].partitions[0]
+
+    def epoch_end(self, epoch: int, *, current: int = -1) -> Any:
+        partition = {"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}
+        fields = {"replica_id": -1, "topics": [{"topic": "events", "partitions": [partition]}]}
+        answer = self.ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, fields)
+        return answer.topics[0].partitions[0]
+
+
+class Cluster:
+    """Brokers 0, 1, ..., all of them members of set 0; broker 0 leads it at the start."""
+
+    def __init__(self, broker_count: int = 3, **config: Any) -> None:
+        self.world = LoopWorld()
+        self.metadata = Metadata(
+            sets=(tuple(range(broker_count)),),
+            config=ControllerConfig(default_replication_factor=broker_count),
+        )
+        for broker_id in range(broker_count):
+            self.register(broker_id)
+        self.nodes = [Node(self, one, BrokerConfig(**config)) for one in range(broker_count)]
+        for node in self.nodes:
+            node.open_member()
+        self.lead(0)
+        self.replicate()
+
+    def register(self, broker_id: int) -> None:
+        self.metadata.submit(
+            RegisterBroker(
+                broker_id=broker_id,
+                host=f"host-{broker_id}",
+                port=9092,
+                rack=f"rack-{broker_id}",
+            )
+        )
+
+    def create(self, name: str = "events", partitions: int = 1, **configs: str) -> None:
+        configs = {key.replace("_", "."): value for key, value in configs.items()}
+        topic = NewTopic(name=name, partition_count=partitions, configs=configs)
+        (outcome,) = self.metadata.create(topic)
+        assert outcome.error is None, outcome.error
+
+    @property
+    def master(self) -> Node:
+        return next(node for node in self.nodes if node.member.role is Role.MASTER)
+
+    def lead(self, broker_id: int, *, members: tuple[int, ...] | None = None) -> int:
+        """Make a broker master, the others its slaves; `members` are those in step."""
+        command = BeginMastership(replica_set_id=SET, master=broker_id)
+        leader_epoch = LeaderEpoch(self.metadata.submit(command))
+        everybody = tuple(node.broker_id for node in self.nodes)
+        for node in self.nodes:
+            if node.broker_id != broker_id:
+                node.member.become_slave(leader_epoch, broker_id)
+        membership = Membership(replicas=everybody, committed=members or everybody)
+        self.nodes[broker_id].member.become_master(leader_epoch, membership)
+        self.world.run()
+        return leader_epoch
+
+    def replicate(self, *slaves: int) -> None:
+        """Copy the master's log to these slaves (all without any), acknowledge and confirm."""
+        master = self.master
+        wanted = [self.nodes[one] for one in slaves or range(len(self.nodes))]
+        self.world.run()
+        for node in wanted:
+            if node is not master:
+                self._copy(master.member.log, node.member.log)
+                master.member.acknowledge(node.broker_id, node.member.log.durable_position)
+        for node in wanted:
+            if node is not master:
+                node.member.note_master_confirmed(master.member.confirm_position)
+        self.world.run()
+
+    def _copy(self, source: SetLog, target: SetLog) -> None:
+        while target.end_position < source.end_position:
+            run = source.read_run(target.end_position, RUN_BYTES, source.written_position)
+            target.append_run(run)
+            self.world.run()
+
+
+def _run_at_once(_: str, work: Coroutine[Any, Any, None]) -> None:
+    """Run a handler to its end: nothing in this world makes it wait."""
+    try:
+        work.send(None)
+    except StopIteration:
+        return
+    raise AssertionError("a handler waits for something")
+
+
+def batch(*values: bytes, **fields: int) -> bytes:
+    return build_batch([Record(None, value, (), 1_700_000_000_000) for value in values], **fields)
+
+
+def produce_fields(
+    topic: str, values: tuple[bytes, ...], acks: int, fields: dict[str, int]
+) -> dict[str, Any]:
+    data = [{"index": 0, "records": batch(*values, **fields)}]
+    topics = [{"name": topic, "partition_data": data}]
+    return {"transactional_id": None, "acks": acks, "timeout_ms": 5000, "topic_data": topics}
+
+
+def fetch_fields(
+    topic: str, offset: int, wait_ms: int, epoch: int, last_epoch: int
+) -> dict[str, Any]:
+    partition = {"partition": 0, "current_leader_epoch": epoch, "fetch_offset": offset}
+    partition |= {"last_fetched_epoch": last_epoch, "log_start_offset": -1}
+    partition |= {"partition_max_bytes": 1 << 20}
+    base = {"replica_id": -1, "max_wait_ms": wait_ms, "min_bytes": 1, "max_bytes": 1 << 20}
+    base |= {"isolation_level": 0, "session_id": 0, "session_epoch": -1}
+    return base | {
+        "forgotten_topics_data": [],
+        "topics": [{"topic": topic, "partitions": [partition]}],
+    }
+
+
+def produced(asked: Asked) -> Any:
+    """The answer of a produce's one partition, None while it waits."""
+    return asked.answer and asked.answer.responses[0].partition_responses[0]
+
+
+def fetched(asked: Asked) -> Any:
+    """The answer of a fetch's one partition, None while it is parked."""
+    return asked.answer and asked.answer.responses[0].partitions[0]
