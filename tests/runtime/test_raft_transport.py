@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from penstock.base.ports import Clock
 from penstock.controller.errors import MetadataError
 from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
 from penstock.raft.configuration import Configuration
@@ -143,11 +144,12 @@ class Inbox:
 class Endpoint:
     """A transport with its port and no log behind it."""
 
-    def __init__(self, peer_id: int, port: int = 0) -> None:
+    def __init__(self, peer_id: int, port: int = 0, clock: Clock | None = None) -> None:
         own = PeerHello(PURPOSE, "the-cluster", peer_id, 1)
         security = PeerSecurity(SECRET)
         self.inbox = Inbox()
-        self.transport = PeerTransport(lambda: own, security, SystemClock(), CONFIG)
+        clock = clock or SystemClock()
+        self.transport = PeerTransport(lambda: own, security, clock, CONFIG)
         self.transport.start(self.inbox)
         purposes = {PURPOSE: self.transport.take_link}
         self.listener = PeerListener(
@@ -235,6 +237,49 @@ def test_another_peer_at_the_address_is_not_taken() -> None:
         await until(lambda: two.inbox.lost == [1])
         one.transport.send(5, b"hi")
         assert two.inbox.frames == []
+        one.stop()
+        two.stop()
+
+    asyncio.run(story())
+
+
+class TurnedClock(SystemClock):
+    """Time that tests turn on."""
+
+    now_ms = 1
+
+    def monotonic_ms(self) -> int:  # type: ignore[override]
+        return self.now_ms
+
+
+def test_link_on_which_nothing_comes_back_is_dialled_anew() -> None:
+    async def story() -> None:
+        clock = TurnedClock()
+        one, two = Endpoint(1, clock=clock), Endpoint(2)
+        one.transport.set_peers({2: two.address})
+        await one.send_until_heard(2, two)
+        clock.now_ms += 100_000
+        for _ in range(20):
+            one.transport.send(2, b"hi")
+        await until(lambda: one.inbox.lost == [2])
+        await one.send_until_heard(2, two)
+        one.stop()
+        two.stop()
+
+    asyncio.run(story())
+
+
+def test_link_that_is_seldom_used_stays() -> None:
+    async def story() -> None:
+        clock = TurnedClock()
+        one, two = Endpoint(1, clock=clock), Endpoint(2)
+        one.transport.set_peers({2: two.address})
+        await one.send_until_heard(2, two)
+        await two.send_until_heard(1, one)
+        for _ in range(5):
+            clock.now_ms += 100_000
+            await one.send_until_heard(2, two)
+        assert one.inbox.lost == []
         one.stop()
         two.stop()
 

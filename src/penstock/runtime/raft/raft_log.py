@@ -20,7 +20,7 @@ Source: controller/replicated_log.py (the port and its rules), raft/raft.py (the
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from penstock.base.errors import PlatformError
@@ -119,7 +119,7 @@ class RaftLog:
         self.on_fenced: Callable[[Exception], None] | None = None
         """Called once when the disk has failed; this member takes part in nothing any more."""
         self._fenced: MetadataLogFenced | None = None
-        self._dialled: Mapping[int, Address] = {}
+        self._dialled: tuple[tuple[int, str], ...] = ()
         self._tick: Cancellable | None = None
         self._is_working = False
         self._is_work_due = False
@@ -445,10 +445,10 @@ class RaftLog:
 
     def _set_peers(self) -> None:
         """Dial the voters that there are now."""
-        wanted = {peer_id: parse_address(text) for peer_id, text in self._core.peers_to_dial}
+        wanted = self._core.peers_to_dial
         if wanted != self._dialled:
             self._dialled = wanted
-            self._transport.set_peers(wanted)
+            self._transport.set_peers({peer: parse_address(text) for peer, text in wanted})
 
     def _fence(self, reason: str) -> None:
         self._fenced = MetadataLogFenced(f"metadata log takes no more changes: {reason}")

@@ -40,6 +40,7 @@ from penstock.runtime.raft.log_file import (
     read_file,
 )
 from penstock.runtime.raft.snapshot_file import encode_snapshot, read_snapshot
+from penstock.runtime.raft.upgrade import put_aside, read_old_log
 
 RESERVE_STEP_BYTES = 256 << 10
 """Space is set aside in such steps: an allocation now and then, and small logs stay small."""
@@ -196,11 +197,11 @@ class RaftStorage:
 
     def _open(self, members: Configuration) -> tuple[DiskFile, Found]:
         """Set end and allocation from what stands on disk."""
-        snapshot = self._read_snapshot()
         try:
             file = self._disk.open(self._path(_LOG))
         except FileNotFoundError:
-            file = self._begin(snapshot)
+            file = self._make_first(members)
+        snapshot = self._read_snapshot()
         size = file.size()
         try:
             found = read_file(file.read(0, size))
@@ -215,11 +216,21 @@ class RaftStorage:
             file.close()
             raise
 
-    def _begin(self, snapshot: Snapshot | None) -> DiskFile:
-        """Make an empty log. The snapshot, which names the members, is made behind it: a log with
+    def _make_first(self, members: Configuration) -> DiskFile:
+        """Make the log: out of an earlier release's, or empty.
+
+        The snapshot of an empty log, which names the members, is made behind it. A log with
         anything in it thus has one, and a snapshot without log is a loss.
         """
-        if snapshot is not None:
+        old = read_old_log(self._disk, self._directory, own_id=self._own_id, members=members)
+        if old is not None:
+            snapshot = old.snapshot
+            self._replace_snapshot(snapshot)
+            head = encode_head(FileHead(self._own_id, snapshot.index, snapshot.term))
+            file = self._make_log(head, encode_frame(old.state, old.entries))
+            put_aside(self._disk, self._directory)
+            return file
+        if self._read_snapshot() is not None:
             raise CorruptMetadata(
                 f"{self._path(_LOG)} is gone, its snapshot is there: restore the data directory"
                 " from a copy, or remove the member and add it again with an empty directory"

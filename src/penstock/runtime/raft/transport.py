@@ -34,7 +34,10 @@ FRAME_BYTES_MAX = ENTRY_BYTES_MAX + (1 << 20)
 """Largest frame taken from a peer: one entry always fits. The port that peers dial needs it too."""
 
 SILENT_ELECTIONS = 5
-"""Election timeouts that a link may stay silent after something was sent on it."""
+"""Election timeouts that a link may stay silent while things are sent on it."""
+
+SILENT_FRAMES = 10
+"""Frames without answer that a silent link has seen at least: not every message has one."""
 
 Address = tuple[str, int]
 
@@ -74,13 +77,29 @@ class RaftTransport(Protocol):
 class _Link:
     """One open link and when it was used, in monotonic milliseconds."""
 
-    __slots__ = ("heard_ms", "link", "unanswered_ms")
+    __slots__ = ("heard_ms", "link", "unanswered_frames", "unanswered_ms")
 
     def __init__(self, link: PeerLink, now_ms: int) -> None:
         self.link = link
         self.heard_ms = now_ms
+        self.unanswered_frames = 0
         self.unanswered_ms = 0
-        """When the first frame went out that nothing came back for; 0: there is none."""
+        """When the first of them went out."""
+
+    def note_heard(self, now_ms: int) -> None:
+        """Note that a frame came in."""
+        self.heard_ms = now_ms
+        self.unanswered_frames = 0
+
+    def note_sent(self, now_ms: int) -> None:
+        """Note that a frame goes out."""
+        if self.unanswered_frames == 0:
+            self.unanswered_ms = now_ms
+        self.unanswered_frames += 1
+
+    def is_silent(self, now_ms: int, limit_ms: int) -> bool:
+        """Whether the other end has said nothing to all that was sent for so long."""
+        return self.unanswered_frames >= SILENT_FRAMES and now_ms - self.unanswered_ms > limit_ms
 
 
 class PeerTransport:
@@ -137,9 +156,8 @@ class PeerTransport:
             return
         best = links[0] if len(links) == 1 else max(links, key=lambda one: one.heard_ms)
         now_ms = self._clock.monotonic_ms()
-        if not best.unanswered_ms:
-            best.unanswered_ms = now_ms
-        elif now_ms - best.unanswered_ms > SILENT_ELECTIONS * self._config.election_timeout_max_ms:
+        best.note_sent(now_ms)
+        if best.is_silent(now_ms, SILENT_ELECTIONS * self._config.election_timeout_max_ms):
             best.link.abort("nothing comes back")
             return
         if best.link.buffered_bytes > self._config.link_buffer_bytes_max:
@@ -165,8 +183,7 @@ class PeerTransport:
         self._links.setdefault(peer_id, []).append(entry)
 
         def heard(frame: memoryview) -> None:
-            entry.heard_ms = self._clock.monotonic_ms()
-            entry.unanswered_ms = 0
+            entry.note_heard(self._clock.monotonic_ms())
             assert self._receiver is not None
             try:
                 self._receiver.on_frame(peer_id, frame)
