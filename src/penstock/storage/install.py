@@ -16,7 +16,6 @@ from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk, DiskFile
 from penstock.storage.base_image import BaseImage, BaseSegment
 from penstock.storage.errors import BadInstall, CorruptFile
-from penstock.storage.frames import FRAME_HEADER_BYTES
 from penstock.storage.pending_change import PARTS, STAGING, ChangeKind, PendingChange
 from penstock.storage.rebuild import scan_columns
 from penstock.storage.sealed_index import Sealed, encode_index
@@ -164,13 +163,13 @@ class LogInstall:
         names = []
         last: Parts = {}
         for segment in image.segments:
-            last = self._checked(segment)
+            last, data_end = self._checked(segment)
             names.append(f"log/{segment.base:020d}.log")
             for topic_partition, (columns, _) in last.items():
                 starts.setdefault(topic_partition, columns.bases[0])
                 sizes[topic_partition] = sizes.get(topic_partition, 0) + sum(columns.sizes)
             if segment is not image.segments[-1]:
-                names.append(self._put_index(segment, last))
+                names.append(self._put_index(segment, data_end, last))
         if image.start_position > snapshot.segments[0]:
             partitions = [
                 _shortened(state, image.start_position, starts, sizes)
@@ -182,8 +181,8 @@ class LogInstall:
         payload = "\n".join(names).encode()
         return PendingChange(ChangeKind.INSTALL, image.position, end.base, end.end, payload)
 
-    def _checked(self, segment: BaseSegment) -> Parts:
-        """Return the index of a copied segment, every frame of which was checked."""
+    def _checked(self, segment: BaseSegment) -> tuple[Parts, int]:
+        """Check every frame of a copied segment; return its index and where its data end."""
         is_last = segment is self._image.segments[-1]
         end = segment.data_end if is_last else segment.end
         path = segment_path(self._staging, segment.base)
@@ -192,18 +191,15 @@ class LogInstall:
             parts, scan = scan_columns(file, segment.base, segment.base, end)
         finally:
             file.close()
-        is_whole = scan.position == end or (not is_last and scan.error is None)
-        if is_whole and end - scan.position < FRAME_HEADER_BYTES + len(range(scan.position, end)):
-            return parts
+        if scan.position == end or (not is_last and scan.error is None):
+            return parts, scan.position
         reason = scan.error.reason if scan.error is not None else "the segment ends early"
         self._disk.remove(path)
         self._disk.sync_directory(f"{self._staging}/log")
         raise BadInstall(f"no valid frame at position {scan.position}: {reason}")
 
-    def _put_index(self, segment: BaseSegment, parts: Parts) -> str:
+    def _put_index(self, segment: BaseSegment, data_end: int, parts: Parts) -> str:
         path = index_path(self._staging, segment.base)
-        has_marker = segment.end - segment.data_end >= 0 and segment.data_end < segment.end
-        data_end = segment.data_end - FRAME_HEADER_BYTES if has_marker else segment.data_end
         self._disk.replace(path, encode_index(segment.base, data_end, parts))
         return path.removeprefix(f"{self._staging}/")
 

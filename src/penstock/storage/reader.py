@@ -255,6 +255,8 @@ class LogReader:
         self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
     ) -> Chunk | NeedsDisk:
         """Return batches from the one that holds `offset` on; see SetLog.read."""
+        if self._store.is_closed and self._writer.fenced is not None:
+            raise self._writer.fenced
         if not partition.log_start_offset <= offset <= partition.log_end_offset:
             raise OffsetOutOfRange(offset, partition.log_start_offset, partition.log_end_offset)
         if offset == partition.log_end_offset:
@@ -326,7 +328,14 @@ class LogReader:
     def off_loop(
         self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
     ) -> None:
-        """Run `work` in the Offload; no file of the log is removed before it has ended."""
+        """Run `work` in the Offload; no file of the log is removed before it has ended.
+
+        While the log is being opened anew the files may be anything: `done` gets LogBusy.
+        """
+        refusal = self._writer.fenced
+        if refusal is not None and self._store.is_closed:
+            done(None, refusal)
+            return
         guard = self._store.guard
         ticket = guard.enter()
 
