@@ -1,5 +1,6 @@
 """A real etcd of one member for tests: free loopback ports, a temporary directory, ended by pid."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -24,13 +26,16 @@ def why_no_etcd() -> str | None:
 class EtcdServer:
     """One etcd process; `kill` and `start` again keep its data and its address."""
 
-    def __init__(self, directory: Path, *flags: str) -> None:
+    def __init__(self, directory: Path, *flags: str, name: str = "one") -> None:
         self._flags = flags
+        self.name = name
         self._directory = directory
         self._directory.mkdir(parents=True, exist_ok=True)
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{_free_port()}"
-        self._peer_url = f"http://127.0.0.1:{_free_port()}"
+        self.peer_url = f"http://127.0.0.1:{_free_port()}"
+        self.cluster = f"{name}={self.peer_url}"
+        """All members, where there are several."""
 
     def __enter__(self) -> "EtcdServer":
         self.start()
@@ -46,13 +51,21 @@ class EtcdServer:
 
     def start(self) -> None:
         """Start it and wait until it answers."""
-        command = ["etcd", "--name", "one", "--data-dir", str(self._directory / "data")]
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        command = ["etcd", "--name", self.name, "--data-dir", str(self._directory / "data")]
         command += ["--listen-client-urls", self.url, "--advertise-client-urls", self.url]
-        command += ["--listen-peer-urls", self._peer_url]
-        command += ["--initial-advertise-peer-urls", self._peer_url]
-        command += ["--initial-cluster", f"one={self._peer_url}", "--logger", "zap", *self._flags]
+        command += ["--listen-peer-urls", self.peer_url]
+        command += ["--initial-advertise-peer-urls", self.peer_url]
+        command += ["--initial-cluster", self.cluster, "--logger", "zap", *self._flags]
         with (self._directory / "log").open("ab") as output:
             self._process = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def wait(self) -> None:
+        """Wait until it answers, which takes a majority of its cluster."""
+        assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         while not self._is_healthy():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -83,6 +96,21 @@ class EtcdServer:
                 return b"true" in answer.read()
         except (urllib.error.URLError, OSError):
             return False
+
+
+@contextlib.contextmanager
+def etcd_cluster(directory: Path) -> Iterator[list[EtcdServer]]:
+    """Three members of one etcd."""
+    servers = [EtcdServer(directory / name, name=name) for name in ("one", "two", "three")]
+    for server in servers:
+        server.cluster = ",".join(f"{one.name}={one.peer_url}" for one in servers)
+    with contextlib.ExitStack() as stack:
+        for server in servers:
+            stack.callback(server.kill)
+            server.launch()
+        for server in servers:
+            server.wait()
+        yield servers
 
 
 def _free_port() -> int:

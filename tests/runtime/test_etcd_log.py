@@ -1,6 +1,7 @@
 """Several members over a real etcd: who leads, what is kept, what happens when things go away."""
 
 import itertools
+import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.controller.errors import (
+    MetadataError,
     MetadataLogFenced,
     MetadataLogFull,
     MetadataUnavailable,
@@ -22,7 +24,7 @@ from penstock.runtime.etcd.wire import EmptyAnswer, Request, delete_range, txn
 from tests.controller.replicated_log_contract import Machine
 from tests.integration.etcd_members import Member, Members
 from tests.integration.etcd_proxy import EtcdProxy
-from tests.integration.etcd_server import EtcdServer, why_no_etcd
+from tests.integration.etcd_server import EtcdServer, etcd_cluster, why_no_etcd
 
 pytestmark = [
     pytest.mark.process,
@@ -341,6 +343,40 @@ def test_first_endpoint_may_be_dead(shared_etcd: EtcdServer, tmp_path: Path) -> 
     with Members(tmp_path, "http://127.0.0.1:9", shared_etcd.url, cluster_id="two") as members:
         member, _ = lead(members, 1)
         assert member.propose(b"a") == [1]
+
+
+def test_one_of_three_etcd_members_may_be_killed_or_hang(tmp_path: Path) -> None:
+    with (
+        etcd_cluster(tmp_path) as servers,
+        Members(tmp_path, *[server.url for server in servers]) as members,
+    ):
+        first, machine = lead(members, 1)
+        _, follower = follow(members, 2, 1, is_controller=False)
+        expected = 0
+        for fault in ("kill", "hang"):
+            used = next(one for one in servers if one.url == first.log._client.endpoint)
+            if fault == "kill":
+                used.kill()
+            else:
+                used.pause()
+            taken = [one for one in keep_proposing(members, first) if isinstance(one, int)]
+            expected += len(taken)
+            if fault == "kill":
+                used.start()
+            else:
+                used.resume()
+        members.wait(lambda: follower.index == machine.index)
+        assert follower.state == machine.state
+        assert len(set(machine.state)) == len(machine.state) >= expected
+
+
+def keep_proposing(members: Members, member: Member) -> list[int | MetadataError]:
+    """Propose until ten were taken, and again where one was refused for want of a leader."""
+    outcomes: list[int | MetadataError] = []
+    while sum(isinstance(one, int) for one in outcomes) < 10:
+        members.wait(lambda: member.log.leadership.is_leader)
+        outcomes += member.propose(secrets.token_bytes(8))
+    return outcomes
 
 
 def test_full_etcd_refuses_changes_and_says_what_to_do(tmp_path: Path) -> None:
