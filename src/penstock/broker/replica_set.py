@@ -65,8 +65,6 @@ class ReplicaSetMember:
     """
 
     __slots__ = (
-        "_is_held",
-        "_is_paused",
         "_visible",
         "confirm",
         "confirm_position",
@@ -76,6 +74,7 @@ class ReplicaSetMember:
         "leader_epoch",
         "log",
         "master_id",
+        "may_confirm",
         "on_confirmed",
         "on_durable",
         "on_fenced",
@@ -101,7 +100,7 @@ class ReplicaSetMember:
         self.epochs = EpochHistory(log.epochs)
         lone = Membership(replicas=(own_id,), committed=(own_id,))
         self.confirm = ConfirmTracker(lone, Position(0))
-        self.confirm_position = 0
+        self.confirm_position = log.confirmed_position
         self.in_sync_count = 1
         self.waiting_for_all = AckQueue()
         self.waiting_for_master = AckQueue()
@@ -111,12 +110,13 @@ class ReplicaSetMember:
         self.on_written: list[Listener] = []
         self.on_confirmed: list[Listener] = []
         self.on_durable: list[Listener] = []
-        self._is_held = False
-        self._is_paused = False
+        self.may_confirm: Callable[[], bool] | None = None
+        """Under policies that need a lease: whether it is held. Set by whoever keeps it."""
         self._visible: deque[tuple[int, Watched]] = deque()
         log.on_written = self._on_written
         log.on_durable = self._on_durable
         log.on_fenced = self._on_log_fenced
+        log.on_reopened = self.reopened
 
     @property
     def policy(self) -> AckPolicy:
@@ -164,6 +164,7 @@ class ReplicaSetMember:
         """
         invariant(self.own_id in membership.committed, "a master must be in step", me=self.own_id)
         self.log.begin_epoch(leader_epoch)
+        self.log.is_sole_member = membership.replicas == (self.own_id,)
         start = Position(self.log.epochs[-1][1])
         self.epochs = EpochHistory(self.log.epochs)
         known = Position(self.confirm_position)
@@ -175,7 +176,6 @@ class ReplicaSetMember:
         self.in_sync_count = len(membership.committed)
         self.role = Role.MASTER
         self.is_master = True
-        self._is_paused = self._is_held = False
         self.waiting_for_master.open(self.log.durable_position)
         self.waiting_for_all.open(known)
         self._set_confirmed(known)
@@ -184,6 +184,8 @@ class ReplicaSetMember:
 
     def become_slave(self, leader_epoch: LeaderEpoch, master_id: int) -> None:
         """Follow another master: refuse what is parked, take no writes, let fetches look again."""
+        self.log.is_sole_member = False
+        self.log.follow()
         self._end_role(Role.SLAVE, leader_epoch, master_id)
 
     def resign(self, leader_epoch: LeaderEpoch | None = None) -> None:
@@ -195,6 +197,7 @@ class ReplicaSetMember:
         invariant(leader_epoch >= self.leader_epoch, "leader epoch went back", to=leader_epoch)
         self.role = role
         self.is_master = False
+        self.may_confirm = None
         self.leader_epoch = leader_epoch
         self.master_id = master_id
         error = NotMaster(self._why_not_writable())
@@ -205,12 +208,10 @@ class ReplicaSetMember:
 
     def pause_writes(self) -> None:
         """Take no more writes for now: mastership is about to be handed over."""
-        self._is_paused = True
         self.is_master = False
 
     def resume_writes(self) -> None:
         """Take writes again after a transfer that came to nothing."""
-        self._is_paused = False
         self.is_master = self.role is Role.MASTER
 
     def change_members(self, membership: Membership) -> None:
@@ -226,10 +227,13 @@ class ReplicaSetMember:
         assert self.role is Role.MASTER
         self._moved(self.confirm.acknowledge(broker_id, Position(position)))
 
-    def hold_confirm(self, is_held: bool) -> None:
-        """Confirm nothing while the master's lease is not held; go on after."""
-        self._is_held = is_held
-        self._moved(not is_held)
+    def confirm_reached(self) -> None:
+        """Master: confirm what enough members hold, unless a lease is needed and not held."""
+        reached = self.confirm.position
+        if reached <= self.confirm_position or self.role is not Role.MASTER:
+            return
+        if self.may_confirm is None or self.may_confirm():
+            self._set_confirmed(reached)
 
     def note_master_confirmed(self, position: int) -> None:
         """Slave: the master has confirmed the log up to `position` (exclusive)."""
@@ -270,11 +274,12 @@ class ReplicaSetMember:
         self._tell(self.on_durable)
 
     def _moved(self, has_moved: bool) -> None:
-        if has_moved and not self._is_held and self.confirm.position > self.confirm_position:
-            self._set_confirmed(self.confirm.position)
+        if has_moved:
+            self.confirm_reached()
 
     def _set_confirmed(self, confirmed: int) -> None:
         self.confirm_position = confirmed
+        self.log.note_confirmed(confirmed)
         if self.role is Role.MASTER:
             self.waiting_for_all.release(confirmed)
         visible = self._visible

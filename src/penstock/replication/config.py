@@ -5,11 +5,22 @@ with each field.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 from annotated_types import Ge, Le, Unit
 
 from penstock.base.errors import ConfigError
+
+
+class FirstSync(StrEnum):
+    """From where a slave begins that has nothing yet."""
+
+    EVERYTHING = "everything"
+    """From the oldest that the master keeps."""
+    NEWEST_SEGMENT = "newest-segment"
+    """From the master's newest segment. Sooner there; it joins the sync-state set only when the
+    master has deleted everything older."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +64,9 @@ class ReplicationConfig:
     in_flight_bytes: Annotated[int, Ge(65_536), Le(1 << 30), Unit("bytes")] = 4 << 20
     """Bytes sent and not yet acknowledged, for each set and slave. Bounds memory, and keeps one
     set that catches up from delaying the others on the same link."""
+
+    first_sync: FirstSync = FirstSync.EVERYTHING
+    """From where a slave begins that has nothing yet. (syncFromLastFile)"""
 
     lease_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 4_000
     """Under policies that do not wait for the whole sync-state set: a master that has heard neither

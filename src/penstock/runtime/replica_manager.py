@@ -13,19 +13,38 @@ Use: make it, add hooks, `start()` once the image has been replayed, pass links 
 `on_link`, tell `note_controller()` at each heartbeat answer, `await stop()`.
 """
 
-from collections.abc import Callable, Coroutine
+import logging
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from penstock.base.errors import PlatformError
 from penstock.base.ids import ReplicaSetId
-from penstock.base.ports import Clock, Scheduler
+from penstock.base.ports import Cancellable, Clock, Scheduler
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.controller.commands import Command
-from penstock.controller.image import ClusterImage
-from penstock.controller.session import PrepareTransfer, ProbeSets, SetReport, TransferReady
-from penstock.net.peer import PeerLink, PeerSecurity
+from penstock.controller.image import ClusterDelta, ClusterImage
+from penstock.controller.session import (
+    PrepareTransfer,
+    ProbeSets,
+    SetReport,
+    SlaveReport,
+    TransferReady,
+)
+from penstock.net.peer import PeerHello, PeerLink, PeerSecurity
 from penstock.replication.config import ReplicationConfig
+from penstock.runtime.ha.client import ClientPorts, HaClient
+from penstock.runtime.ha.followed_set import FollowStats
+from penstock.runtime.ha.master_set import MasterSet
+from penstock.runtime.ha.server import HaServer
+from penstock.runtime.ha.set_driver import SetDriver
+from penstock.runtime.ha.transfer import prepare_transfer
 from penstock.storage.set_log import SetLog
+
+PURPOSE = b"ha"
+TICK_MS = 50
+
+log = logging.getLogger(__name__)
 
 Hook = Callable[[ReplicaSetMember], None]
 
@@ -41,10 +60,13 @@ class LogSource(Protocol):
     """Where logs come from: the node knows the directories."""
 
     async def open(self, replica_set_id: ReplicaSetId) -> OpenedLog:
-        """Recover the set's log, or choose a place and make a new one. Raises PlatformError."""
+        """Recover the set's log, or choose a place and make a new one. Raises PlatformError.
+
+        Best with `is_sole_member` False before the log's own `open`, where it is not alone.
+        """
 
     def close(self, replica_set_id: ReplicaSetId, log: SetLog) -> None:
-        """The set is not this broker's any more, or the process stops."""
+        """This broker is no member of the set any more."""
 
 
 class Submitter(Protocol):
@@ -75,42 +97,227 @@ class ReplicaManager:
         self,
         *,
         broker_id: int,
-        cluster_id: str,
+        incarnation: str,
         image: ClusterImage,
-        members: dict[int, ReplicaSetMember],
         config: ReplicationConfig,
         ports: ManagerPorts,
     ) -> None:
-        """`members` is filled in here (broker.members); hooks run on the loop, after the change.
+        """`incarnation` is this process's, as it registers. Hooks run on the loop, afterwards:
 
-        on_member_opened    a member is in `members` now: open its partitions (idle, takes nothing)
-        on_member_closed    it is out of `members`, and its log will be closed
+        on_member_opened    a member is there, idle: Broker.add_member
+        on_member_closed    it has resigned and its log will be closed: Broker.remove_member
         on_became_master    it takes writes: load the groups of its internal partitions
         on_lost_mastership  it takes none any more: unload them
+        on_member_fenced    its log has failed: it has no role until the process starts again
         """
-        self.members = members
+        self.broker_id = broker_id
+        self.incarnation = incarnation
+        self.image = image
+        self.config = config
+        self.ports = ports
+        self.members: dict[int, ReplicaSetMember] = {}
+        self.drivers: dict[int, SetDriver] = {}
+        self.follow_stats = FollowStats()
         self.on_member_opened: list[Hook] = []
         self.on_member_closed: list[Hook] = []
         self.on_became_master: list[Hook] = []
         self.on_lost_mastership: list[Hook] = []
+        self.on_member_fenced: list[Callable[[ReplicaSetMember, Exception], None]] = []
+        self.lease_losses_before = 0
+        self._is_stopped = False
+        self._timer: Cancellable | None = None
+        self.server = HaServer(
+            config=config,
+            clock=ports.clock,
+            scheduler=ports.scheduler,
+            replica_id_of=self._replica_id_of,
+            newest_epoch_of=self._newest_epoch_of,
+        )
+        self.client = HaClient(
+            ClientPorts(
+                hello=self._hello,
+                security=ports.security,
+                address_of=self._address_of,
+                config=config,
+                clock=ports.clock,
+                scheduler=ports.scheduler,
+                spawn=ports.spawn,
+            )
+        )
 
     def start(self) -> None:
         """Take up what the image says now, and follow it from here on."""
+        self.image.subscribe(self._on_delta)
+        for replica_set_id in self.image.replica_sets:
+            self._consider(replica_set_id)
+        self._tick()
 
     async def stop(self) -> None:
-        """Close the links, end the transitions, resign everything. Logs stay open for the node."""
+        """Give up all roles, end the transitions, close the links. Logs stay open for the node."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for driver in self.drivers.values():
+            driver.stop()
+        for driver in list(self.drivers.values()):
+            await driver.ended.wait()
+        self.client.stop()
+        self.server.stop()
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the image knows this very process: what it says of masters is meant for it."""
+        broker = self.image.brokers.get(self.broker_id)
+        return broker is not None and broker.incarnation == self.incarnation
+
+    @property
+    def lease_losses(self) -> int:
+        """How often a mastership of this broker had to stop confirming."""
+        present = sum(one.lease.losses for one in self.server.sets.values())
+        return self.lease_losses_before + present
+
+    # --- links and controllers -----------------------------------------------------------------
 
     def on_link(self, link: PeerLink) -> None:
         """Serve a slave's process: the callback for purpose b"ha" of the PeerListener."""
+        self.server.on_link(link)
 
     def note_controller(self) -> None:
         """Take note that a controller has answered just now: that keeps the leases."""
+        for master_set in self.server.sets.values():
+            master_set.note_controller()
+
+    async def register_replicas(self) -> None:
+        """Have the logs of all members recorded where they are not. Raises MetadataError."""
+        for driver in list(self.drivers.values()):
+            await driver.register()
 
     def reports(self) -> tuple[SetReport, ...]:
         """Return the state of every open member, for heartbeats and status."""
+        return tuple(self._report(driver) for driver in self.drivers.values() if driver.member)
 
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
         """Return the durable state of the sets asked for, and promise what ProbeSets says."""
+        until_ms = self.ports.clock.monotonic_ms() + request.promise_ms
+        found = []
+        for probed in request.sets:
+            driver = self.drivers.get(probed.replica_set_id)
+            if driver is not None and driver.member is not None and not driver.member.log.is_busy:
+                driver.promise(probed.leader_epoch, until_ms)
+                found.append(self._report(driver))
+        return tuple(found)
 
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         """Stop taking writes, wait until the target holds all; bounded by the request."""
+        master_set = self.server.sets.get(request.replica_set_id)
+        return await prepare_transfer(master_set, request, self.ports.scheduler)
+
+    def _report(self, driver: SetDriver) -> SetReport:
+        member = driver.member
+        assert member is not None
+        own_log = member.log
+        return SetReport(
+            replica_set_id=member.replica_set_id,
+            log_id=driver.log_id,
+            role=member.role.value,
+            leader_epoch=member.leader_epoch,
+            last_log_epoch=own_log.leader_epoch,
+            log_start_position=own_log.start_position,
+            log_end_position=own_log.durable_position,
+            confirm_position=member.confirm_position,
+            slaves=() if driver.master_set is None else self._slaves(driver.master_set),
+        )
+
+    def _slaves(self, master_set: MasterSet) -> tuple[SlaveReport, ...]:
+        now_ms, end = self.ports.clock.monotonic_ms(), master_set.member.log.end_position
+        return tuple(
+            SlaveReport(
+                broker_id=broker_id,
+                acknowledged_position=slave.acknowledged,
+                lag_bytes=end - max(slave.acknowledged, 0),
+                caught_up_ms_ago=now_ms - slave.caught_up_ms,
+                is_connected=slave.is_connected,
+            )
+            for broker_id, slave in master_set.keeper.slaves.items()
+        )
+
+    # --- what the image says -------------------------------------------------------------------
+
+    def unwanted(self) -> Collection[int]:
+        """Return the brokers that must not join a sync-state set."""
+        brokers = self.image.brokers.values()
+        return [one.broker_id for one in brokers if one.is_fenced or one.is_draining]
+
+    def _on_delta(self, delta: ClusterDelta) -> None:
+        changed = {one.replica_set_id: None for one in delta.changed_replica_sets}
+        if any(one.broker_id == self.broker_id for one in delta.changed_brokers):
+            changed |= dict.fromkeys(self.drivers)
+        for replica_set_id in changed:
+            self._consider(replica_set_id)
+
+    def _consider(self, replica_set_id: int) -> None:
+        if self._is_stopped:
+            return
+        driver = self.drivers.get(replica_set_id)
+        if driver is None:
+            replica_set = self.image.replica_sets.get(replica_set_id)
+            if replica_set is None or self.broker_id not in replica_set.replicas:
+                return
+            driver = self.drivers[replica_set_id] = SetDriver(self, replica_set_id)
+            self.ports.spawn(f"replica-set-{replica_set_id}", self._drive(driver))
+        driver.update()
+
+    async def _drive(self, driver: SetDriver) -> None:
+        await driver.run()
+        if self.drivers.get(driver.replica_set_id) is driver and not self._is_stopped:
+            del self.drivers[driver.replica_set_id]
+            self._consider(driver.replica_set_id)  # it may be a member again by now
+
+    def opened(self, member: ReplicaSetMember) -> None:
+        """A driver has opened its log."""
+        self.members[member.replica_set_id] = member
+        self.tell(self.on_member_opened, member)
+
+    def closed(self, member: ReplicaSetMember) -> None:
+        """A driver has given its member up."""
+        del self.members[member.replica_set_id]
+        self.tell(self.on_member_closed, member)
+        try:
+            self.ports.logs.close(member.replica_set_id, member.log)
+        except (PlatformError, OSError) as error:
+            log.critical("set=%d was not closed cleanly: %s", member.replica_set_id, error)
+
+    def fenced(self, member: ReplicaSetMember, error: Exception) -> None:
+        """A driver's log has failed."""
+        log.critical("set=%d fenced: %s", member.replica_set_id, error)
+        for hook in self.on_member_fenced:
+            hook(member, error)
+
+    @staticmethod
+    def tell(hooks: list[Hook], member: ReplicaSetMember) -> None:
+        """Call all hooks of an event."""
+        for hook in hooks:
+            hook(member)
+
+    def _replica_id_of(self, replica_set_id: int, broker_id: int) -> int | None:
+        replica_set = self.image.replica_sets.get(replica_set_id)
+        if replica_set is None or broker_id not in replica_set.replicas:
+            return None
+        return replica_set.replica_ids.get(broker_id)
+
+    def _newest_epoch_of(self, replica_set_id: int) -> int:
+        replica_set = self.image.replica_sets.get(replica_set_id)
+        return -1 if replica_set is None else replica_set.leader_epoch
+
+    def _address_of(self, broker_id: int) -> tuple[str, int] | None:
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None or not broker.ha_port else (broker.ha_host, broker.ha_port)
+
+    def _hello(self) -> PeerHello:
+        cluster_id, session_id = self.image.cluster_id, self.ports.new_session_id()
+        return PeerHello(PURPOSE, cluster_id, self.broker_id, session_id)
+
+    def _tick(self) -> None:
+        self.server.tick()
+        self.client.tick()
+        self._timer = self.ports.scheduler.call_later(TICK_MS, self._tick)

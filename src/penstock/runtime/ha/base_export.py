@@ -1,0 +1,98 @@
+"""The master's end of an install: a base image, and its pieces when the slave asks for them.
+
+The slave asks for one piece after another, so that a copy takes no more memory than one piece and
+goes on after a lost link where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from penstock.base.errors import PlatformError
+from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted, Reason
+from penstock.storage.base_export import BaseExport
+
+if TYPE_CHECKING:
+    from penstock.runtime.ha.slave_session import SlaveSession
+
+PIECE_BYTES_MAX = 1 << 20
+
+log = logging.getLogger(__name__)
+
+
+class ServedImage:
+    """One image that is being copied by one slave. The files stay until `close`."""
+
+    def __init__(self, session: SlaveSession, send: Callable[[HaMessage], None]) -> None:
+        self._session = session
+        self._send = send
+        self._export: BaseExport | None = None
+        self._is_closed = False
+
+    def begin(self, *, is_newest_only: bool) -> None:
+        """Ask the log for an image; it is sent when it is there."""
+        own_log = self._session.master_set.member.log
+        try:
+            own_log.export_base(self._exported, newest_only=is_newest_only)
+        except PlatformError as error:
+            self._failed(error)
+
+    def _exported(self, export: BaseExport | None, error: PlatformError | None) -> None:
+        if self._is_closed:
+            if export is not None:
+                export.release()
+            return
+        if export is None:
+            assert error is not None
+            self._failed(error)
+            return
+        self._export = export
+        session, image = self._session, export.image
+        log.info(
+            "set=%d slave=%d installs positions=%d..%d bytes=%d",
+            session.replica_set_id,
+            session.broker_id,
+            image.start_position,
+            image.position,
+            image.total_bytes,
+        )
+        self._send(Image(session.replica_set_id, session.leader_epoch, image.encode()))
+
+    def send_piece(self, message: PieceWanted) -> None:
+        """Read off the loop and send; a position outside the image ends the session."""
+        if self._export is None:
+            self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch)
+            return
+        position = message.position
+        segments = self._export.image.segments
+        if not any(segment.base <= position < segment.data_end for segment in segments):
+            text = f"position {position} is not in the image"
+            self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch, text)
+            return
+        size = min(max(message.bytes_max, 1), PIECE_BYTES_MAX)
+        self._export.read(position, size, partial(self._read, position))
+
+    def _read(self, position: int, data: memoryview | None, error: PlatformError | None) -> None:
+        if self._is_closed:
+            return
+        if data is None:
+            assert error is not None
+            self._failed(error)
+            return
+        session = self._session
+        self._send(Piece(session.replica_set_id, session.leader_epoch, position, data))
+
+    def _failed(self, error: PlatformError) -> None:
+        session = self._session
+        log.warning("set=%d no base image: %s", session.replica_set_id, error)
+        session.refuse(Reason.NOT_READY, session.leader_epoch, str(error))
+
+    def close(self) -> None:
+        """Let the files go."""
+        self._is_closed = True
+        if self._export is not None:
+            self._export.release()
+            self._export = None

@@ -1,0 +1,241 @@
+"""The slave's end of all replication links: one link for each master's process.
+
+    HaClient ─┬─ MasterLink (broker 1) ── sets 1, 4
+              └─ MasterLink (broker 3) ── set 7          dialled while it has sets to follow
+
+A link that is lost is dialled again, first soon and then less often; what the image says of the
+master's address is looked up for every attempt. Following a set is followed_set.py's business.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, assert_never
+
+from penstock.base.ports import Clock, Scheduler
+from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.errors import InvalidHaMessage
+from penstock.replication.messages import (
+    Acknowledge,
+    Begin,
+    Goodbye,
+    HaMessage,
+    Hello,
+    HelloAnswer,
+    Image,
+    ImageWanted,
+    KeepAlive,
+    LogRun,
+    Piece,
+    PieceWanted,
+    Refused,
+)
+from penstock.replication.wire import decode
+from penstock.runtime.ha.followed_set import FollowedSet
+from penstock.runtime.ha.live_link import LiveLink
+
+FRAME_BYTES_MAX = 192 << 20
+"""Larger than any frame of a log: a batch can not be larger than a produce request, nor an image
+than its snapshot."""
+
+log = logging.getLogger(__name__)
+
+
+class ClientPorts(NamedTuple):
+    """What links to masters are made with."""
+
+    hello: Callable[[], PeerHello]
+    """Who this process is; made anew for each link, for its session id."""
+    security: PeerSecurity
+    address_of: Callable[[int], tuple[str, int] | None]
+    """Where a broker's replication port is; None while that is not known."""
+    config: ReplicationConfig
+    clock: Clock
+    scheduler: Scheduler
+    spawn: Callable[[str, Coroutine[Any, Any, None]], None]
+
+
+class HaClient:
+    """The links to all masters that this broker follows."""
+
+    def __init__(self, ports: ClientPorts) -> None:
+        self._ports = ports
+        self.links: dict[int, MasterLink] = {}
+
+    def follow(self, followed: FollowedSet, master_id: int) -> None:
+        """Follow a set over the link to its master, dialling it where there is none."""
+        link = self.links.get(master_id)
+        if link is None:
+            link = self.links[master_id] = MasterLink(master_id, self._ports, self._ended)
+        link.add(followed)
+
+    def unfollow(self, followed: FollowedSet, master_id: int) -> None:
+        """Follow a set no more; the link goes with its last set."""
+        link = self.links.get(master_id)
+        if link is not None:
+            link.remove(followed)
+
+    def on_offence(self, master_id: int, reason: str) -> None:
+        """A master broke the protocol."""
+        link = self.links.get(master_id)
+        if link is not None:
+            link.abort(reason)
+
+    def tick(self) -> None:
+        """Look at times: to be called several times in a keep-alive."""
+        for link in list(self.links.values()):
+            link.tick()
+
+    def stop(self) -> None:
+        """Close all links."""
+        for link in list(self.links.values()):
+            link.stop("the broker stops")
+
+    def _ended(self, master_id: int) -> None:
+        self.links.pop(master_id, None)
+
+
+class MasterLink:
+    """The link to one master's process, through as many connections as it takes."""
+
+    def __init__(self, master_id: int, ports: ClientPorts, on_ended: Callable[[int], None]) -> None:
+        self.master_id = master_id
+        self.sets: dict[int, FollowedSet] = {}
+        self.live: LiveLink | None = None
+        self._ports = ports
+        self._on_ended = on_ended
+        self._is_stopped = False
+        self._changed = asyncio.Event()
+        """Set when the link was lost, or is not wanted any more."""
+        ports.spawn(f"ha-link-{master_id}", self._run())
+
+    def add(self, followed: FollowedSet) -> None:
+        """Follow one more set."""
+        self.sets[followed.replica_set_id] = followed
+        if self.live is not None:
+            followed.attach(self.live.send)
+
+    def remove(self, followed: FollowedSet) -> None:
+        """Follow one set less; without any the link ends."""
+        if self.sets.get(followed.replica_set_id) is followed:
+            del self.sets[followed.replica_set_id]
+        if not self.sets:
+            self.stop("nothing is followed here any more")
+
+    def stop(self, reason: str) -> None:
+        """End the link for good."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
+        if self.live is not None:
+            self.live.link.close(reason)
+        self._changed.set()
+        self._on_ended(self.master_id)
+
+    def abort(self, reason: str) -> None:
+        """End the connection; another one is dialled."""
+        if self.live is not None:
+            log.error("master=%d broke the protocol: %s", self.master_id, reason)
+            self.live.link.abort(reason)
+
+    def tick(self) -> None:
+        """Look at the times of the link and of its sets."""
+        if self.live is not None:
+            self.live.tick()
+        for followed in list(self.sets.values()):
+            followed.tick()
+
+    # --- connecting ----------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        config = self._ports.config
+        failures = 0
+        while not self._is_stopped:
+            link = await self._dial()
+            if link is None:
+                pause_ms = min(config.reconnect_ms << min(failures, 16), config.reconnect_ms_max)
+                failures += 1
+                await self._pause(pause_ms)
+                continue
+            failures = 0
+            self._changed.clear()
+            self._attach(link)
+            await self._changed.wait()
+            await self._pause(config.reconnect_ms)
+
+    async def _pause(self, pause_ms: int) -> None:
+        if self._is_stopped:
+            return
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(pause_ms / 1000):
+                await self._changed.wait()
+        except TimeoutError:
+            return
+
+    async def _dial(self) -> PeerLink | None:
+        address = self._ports.address_of(self.master_id)
+        if address is None:
+            return None
+        try:
+            link = await dial(
+                address,
+                self._ports.hello(),
+                self._ports.security,
+                timeout_ms=self._ports.config.dial_timeout_ms,
+                frame_bytes_max=FRAME_BYTES_MAX,
+            )
+        except (PeerRefused, OSError) as error:
+            log.debug("master=%d at %s:%d: %s", self.master_id, *address, error)
+            return None
+        if link.hello.peer_id != self.master_id:
+            log.error("broker %d answers where %d should", link.hello.peer_id, self.master_id)
+            link.close("another broker was expected here")
+            return None
+        if self._is_stopped:
+            link.close("nothing is followed here any more")
+            return None
+        return link
+
+    def _attach(self, link: PeerLink) -> None:
+        log.info("master=%d connected", self.master_id)
+        live = self.live = LiveLink(link, self._ports.clock, self._ports.config)
+        link.on_closed = lambda reason: self._closed(live, reason)
+        link.on_frame = self._on_frame
+        for followed in list(self.sets.values()):
+            followed.attach(live.send)
+
+    def _closed(self, live: LiveLink, reason: str) -> None:
+        if self.live is not live:
+            return
+        self.live = None
+        log.info("master=%d disconnected: %s", self.master_id, reason)
+        for followed in list(self.sets.values()):
+            followed.detach()
+        self._changed.set()
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def _on_frame(self, frame: memoryview) -> None:
+        assert self.live is not None
+        self.live.heard()
+        try:
+            message = decode(frame)
+        except InvalidHaMessage as error:
+            self.abort(str(error))
+            return
+        self._handle(message)
+
+    def _handle(self, message: HaMessage) -> None:
+        match message:
+            case LogRun() | HelloAnswer() | Refused() | Image() | Piece():
+                followed = self.sets.get(message.replica_set_id)
+                if followed is not None:
+                    followed.on_message(message)
+            case KeepAlive():
+                pass
+            case Hello() | Begin() | Acknowledge() | Goodbye() | ImageWanted() | PieceWanted():
+                self.abort("a master does not send what slaves send")
+            case _:
+                assert_never(message)

@@ -1,0 +1,454 @@
+"""The slave's end of following one set: shake hands, align, append, acknowledge.
+
+    waiting ──► greeted ──► aligning ──► streaming      a gap, a refusal, a lost link: waiting again
+                       └──► installing ──► waiting      (install.py)
+                       └──► stopped: an operator has to look (H-24)
+
+One object for one mastership: another leader epoch, even of the same master, is another object
+with another handshake, so that every change of epoch cuts what it has to (KAFKA-7164).
+
+What comes faster than the log takes it (a sync has to end first, a file has to be made) is kept
+here, up to what the master may have in flight. An acknowledgement says what is durable here, once
+a sync or write has ended; after a promise to the controllers none is sent for a while.
+
+Source: RocketMQ's HAClient (rows H-2 to H-5, H-22 to H-25). The link is client.py's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from enum import StrEnum
+from typing import NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Clock, Scheduler
+from penstock.broker.replica_set import ReplicaSetMember
+from penstock.replication.alignment import (
+    Alignment,
+    Continue,
+    Install,
+    StartAnew,
+    Stop,
+    Truncate,
+    align,
+)
+from penstock.replication.config import FirstSync, ReplicationConfig
+from penstock.replication.messages import (
+    Acknowledge,
+    Begin,
+    Goodbye,
+    HaMessage,
+    Hello,
+    HelloAnswer,
+    Image,
+    ImageWanted,
+    LogRun,
+    Piece,
+    Reason,
+    Refused,
+)
+from penstock.runtime.ha.install import SlaveInstall
+from penstock.runtime.ha.shape import shape_of
+from penstock.storage.errors import BadRun, GapInRun, LogBusy, LogFenced, StorageError
+from penstock.storage.run import Run
+
+log = logging.getLogger(__name__)
+
+Send = Callable[[HaMessage], None]
+
+PENDING_FACTOR = 4
+"""Waiting bytes that end the link, in units of in_flight_bytes: the master does not keep to it."""
+
+
+class State(StrEnum):
+    """Where the following stands."""
+
+    WAITING = "waiting"
+    GREETED = "greeted"
+    ALIGNING = "aligning"
+    INSTALLING = "installing"
+    STREAMING = "streaming"
+    STOPPED = "stopped"
+    CLOSED = "closed"
+
+
+class FollowParts(NamedTuple):
+    """What a following is given."""
+
+    config: ReplicationConfig
+    clock: Clock
+    scheduler: Scheduler
+    replica_id: Callable[[], int | None]
+    """The recorded id of the own log; None while it is not registered."""
+    may_cut_confirmed: Callable[[], bool]
+    """Whether the set has had, or may have had, an election that could lose."""
+    on_offence: Callable[[str], None]
+    """The master broke the protocol: the link must end."""
+
+
+class FollowStats:
+    """Counters of all followed sets of a broker."""
+
+    def __init__(self) -> None:
+        self.truncations = 0
+        self.truncated_bytes = 0
+        self.installs = 0
+        self.renegotiations = 0
+        self.stops = 0
+
+
+class FollowedSet:
+    """This broker's following of one mastership of one set."""
+
+    def __init__(
+        self,
+        member: ReplicaSetMember,
+        leader_epoch: int,
+        parts: FollowParts,
+        stats: FollowStats,
+    ) -> None:
+        self.member = member
+        self.replica_set_id = int(member.replica_set_id)
+        self.leader_epoch = leader_epoch
+        self.state = State.WAITING
+        self.stop_reason = ""
+        self.on_idle: Callable[[], None] = _nothing
+        """Called after `close`, once the log is not being cut or replaced by this any more."""
+        self._parts = parts
+        self._stats = stats
+        self._send: Send | None = None
+        self._retry_at_ms = 0
+        self._failures = 0
+        self._is_cutting = False
+        self._pending: deque[Run] = deque()
+        self._pending_bytes = 0
+        self._acknowledged = 0
+        self._begin_at: int | None = None
+        self._promised_until_ms = 0
+        self._install: SlaveInstall | None = None
+        self._newest_confirm = 0
+        member.log.on_append_ready = self._append_pending
+        member.on_durable.append(self._on_durable)
+
+    # --- the link ------------------------------------------------------------------------------
+
+    def attach(self, send: Send) -> None:
+        """A link to the master is there: shake hands on it."""
+        self._send = send
+        self._retry_at_ms = 0
+        self.tick()
+
+    def detach(self) -> None:
+        """The link is gone."""
+        self._send = None
+        if self.state in {State.GREETED, State.STREAMING, State.INSTALLING}:
+            self._wait(0)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the log is being cut or replaced."""
+        return self._is_cutting or (self._install is not None and self._install.is_finishing)
+
+    def close(self) -> None:
+        """Follow no more; `on_idle` is called when the log is free, at once where it is."""
+        if self.state is State.CLOSED:
+            return
+        if self._send is not None:
+            self._send(Goodbye(self.replica_set_id, self.leader_epoch))
+        self._forget_session()
+        self.state = State.CLOSED
+        self._send = None
+        self.member.on_durable.remove(self._on_durable)
+        self.member.log.on_append_ready = _nothing
+        self._maybe_idle()
+
+    def _maybe_idle(self) -> None:
+        if self.state is State.CLOSED and not self.is_busy:
+            self.on_idle()
+
+    def promise(self, until_ms: int) -> None:
+        """Acknowledge nothing to this mastership before `until_ms` (monotonic)."""
+        self._promised_until_ms = max(self._promised_until_ms, until_ms)
+
+    def tick(self) -> None:
+        """Look at the time: shake hands (again), acknowledge after a promise has ended."""
+        now_ms = self._parts.clock.monotonic_ms()
+        if self.state is State.WAITING and self._send is not None and now_ms >= self._retry_at_ms:
+            self._greet(self._send)
+        elif self.state is State.STREAMING:
+            self._acknowledge()
+
+    def on_message(self, message: HelloAnswer | Refused | LogRun | Image | Piece) -> None:
+        """Take a message of the master about this mastership."""
+        if message.leader_epoch != self.leader_epoch or self.state is State.CLOSED:
+            return
+        match message:
+            case LogRun() if self.state is State.STREAMING:
+                self._take(message)
+            case HelloAnswer() if self.state is State.GREETED:
+                self._align(message)
+            case Refused():
+                self._refused(message)
+            case Image() | Piece() if self._install is not None:
+                self._install.on_message(message)
+            case _:
+                pass  # late: of the time before the last Hello
+
+    # --- shaking hands -------------------------------------------------------------------------
+
+    def _greet(self, send: Send) -> None:
+        replica_id = self._parts.replica_id()
+        if replica_id is None or self.member.log.is_busy or self.is_busy:
+            self._wait(self._parts.config.reconnect_ms)
+            return
+        if self.member.log.is_fenced:
+            self._stop("the log takes no more writes")
+            return
+        self.state = State.GREETED
+        shape = shape_of(self.member)
+        send(Hello(self.replica_set_id, self.leader_epoch, replica_id, shape))
+
+    def _refused(self, message: Refused) -> None:
+        if message.reason is Reason.DIVERGED:
+            log.error(
+                "set=%d epoch=%d the master refuses this log: %s",
+                self.replica_set_id,
+                self.leader_epoch,
+                message.text or "it does not follow from the master's",
+            )
+        if self.state is not State.STOPPED:
+            self._back_off()
+
+    def _back_off(self) -> None:
+        """Shake hands again after a pause that doubles."""
+        config = self._parts.config
+        pause_ms = min(config.reconnect_ms << min(self._failures, 16), config.reconnect_ms_max)
+        self._failures += 1
+        self._wait(pause_ms)
+
+    def _wait(self, pause_ms: int) -> None:
+        self._forget_session()
+        if self._is_cutting:
+            return  # goes on waiting when the cut is made
+        self.state = State.WAITING
+        self._retry_at_ms = self._parts.clock.monotonic_ms() + pause_ms
+        self._parts.scheduler.call_later(pause_ms + 1, self._on_timer)
+
+    def _on_timer(self) -> None:
+        if self.state is State.WAITING:
+            self.tick()
+
+    def _forget_session(self) -> None:
+        self._pending.clear()
+        self._pending_bytes = 0
+        self._begin_at = None
+        if self._install is not None and not self._install.is_finishing:
+            self._install.abandon()
+            self._install = None
+
+    def _stop(self, reason: str) -> None:
+        """Touch nothing any more in this mastership; an operator has to see why."""
+        self._forget_session()
+        self.state = State.STOPPED
+        self.stop_reason = reason
+        self._stats.stops += 1
+        log.critical(
+            "set=%d epoch=%d does not follow its master: %s",
+            self.replica_set_id,
+            self.leader_epoch,
+            reason,
+        )
+
+    # --- alignment -----------------------------------------------------------------------------
+
+    def _align(self, answer: HelloAnswer) -> None:
+        config = self._parts.config
+        is_new = self.member.log.end_position == self.member.log.start_position
+        outcome = align(
+            shape_of(self.member),
+            answer.shape,
+            may_cut_confirmed=self._parts.may_cut_confirmed(),
+            wants_newest_only=is_new
+            and config.first_sync is FirstSync.NEWEST_SEGMENT
+            and bool(answer.shape.epochs),
+        )
+        self._carry_out(outcome)
+
+    def _carry_out(self, outcome: Alignment) -> None:
+        match outcome:
+            case Continue(position):
+                self._begin_when_durable(position)
+            case Truncate(position, _):
+                self._cut(position)
+            case StartAnew(reason):
+                own_log = self.member.log
+                log.warning("set=%d starts anew: %s", self.replica_set_id, reason)
+                if own_log.start_position == 0:
+                    self._cut(0)
+                else:
+                    self._begin_install(reason)
+            case Install(reason):
+                self._begin_install(reason)
+            case Stop(reason):
+                self._stop(reason)
+
+    def _cut(self, position: int) -> None:
+        own_log = self.member.log
+        cut_bytes = own_log.end_position - position
+        self._stats.truncations += 1
+        self._stats.truncated_bytes += cut_bytes
+        log.warning(
+            "set=%d epoch=%d cuts bytes=%d at position=%d: the master has others there",
+            self.replica_set_id,
+            self.leader_epoch,
+            cut_bytes,
+            position,
+        )
+        self.state = State.ALIGNING
+        self._is_cutting = True
+        own_log.truncate(position, self._cut_done)
+
+    def _cut_done(self, error: PlatformError | None) -> None:
+        self._is_cutting = False
+        if self.state is State.CLOSED:
+            self._maybe_idle()
+        elif isinstance(error, LogFenced):
+            self._stop(f"cutting the log has failed: {error}")
+        elif error is not None:
+            log.error("set=%d could not be cut: %s", self.replica_set_id, error)
+            self._begin_install(str(error))
+        else:
+            # Shake hands once more: the link may have been lost, and the cut is then seen to be.
+            self._wait(0)
+
+    def _begin_when_durable(self, position: int) -> None:
+        self._begin_at = position
+        if self.member.log.durable_position >= position:
+            self._begin()
+
+    def _begin(self) -> None:
+        position, self._begin_at = self._begin_at, None
+        if position is None or self._send is None:
+            return
+        self.state = State.STREAMING
+        self._failures = 0
+        self._acknowledged = position
+        log.info(
+            "set=%d epoch=%d follows from position=%d",
+            self.replica_set_id,
+            self.leader_epoch,
+            position,
+        )
+        start = self.member.log.start_position
+        self._send(Begin(self.replica_set_id, self.leader_epoch, position, start))
+
+    # --- install -------------------------------------------------------------------------------
+
+    def _begin_install(self, reason: str) -> None:
+        send = self._send
+        if send is None:
+            self._wait(0)
+            return
+        log.warning("set=%d copies its master's log: %s", self.replica_set_id, reason)
+        self.state = State.INSTALLING
+        self._stats.installs += 1
+        self._install = SlaveInstall(
+            self.member.log, self.replica_set_id, self.leader_epoch, send, self._installed
+        )
+        newest_only = self._parts.config.first_sync is FirstSync.NEWEST_SEGMENT
+        send(ImageWanted(self.replica_set_id, self.leader_epoch, newest_only))
+
+    def _installed(self, error: PlatformError | None) -> None:
+        self._install = None
+        if self.state is State.CLOSED:
+            self._maybe_idle()
+        elif error is None:
+            self._wait(0)
+        elif self.member.log.is_fenced:
+            self._stop(f"installing has failed: {error}")
+        else:
+            log.warning("set=%d could not be installed: %s", self.replica_set_id, error)
+            self._back_off()
+
+    # --- runs ----------------------------------------------------------------------------------
+
+    def _take(self, message: LogRun) -> None:
+        self._newest_confirm = max(self._newest_confirm, message.confirm_position)
+        if message.data:
+            data = memoryview(message.data)
+            run = Run(
+                message.frames_epoch,
+                message.position,
+                message.segment_base,
+                message.segment_end,
+                data,
+            )
+            if self._pending:
+                self._keep(run)
+            else:
+                self._append(run)
+        self._note_confirmed()
+
+    def _append(self, run: Run) -> bool:
+        """Append; returns whether all was taken. What was not is kept (as a copy)."""
+        try:
+            taken = self.member.log.append_run(run)
+        except LogBusy:
+            taken = 0
+        except (GapInRun, BadRun) as error:
+            self._stats.renegotiations += 1
+            log.warning("set=%d shakes hands anew: %s", self.replica_set_id, error)
+            self._back_off()
+            return False
+        except StorageError as error:
+            self._stop(str(error))
+            return False
+        if taken == len(run.data):
+            return True
+        self._keep(run.after(taken), is_first=True)
+        return False
+
+    def _keep(self, run: Run, *, is_first: bool = False) -> None:
+        run = run._replace(data=memoryview(bytes(run.data)))
+        self._pending_bytes += len(run.data)
+        if is_first:
+            self._pending.appendleft(run)
+        else:
+            self._pending.append(run)
+        if self._pending_bytes > PENDING_FACTOR * self._parts.config.in_flight_bytes:
+            self._parts.on_offence("the master sends more than may be in flight")
+
+    def _append_pending(self) -> None:
+        """The log may take more now."""
+        while self._pending and self.state is State.STREAMING:
+            run = self._pending.popleft()
+            self._pending_bytes -= len(run.data)
+            if not self._append(run):
+                break
+        if self.state is State.STREAMING:
+            self._note_confirmed()
+
+    def _note_confirmed(self) -> None:
+        if self.state is State.STREAMING:
+            self.member.note_master_confirmed(self._newest_confirm)
+
+    def _on_durable(self, _: ReplicaSetMember) -> None:
+        if self._begin_at is not None and self.member.log.durable_position >= self._begin_at:
+            self._begin()
+        elif self.state is State.STREAMING:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        durable = self.member.log.durable_position
+        if durable <= self._acknowledged or self._send is None:
+            return
+        if self._parts.clock.monotonic_ms() < self._promised_until_ms:
+            return
+        self._acknowledged = durable
+        self._send(Acknowledge(self.replica_set_id, self.leader_epoch, durable))
+
+
+def _nothing() -> None:
+    """Stand for a callback that nobody has set."""

@@ -1,0 +1,41 @@
+"""A replication link that shows that it lives, and ends when the other end does not.
+
+Both ends say something at least every `keep_alive_ms`; who has heard nothing for `link_silence_ms`
+closes the link, so that a peer that hangs or was cut off without a word counts as gone.
+
+Source: RocketMQ haSendHeartbeatInterval and haHousekeepingInterval.
+"""
+
+from penstock.base.ports import Clock
+from penstock.net.peer import PeerLink
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.messages import HaMessage, KeepAlive
+from penstock.replication.wire import encode
+
+
+class LiveLink:
+    """One end of a link, with the times at which either end has spoken last."""
+
+    def __init__(self, link: PeerLink, clock: Clock, config: ReplicationConfig) -> None:
+        self.link = link
+        self.peer_id = link.hello.peer_id
+        self._clock = clock
+        self._config = config
+        self._heard_ms = self._said_ms = clock.monotonic_ms()
+
+    def heard(self) -> None:
+        """A frame has come."""
+        self._heard_ms = self._clock.monotonic_ms()
+
+    def send(self, message: HaMessage) -> None:
+        """Send one message; on a closed link nothing happens."""
+        self._said_ms = self._clock.monotonic_ms()
+        self.link.send(*encode(message))
+
+    def tick(self) -> None:
+        """Look at the times; to be called several times in each of the two."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._heard_ms >= self._config.link_silence_ms:
+            self.link.abort(f"nothing heard for {now_ms - self._heard_ms} ms")
+        elif now_ms - self._said_ms >= self._config.keep_alive_ms and self.link.is_writable:
+            self.send(KeepAlive())

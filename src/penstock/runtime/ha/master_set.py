@@ -1,0 +1,222 @@
+"""One mastership at work: who follows, who is in step, whether the lease is held.
+
+    slave's Acknowledge ──► confirm position ──► purgatory          (ReplicaSetMember)
+                       └──► who is in step ──► change ──► controllers   (SyncStateKeeper)
+                       └──► lease
+
+Made when the mastership begins and dropped with it: nothing here outlives its leader epoch.
+The rules are replication/sync_state.py's, confirm.py's and lease.py's.
+"""
+
+import logging
+from collections.abc import Callable, Collection
+
+from penstock.base.ids import LeaderEpoch
+from penstock.base.ports import Clock
+from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.replication.alignment import LogShape, consistent_point
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.lease import Lease
+from penstock.replication.messages import Reason
+from penstock.replication.sync_state import (
+    Change,
+    MasterView,
+    Outcome,
+    Recorded,
+    SyncStateKeeper,
+)
+from penstock.runtime.ha.shape import shape_of
+from penstock.runtime.ha.slave_session import SlaveSession
+
+log = logging.getLogger(__name__)
+
+
+class MasterSet:
+    """A set that this broker leads, or is about to lead again after a restart.
+
+    `submit(change)` must lead to one call of `answered`. `on_all_aligned` is called while
+    `is_resuming`, once every other replica has a log that is a prefix of the own one.
+    """
+
+    def __init__(  # noqa: PLR0913  a mastership's parts
+        self,
+        member: ReplicaSetMember,
+        recorded: Recorded,
+        leader_epoch: int,
+        *,
+        config: ReplicationConfig,
+        clock: Clock,
+        submit: Callable[["MasterSet", Change], None],
+        is_resuming: bool = False,
+    ) -> None:
+        self.member = member
+        self.leader_epoch = leader_epoch
+        self.config = config
+        self.is_resuming = is_resuming
+        self.on_all_aligned: Callable[[], None] = _nothing
+        self.on_progress: Callable[[], None] = _nothing
+        """A slave has acknowledged more; a transfer may wait for that."""
+        self.unwanted: Callable[[], Collection[int]] = tuple
+        self.sessions: dict[int, SlaveSession] = {}
+        self._clock = clock
+        self._submit = submit
+        now_ms = clock.monotonic_ms()
+        self.keeper = SyncStateKeeper(
+            member.own_id, recorded, leader_epoch=leader_epoch, config=config, now_ms=now_ms
+        )
+        self.lease = Lease(
+            member.own_id,
+            lease_ms=config.lease_ms,
+            is_wanted=config.is_lease_wanted,
+            now_ms=now_ms,
+        )
+        self.is_over = False
+
+    def begin(self) -> None:
+        """Become master. Raises OutOfSpace, LogFenced: nothing has changed."""
+        membership = self.keeper.membership
+        self.member.become_master(LeaderEpoch(self.leader_epoch), membership)
+        self.is_resuming = False
+        self._follow_policy()
+        for broker_id, session in self.sessions.items():
+            if session.is_streaming:
+                self.member.acknowledge(broker_id, session.acknowledged)
+
+    def end(self, newest_epoch: int) -> None:
+        """Drop every session; the mastership is over."""
+        self.is_over = True
+        for session in list(self.sessions.values()):
+            session.refuse(Reason.NOT_MASTER, newest_epoch)
+        self.sessions.clear()
+
+    def may_confirm(self) -> bool:
+        """Whether the lease allows to confirm now."""
+        return self.lease.is_held(self.keeper.membership, self._clock.monotonic_ms())
+
+    # --- what slaves say -----------------------------------------------------------------------
+
+    def greeted(self, session: SlaveSession) -> None:
+        """A slave has shaken hands: what it said before counts no more."""
+        earlier = self.sessions.get(session.broker_id)
+        if earlier is not None and earlier is not session:
+            earlier.close()
+        self.sessions[session.broker_id] = session
+        self.member.confirm.forget(session.broker_id)
+
+    def can_begin(self, slave: LogShape, position: int) -> bool:
+        """Whether a slave with that log may go on at `position`: all below is the same as here.
+
+        While a restarted master resumes where not everybody had to hold what was confirmed, no
+        slave may be cut: it could have records that were confirmed without the master's own copy.
+        """
+        own = shape_of(self.member)
+        is_cut = position < slave.end_position
+        if is_cut and self.is_resuming and self.keeper.membership.policy.needs_lease:
+            return False
+        if position == own.start_position and slave.is_empty:
+            return True
+        common = consistent_point(slave, own)
+        if common is None:
+            return position == own.start_position == 0
+        return own.start_position <= position <= common.start_position
+
+    def begun(self, session: SlaveSession) -> None:
+        """A slave's log is a prefix of the own one, durable up to where it begins."""
+        own_log, now_ms = self.member.log, self._clock.monotonic_ms()
+        self.keeper.connected(
+            session.broker_id,
+            log_start=session.log_start,
+            position=session.acknowledged,
+            log_end=own_log.end_position,
+            now_ms=now_ms,
+        )
+        if self.is_resuming:
+            if self._are_all_aligned():
+                self.on_all_aligned()
+            return
+        self.acknowledged(session.broker_id, session.acknowledged)
+
+    def acknowledged(self, broker_id: int, position: int) -> None:
+        """A slave holds the log durably up to `position`."""
+        now_ms = self._clock.monotonic_ms()
+        if self.member.role is not Role.MASTER or self.is_over:
+            return
+        self.lease.note_member(broker_id, now_ms)
+        self.keeper.acknowledged(broker_id, position, self.member.log.end_position, now_ms)
+        self.member.acknowledge(broker_id, position)
+        if not self.keeper.is_in_step(broker_id):
+            self.judge()
+        self.on_progress()
+
+    def gone(self, session: SlaveSession) -> None:
+        """A session has ended."""
+        if self.sessions.get(session.broker_id) is session:
+            del self.sessions[session.broker_id]
+            self.keeper.disconnected(session.broker_id, self._clock.monotonic_ms())
+
+    def _are_all_aligned(self) -> bool:
+        others = [one for one in self.keeper.membership.replicas if one != self.member.own_id]
+        return all(one in self.sessions and self.sessions[one].is_streaming for one in others)
+
+    # --- what controllers say ------------------------------------------------------------------
+
+    def recorded(self, recorded: Recorded) -> None:
+        """Take over another sync-state set, other members or another policy of this mastership."""
+        self.keeper.recorded(recorded, self._clock.monotonic_ms())
+        for broker_id in [one for one in self.sessions if one not in recorded.replicas]:
+            self.sessions[broker_id].refuse(Reason.UNKNOWN_REPLICA, self.leader_epoch)
+        self._changed()
+
+    def answered(self, outcome: Outcome) -> None:
+        """Take the answer to a change."""
+        if not self.is_over:
+            self.keeper.answered(outcome, self._clock.monotonic_ms())
+            self._changed()
+
+    def note_controller(self) -> None:
+        """A controller has answered."""
+        self.lease.note_controller(self._clock.monotonic_ms())
+
+    def _changed(self) -> None:
+        if self.member.role is Role.MASTER and not self.is_over:
+            self._follow_policy()
+            self.member.change_members(self.keeper.membership)
+
+    def _follow_policy(self) -> None:
+        policy = self.keeper.membership.policy
+        self.member.may_confirm = self.may_confirm if policy.needs_lease else None
+
+    # --- time ----------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Look at times: who has left, whether the lease is back."""
+        if self.member.role is Role.MASTER and not self.is_over:
+            self.member.confirm_reached()
+            self.judge()
+
+    def judge(self) -> None:
+        """Ask for another sync-state set where that is due."""
+        if self.is_resuming or self.is_over:
+            return
+        member, own_log = self.member, self.member.log
+        view = MasterView(
+            log_start=own_log.start_position,
+            log_end=own_log.end_position,
+            confirm_position=member.confirm_position,
+            epoch_start=member.epoch_start,
+        )
+        change = self.keeper.next_change(view, self._clock.monotonic_ms(), self.unwanted())
+        if change is None:
+            return
+        log.info(
+            "set=%d epoch=%d asks for the sync-state set %s",
+            member.replica_set_id,
+            self.leader_epoch,
+            change.sync_state_set,
+        )
+        self._changed()
+        self._submit(self, change)
+
+
+def _nothing() -> None:
+    """Stand for a callback that nobody has set."""

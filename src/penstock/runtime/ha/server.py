@@ -1,0 +1,264 @@
+"""The master's end of all replication links: who may follow what, and whose turn it is to be sent.
+
+    link (slave process) ──┬── session set 1 ┐   round robin: one run each, while the link has room
+                           ├── session set 4 ├─► link
+                           └── session set 9 ┘
+
+One link carries all sets that this broker leads and that process follows. A turn sends so many runs
+at most and then lets the loop go on; sessions wake their link when bytes were written, when the
+confirm position has moved and when something was acknowledged.
+
+A link that has not shaken hands for a set can acknowledge nothing for it; the replica id in the
+handshake must be the one that the controllers have recorded for that broker (RocketMQ #3015).
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import assert_never
+
+from penstock.base.ports import Cancellable, Clock, Scheduler
+from penstock.broker.replica_set import ReplicaSetMember
+from penstock.net.peer import PeerLink
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.errors import InvalidHaMessage
+from penstock.replication.messages import (
+    Acknowledge,
+    Begin,
+    Goodbye,
+    HaMessage,
+    Hello,
+    HelloAnswer,
+    Image,
+    ImageWanted,
+    KeepAlive,
+    LogRun,
+    Piece,
+    PieceWanted,
+    Reason,
+    Refused,
+)
+from penstock.replication.wire import decode
+from penstock.runtime.ha.live_link import LiveLink
+from penstock.runtime.ha.master_set import MasterSet
+from penstock.runtime.ha.slave_session import SlaveSession
+
+RUNS_PER_TURN = 32
+"""Runs that one link sends before the loop goes on."""
+
+log = logging.getLogger(__name__)
+
+ReplicaIdOf = Callable[[int, int], int | None]
+"""(set id, broker id) -> the replica id that is recorded, None where there is none."""
+NewestEpochOf = Callable[[int], int]
+
+
+class HaServer:
+    """All sets that this broker leads, and the links of those that follow them."""
+
+    def __init__(
+        self,
+        *,
+        config: ReplicationConfig,
+        clock: Clock,
+        scheduler: Scheduler,
+        replica_id_of: ReplicaIdOf,
+        newest_epoch_of: NewestEpochOf,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.scheduler = scheduler
+        self.replica_id_of = replica_id_of
+        self.newest_epoch_of = newest_epoch_of
+        self.sets: dict[int, MasterSet] = {}
+        self.links: list[ServedLink] = []
+
+    def on_link(self, link: PeerLink) -> None:
+        """Serve a slave's process."""
+        served = ServedLink(self, link)
+        self.links.append(served)
+        log.info("slave=%d connected from=%s", link.hello.peer_id, link.address)
+
+    def lead(self, master_set: MasterSet) -> None:
+        """Let slaves follow a set from now on."""
+        member = master_set.member
+        self.sets[member.replica_set_id] = master_set
+        for listeners in (member.on_written, member.on_confirmed):
+            if self._wake not in listeners:
+                listeners.append(self._wake)
+
+    def unlead(self, replica_set_id: int) -> None:
+        """End a mastership; its slaves are told."""
+        master_set = self.sets.pop(replica_set_id, None)
+        if master_set is not None:
+            master_set.end(self.newest_epoch_of(replica_set_id))
+            for listeners in (master_set.member.on_written, master_set.member.on_confirmed):
+                if self._wake in listeners:
+                    listeners.remove(self._wake)
+
+    def tick(self) -> None:
+        """Look at times: to be called several times in a keep-alive."""
+        for master_set in list(self.sets.values()):
+            master_set.tick()
+        for served in list(self.links):
+            served.live.tick()
+
+    def stop(self) -> None:
+        """End every mastership and close every link."""
+        for replica_set_id in list(self.sets):
+            self.unlead(replica_set_id)
+        for served in list(self.links):
+            served.live.link.close("the broker stops")
+
+    def _wake(self, member: ReplicaSetMember) -> None:
+        master_set = self.sets.get(member.replica_set_id)
+        if master_set is not None:
+            for session in master_set.sessions.values():
+                session.wake()
+
+
+class ServedLink:
+    """One slave's process."""
+
+    def __init__(self, server: HaServer, link: PeerLink) -> None:
+        self._server = server
+        self._sessions: dict[int, SlaveSession] = {}
+        self._ready: deque[SlaveSession] = deque()
+        self._queued: dict[int, None] = {}
+        self._turn: Cancellable | None = None
+        self.live = LiveLink(link, server.clock, server.config)
+        link.on_writable = self._schedule
+        link.on_closed = self._on_closed
+        link.on_frame = self._on_frame
+
+    def _on_frame(self, frame: memoryview) -> None:
+        self.live.heard()
+        try:
+            message = decode(frame)
+        except InvalidHaMessage as error:
+            self._offend(str(error))
+            return
+        self._handle(message)
+
+    def _handle(self, message: HaMessage) -> None:
+        match message:
+            case Acknowledge():
+                session = self._session_of(message)
+                if session is not None and not session.acknowledge(message):
+                    self._offend(f"acknowledged {message.position}, which was not sent")
+            case Hello():
+                self._greet(message)
+            case Begin() | ImageWanted() | PieceWanted():
+                self._ask(message)
+            case Goodbye():
+                session = self._session_of(message)
+                if session is not None:
+                    self._end(session)
+            case KeepAlive():
+                pass
+            case HelloAnswer() | Refused() | LogRun() | Image() | Piece():
+                self._offend("a slave does not send what masters send")
+            case _:
+                assert_never(message)
+
+    def _session_of(
+        self, message: Acknowledge | Goodbye | Begin | ImageWanted | PieceWanted
+    ) -> SlaveSession | None:
+        session = self._sessions.get(message.replica_set_id)
+        if session is None or session.is_closed or session.leader_epoch != message.leader_epoch:
+            return None
+        return session
+
+    def _greet(self, hello: Hello) -> None:
+        server, set_id = self._server, hello.replica_set_id
+        earlier = self._sessions.pop(set_id, None)
+        if earlier is not None:
+            earlier.close()
+        newest = server.newest_epoch_of(set_id)
+        master_set = server.sets.get(set_id)
+        reason = self._why_not(hello, master_set, newest)
+        if reason is not None or master_set is None:
+            answer = reason or Reason.NOT_MASTER
+            self.live.send(Refused(set_id, hello.leader_epoch, answer, newest))
+            return
+        session = SlaveSession(
+            master_set,
+            self.live.peer_id,
+            hello.shape,
+            send=self.live.send,
+            on_ready=self._is_ready,
+        )
+        self._sessions[set_id] = session
+        session.greet()
+
+    def _why_not(self, hello: Hello, master_set: MasterSet | None, newest: int) -> Reason | None:
+        if hello.leader_epoch < newest:
+            return Reason.STALE_EPOCH
+        if hello.leader_epoch > newest:
+            return Reason.UNKNOWN_EPOCH
+        if master_set is None or master_set.leader_epoch != newest:
+            return Reason.NOT_MASTER
+        recorded = self._server.replica_id_of(hello.replica_set_id, self.live.peer_id)
+        return None if recorded == hello.replica_id else Reason.UNKNOWN_REPLICA
+
+    def _ask(self, message: Begin | ImageWanted | PieceWanted) -> None:
+        session = self._session_of(message)
+        if session is None:
+            set_id, epoch = message.replica_set_id, message.leader_epoch
+            newest = self._server.newest_epoch_of(set_id)
+            self.live.send(Refused(set_id, epoch, Reason.NO_SESSION, newest))
+            return
+        match message:
+            case Begin():
+                session.begin(message)
+            case ImageWanted():
+                session.image_wanted(message)
+            case PieceWanted():
+                session.piece_wanted(message)
+
+    # --- sending -------------------------------------------------------------------------------
+
+    def _is_ready(self, session: SlaveSession) -> None:
+        if session.replica_set_id not in self._queued and session.has_work:
+            self._queued[session.replica_set_id] = None
+            self._ready.append(session)
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._turn is None and self._ready and self.live.link.is_writable:
+            self._turn = self._server.scheduler.call_soon(self._send_runs)
+
+    def _send_runs(self) -> None:
+        self._turn = None
+        for _ in range(RUNS_PER_TURN):
+            if not self._ready or not self.live.link.is_writable:
+                break
+            session = self._ready.popleft()
+            del self._queued[session.replica_set_id]
+            if session.has_work and not session.is_closed:
+                session.send_one()
+                if session.has_work:
+                    self._queued[session.replica_set_id] = None
+                    self._ready.append(session)
+        self._schedule()
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def _end(self, session: SlaveSession) -> None:
+        self._sessions.pop(session.replica_set_id, None)
+        session.close()
+
+    def _offend(self, reason: str) -> None:
+        log.error("slave=%d broke the protocol: %s", self.live.peer_id, reason)
+        self.live.link.abort(reason)
+
+    def _on_closed(self, reason: str) -> None:
+        log.info("slave=%d disconnected: %s", self.live.peer_id, reason)
+        if self._turn is not None:
+            self._turn.cancel()
+        for session in list(self._sessions.values()):
+            session.close()
+        self._sessions.clear()
+        self._ready.clear()
+        if self in self._server.links:
+            self._server.links.remove(self)

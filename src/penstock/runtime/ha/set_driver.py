@@ -1,0 +1,480 @@
+"""Moves one member of a replica set between roles, one transition at a time, newest wish first.
+
+    wish (from the image)              what it takes
+    Lead(leader epoch)                 log free ─► become_master ─► slaves may follow
+    Resume(leader epoch)               as before a restart, no controller has said more: every
+                                       replica must have shaken hands and be cut to the own end
+    Follow(leader epoch, master)       log free ─► become_slave ─► HaClient
+    Idle(leader epoch)                 nobody is master, or not of this process
+
+Losing a mastership takes effect at once, in the call that brings the news; everything else waits
+until the log is not being cut or replaced any more. Wishes that come meanwhile replace each other.
+
+Source: RocketMQ's ReplicasManager (rows H-12, H-18), whose polling loop this is not: the image
+tells. What a role means for records is broker/replica_set.py's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.base.ack_policy import PolicyKind
+from penstock.base.errors import PlatformError
+from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.broker.replica_set import NO_MASTER, ReplicaSetMember, Role
+from penstock.controller.commands import ChangeSyncStateSet, RegisterReplica
+from penstock.controller.errors import (
+    MetadataError,
+    MetadataTimeout,
+    MetadataUnavailable,
+    RefusedCommand,
+    StaleLeaderEpoch,
+    StaleSyncStateSet,
+)
+from penstock.controller.image import ReplicaSetImage
+from penstock.replication.sync_state import Change, Outcome, Recorded
+from penstock.runtime.ha.followed_set import FollowedSet, FollowParts
+from penstock.runtime.ha.master_set import MasterSet
+from penstock.storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from penstock.runtime.replica_manager import ReplicaManager
+
+RETRY_MS = 500
+"""Pause after an attempt that failed: to open a log, to take a mastership, to register."""
+
+log = logging.getLogger(__name__)
+
+
+class Lead(NamedTuple):
+    """Be master."""
+
+    leader_epoch: int
+
+
+class Resume(NamedTuple):
+    """Be master again as before the restart, once all replicas agree."""
+
+    leader_epoch: int
+
+
+class Follow(NamedTuple):
+    """Be slave."""
+
+    leader_epoch: int
+    master_id: int
+
+
+class Idle(NamedTuple):
+    """Be neither."""
+
+    leader_epoch: int
+
+
+Wish = Lead | Resume | Follow | Idle
+NOTHING_YET = Idle(-1)
+
+
+class SetDriver:
+    """One set's member here, from its log being opened to its being given up."""
+
+    def __init__(self, manager: ReplicaManager, replica_set_id: int) -> None:
+        self.replica_set_id = ReplicaSetId(replica_set_id)
+        self.member: ReplicaSetMember | None = None
+        self.log_id = ""
+        self.master_set: MasterSet | None = None
+        self.followed: FollowedSet | None = None
+        self.trouble = ""
+        """Why the newest wish could not be fulfilled, in words; empty where it was."""
+        self._manager = manager
+        self._done: Wish = NOTHING_YET
+        self._promise = (-1, 0)
+        self._opened_epoch = -1
+        """Newest epoch in the log when it was opened: led, if by this broker, before a restart."""
+        self._is_stopped = False
+        self._is_registering = False
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self.ended = asyncio.Event()
+
+    # --- what the image says -------------------------------------------------------------------
+
+    @property
+    def image(self) -> ReplicaSetImage | None:
+        """The set as the image has it; None where this broker is no member."""
+        found = self._manager.image.replica_sets.get(self.replica_set_id)
+        return found if found is not None and self._own_id in found.replicas else None
+
+    @property
+    def _own_id(self) -> int:
+        return self._manager.broker_id
+
+    @property
+    def newest_epoch(self) -> int:
+        """The newest leader epoch that is known here."""
+        image = self.image
+        return -1 if image is None else image.leader_epoch
+
+    def wish(self) -> Wish:
+        """Return what the image wants of this member now."""
+        image = self.image
+        if image is None or self._is_stopped:
+            return Idle(self._done.leader_epoch)
+        if self._has_lost_its_log(image) or image.master == NO_MASTER:
+            return Idle(image.leader_epoch)
+        if image.master != self._own_id:
+            return Follow(image.leader_epoch, image.master)
+        if self._own_id not in image.sync_state_set:
+            return Idle(image.leader_epoch)
+        if image.replicas == (self._own_id,):
+            return Lead(image.leader_epoch)
+        # What an earlier process wrote in this epoch may differ from what slaves got of it.
+        is_new = image.leader_epoch > self._opened_epoch
+        if is_new and self._manager.is_registered:
+            return Lead(image.leader_epoch)
+        return Resume(image.leader_epoch)
+
+    def _has_lost_its_log(self, image: ReplicaSetImage) -> bool:
+        """Whether the controllers know another log of this broker: the present one is empty."""
+        recorded = image.log_ids.get(self._own_id)
+        return recorded is not None and self.log_id not in {"", recorded}
+
+    def replica_id(self) -> int | None:
+        """Return the recorded id of the own log, None while it is not recorded."""
+        image = self.image
+        if image is None or image.log_ids.get(self._own_id) != self.log_id:
+            return None
+        return image.replica_ids.get(self._own_id)
+
+    def _may_cut_confirmed(self) -> bool:
+        image = self.image
+        if image is None:
+            return False
+        may_lose = image.policy.kind is PolicyKind.ASYNC or image.is_unclean_allowed
+        return may_lose or "unclean" in image.last_cause
+
+    # --- news ----------------------------------------------------------------------------------
+
+    def update(self) -> None:
+        """The image may have changed. A mastership that is over ends here and now."""
+        wish = self.wish()
+        if self.member is not None and wish != self._done:
+            self._leave_role(wish.leader_epoch)
+        image = self.image
+        if self.master_set is not None and image is not None:
+            self.master_set.recorded(_recorded(image))
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Give up the role and end."""
+        self._is_stopped = True
+        self.update()
+
+    def promise(self, leader_epoch: int, until_ms: int) -> None:
+        """Acknowledge nothing to masters of `leader_epoch` or less before `until_ms`."""
+        self._promise = (max(leader_epoch, self._promise[0]), max(until_ms, self._promise[1]))
+        if self.followed is not None and self.followed.leader_epoch <= leader_epoch:
+            self.followed.promise(until_ms)
+
+    def _fenced(self, member: ReplicaSetMember, error: Exception) -> None:
+        """The log takes no more writes: give up the role, so that another member gets it."""
+        self.trouble = f"its log has failed: {error}"
+        self._leave_role(member.leader_epoch)
+        self._manager.fenced(member, error)
+
+    # --- transitions ---------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Follow the wishes until `stop`, or until this broker is no member any more."""
+        try:
+            while not self._is_stopped:
+                await self._wake.wait()
+                self._wake.clear()
+                if not await self._fulfil():
+                    self._retry_later()
+                if self.member is None and self.image is None:
+                    break
+            await self._free_log()
+        finally:
+            self.ended.set()
+
+    def _retry_later(self) -> None:
+        self._manager.ports.scheduler.call_later(RETRY_MS, self._wake.set)
+
+    async def _fulfil(self) -> bool:
+        """Carry out the newest wish; returns False where that has to be tried again."""
+        if self._is_stopped:
+            return True
+        if self.image is None:
+            await self._give_up()
+            return True
+        if self.member is None and not await self._open():
+            return False
+        self._register()
+        await self._free_log()
+        wish = self.wish()
+        if wish == self._done or self._is_stopped:
+            return True
+        self._leave_role(wish.leader_epoch)
+        if self.followed is not None:
+            return await self._fulfil_again()
+        return self._begin(wish)
+
+    async def _fulfil_again(self) -> bool:
+        self._wake.set()
+        return True
+
+    def _begin(self, wish: Wish) -> bool:
+        """Take a role. The log is free, and no other role is held."""
+        member = self.member
+        assert member is not None
+        assert self.master_set is None
+        self.trouble = self._why_not(wish, member)
+        if self.trouble:
+            log.critical("set=%d %s", self.replica_set_id, self.trouble)
+            return True
+        match wish:
+            case Lead():
+                return self._lead(member, wish)
+            case Resume():
+                self._resume(member, wish)
+            case Follow():
+                self._follow(member, wish)
+            case Idle():
+                member.resign(LeaderEpoch(wish.leader_epoch))
+        self._done = wish
+        return True
+
+    def _why_not(self, wish: Wish, member: ReplicaSetMember) -> str:
+        """Return why this wish can never be fulfilled, or nothing."""
+        if member.log.is_fenced:
+            return "takes no role: its log has failed, and is read again at the next start"
+        if wish.leader_epoch < member.leader_epoch:
+            return f"the metadata went back to epoch {wish.leader_epoch}"
+        if isinstance(wish, Lead | Resume) and wish.leader_epoch < member.log.leader_epoch:
+            return (
+                f"can not be led in epoch {wish.leader_epoch}: its log has records of epoch "
+                f"{member.log.leader_epoch}; the metadata is older than the data"
+            )
+        return ""
+
+    def _lead(self, member: ReplicaSetMember, wish: Lead) -> bool:
+        master_set = self._make_master_set(member, wish.leader_epoch)
+        try:
+            master_set.begin()
+        except StorageError as error:
+            self.trouble = f"can not take its mastership: {error}"
+            log.critical("set=%d %s", self.replica_set_id, self.trouble)
+            return False
+        self.master_set = master_set
+        self._manager.server.lead(master_set)
+        self._done = wish
+        self._became_master(member)
+        return True
+
+    def _became_master(self, member: ReplicaSetMember) -> None:
+        log.info(
+            "set=%d master epoch=%d end=%d in-step=%s",
+            self.replica_set_id,
+            member.leader_epoch,
+            member.log.end_position,
+            member.confirm.membership.committed,
+        )
+        self._manager.tell(self._manager.on_became_master, member)
+
+    def _resume(self, member: ReplicaSetMember, wish: Resume) -> None:
+        member.resign(LeaderEpoch(wish.leader_epoch))
+        master_set = self._make_master_set(member, wish.leader_epoch, is_resuming=True)
+        master_set.on_all_aligned = partial(self._all_aligned, member, master_set)
+        self.master_set = master_set
+        self._manager.server.lead(master_set)
+        log.warning(
+            "set=%d was master before the restart: waits for a controller, or for all replicas",
+            self.replica_set_id,
+        )
+
+    def _all_aligned(self, member: ReplicaSetMember, master_set: MasterSet) -> None:
+        if self.master_set is not master_set:
+            return
+        try:
+            master_set.begin()
+        except StorageError as error:
+            log.critical("set=%d can not resume its mastership: %s", self.replica_set_id, error)
+            return
+        log.warning("set=%d resumes its mastership: all replicas agree", self.replica_set_id)
+        self._became_master(member)
+
+    def _make_master_set(
+        self, member: ReplicaSetMember, leader_epoch: int, *, is_resuming: bool = False
+    ) -> MasterSet:
+        image = self.image
+        assert image is not None
+        manager = self._manager
+        master_set = MasterSet(
+            member,
+            _recorded(image),
+            leader_epoch,
+            config=manager.config,
+            clock=manager.ports.clock,
+            submit=self._submit_change,
+            is_resuming=is_resuming,
+        )
+        master_set.unwanted = manager.unwanted
+        return master_set
+
+    def _follow(self, member: ReplicaSetMember, wish: Follow) -> None:
+        manager = self._manager
+        member.become_slave(LeaderEpoch(wish.leader_epoch), wish.master_id)
+        parts = FollowParts(
+            config=manager.config,
+            clock=manager.ports.clock,
+            scheduler=manager.ports.scheduler,
+            replica_id=self.replica_id,
+            may_cut_confirmed=self._may_cut_confirmed,
+            on_offence=partial(manager.client.on_offence, wish.master_id),
+        )
+        followed = self.followed = FollowedSet(
+            member, wish.leader_epoch, parts, manager.follow_stats
+        )
+        promised_epoch, until_ms = self._promise
+        if wish.leader_epoch <= promised_epoch:
+            followed.promise(until_ms)
+        log.info(
+            "set=%d slave epoch=%d master=%d end=%d",
+            self.replica_set_id,
+            wish.leader_epoch,
+            wish.master_id,
+            member.log.end_position,
+        )
+        manager.client.follow(followed, wish.master_id)
+
+    # --- leaving a role ------------------------------------------------------------------------
+
+    def _leave_role(self, newest_epoch: int) -> None:
+        """End the present role at once; the log may be busy for a while after it."""
+        member = self.member
+        assert member is not None
+        if self.master_set is not None:
+            self._manager.server.unlead(self.replica_set_id)
+            self._manager.lease_losses_before += self.master_set.lease.losses
+            self.master_set = None
+        was_master = member.role is Role.MASTER
+        if self.followed is not None and isinstance(self._done, Follow):
+            self.followed.on_idle = self._idle.set
+            self._manager.client.unfollow(self.followed, self._done.master_id)
+            self.followed.close()
+        if member.role is not Role.IDLE:
+            member.resign(LeaderEpoch(max(newest_epoch, member.leader_epoch)))
+        self._done = NOTHING_YET
+        if was_master:
+            log.info("set=%d is master no more, epoch=%d", self.replica_set_id, newest_epoch)
+            self._manager.tell(self._manager.on_lost_mastership, member)
+
+    async def _free_log(self) -> None:
+        """Wait until what was followed before has let go of the log."""
+        followed = self.followed
+        if followed is None or isinstance(self._done, Follow):
+            return
+        while followed.is_busy:
+            self._idle.clear()
+            await self._idle.wait()
+        self.followed = None
+
+    async def _give_up(self) -> None:
+        """This broker is no member any more: close the log."""
+        member = self.member
+        if member is None:
+            return
+        self._leave_role(self._done.leader_epoch)
+        await self._free_log()
+        self.member = None
+        self._manager.closed(member)
+
+    # --- opening and registering ---------------------------------------------------------------
+
+    async def _open(self) -> bool:
+        manager = self._manager
+        try:
+            opened = await manager.ports.logs.open(self.replica_set_id)
+        except (PlatformError, OSError) as error:
+            self.trouble = f"its log can not be opened: {error}"
+            log.critical("set=%d %s", self.replica_set_id, self.trouble)
+            return False
+        self.log_id = opened.log_id
+        self._opened_epoch = opened.log.leader_epoch
+        member = self.member = ReplicaSetMember(self.replica_set_id, manager.broker_id, opened.log)
+        member.on_fenced = self._fenced
+        self.trouble = ""
+        manager.opened(member)
+        return True
+
+    def _register(self) -> None:
+        if self.replica_id() is None and not self._is_registering and self.image is not None:
+            self._is_registering = True
+            self._manager.ports.spawn(f"register-set-{self.replica_set_id}", self._keep_asking())
+
+    async def _keep_asking(self) -> None:
+        try:
+            while not self._is_stopped and self.image is not None and self.replica_id() is None:
+                try:
+                    await self.register()
+                except MetadataError as error:
+                    log.debug("set=%d not registered: %s", self.replica_set_id, error)
+                await asyncio.sleep(RETRY_MS / 1000)
+        finally:
+            self._is_registering = False
+
+    async def register(self) -> None:
+        """Have the own log recorded, unless it is. Raises MetadataError."""
+        if self.member is not None and self.replica_id() is None:
+            await self._manager.ports.controller.submit(
+                RegisterReplica(
+                    replica_set_id=self.replica_set_id,
+                    broker_id=self._own_id,
+                    log_id=self.log_id,
+                )
+            )
+
+    # --- the sync-state set --------------------------------------------------------------------
+
+    def _submit_change(self, master_set: MasterSet, change: Change) -> None:
+        work = self._ask_for(change, master_set.answered)
+        self._manager.ports.spawn(f"sync-state-set-{self.replica_set_id}", work)
+
+    async def _ask_for(self, change: Change, answered: Callable[[Outcome], None]) -> None:
+        outcome = Outcome.UNKNOWN
+        try:
+            await self._manager.ports.controller.submit(
+                ChangeSyncStateSet(
+                    replica_set_id=self.replica_set_id,
+                    master=self._own_id,
+                    leader_epoch=change.leader_epoch,
+                    sync_state_set_epoch=change.sync_state_set_epoch,
+                    sync_state_set=change.sync_state_set,
+                )
+            )
+            outcome = Outcome.RECORDED
+        except (StaleSyncStateSet, StaleLeaderEpoch):
+            outcome = Outcome.STALE
+        except RefusedCommand as error:
+            log.warning("set=%d sync-state set refused: %s", self.replica_set_id, error)
+            outcome = Outcome.REFUSED
+        except MetadataTimeout:
+            outcome = Outcome.UNKNOWN
+        except MetadataUnavailable:
+            outcome = Outcome.REFUSED  # it was not taken
+        finally:
+            answered(outcome)
+
+
+def _recorded(image: ReplicaSetImage) -> Recorded:
+    return Recorded(
+        replicas=image.replicas,
+        sync_state_set=image.sync_state_set,
+        sync_state_set_epoch=image.sync_state_set_epoch,
+        policy=image.policy,
+    )

@@ -1,0 +1,229 @@
+"""The master's end of one slave's following of one set: what was sent, what was acknowledged.
+
+    Hello ─► greeted ─► Begin ─► streaming     runs up to in_flight_bytes ahead of what is
+                 └─► Image… (base_export.py)   acknowledged; then it waits for an Acknowledge
+
+A session holds no log bytes: a run is read when the link has room for it, from the page cache on
+the loop, or off the loop where the disk is needed. A slow slave thus costs a position and nothing
+else, and delays neither other slaves nor other sets on its link.
+
+Source: RocketMQ HAConnection (row H-4). What may be sent: written bytes of the own log; whether
+they are confirmed goes with every run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.base.errors import PlatformError
+from penstock.replication.alignment import LogShape
+from penstock.replication.messages import (
+    Acknowledge,
+    Begin,
+    HaMessage,
+    HelloAnswer,
+    ImageWanted,
+    LogRun,
+    PieceWanted,
+    Reason,
+    Refused,
+)
+from penstock.runtime.ha.base_export import ServedImage
+from penstock.runtime.ha.shape import shape_of
+from penstock.storage.run import ColdRun, Run
+
+if TYPE_CHECKING:
+    from penstock.runtime.ha.master_set import MasterSet
+
+log = logging.getLogger(__name__)
+
+
+class SlaveSession:
+    """One slave's following of one mastership, over one link.
+
+    `send(message)` puts a message on the link; `on_ready(session)` is called when there may be
+    something to send that was not before.
+    """
+
+    def __init__(
+        self,
+        master_set: MasterSet,
+        broker_id: int,
+        shape: LogShape,
+        *,
+        send: Callable[[HaMessage], None],
+        on_ready: Callable[[SlaveSession], None],
+    ) -> None:
+        self.master_set = master_set
+        self.broker_id = broker_id
+        self.is_streaming = False
+        self.is_closed = False
+        self.acknowledged = 0
+        self.log_start = 0
+        self.next_position = 0
+        """The first byte that was not sent yet."""
+        self._shape = shape
+        self._send = send
+        self._on_ready = on_ready
+        self._sent_confirm = 0
+        self._is_loading = False
+        self._image: ServedImage | None = None
+        member = master_set.member
+        self.replica_set_id = int(member.replica_set_id)
+        self.leader_epoch = master_set.leader_epoch
+
+    # --- what the slave says -------------------------------------------------------------------
+
+    def greet(self) -> None:
+        """Answer a Hello."""
+        self.master_set.greeted(self)
+        shape = shape_of(self.master_set.member)
+        self._send(HelloAnswer(self.replica_set_id, self.leader_epoch, shape))
+
+    def begin(self, message: Begin) -> None:
+        """Start to send, unless the slave's log would not be a prefix of the own one."""
+        if not self.master_set.can_begin(self._shape, message.position):
+            self.refuse(Reason.DIVERGED, self.leader_epoch)
+            return
+        self._drop_image()
+        self.is_streaming = True
+        self.log_start = message.log_start
+        self.acknowledged = self.next_position = message.position
+        self.master_set.begun(self)
+        self._on_ready(self)
+
+    def acknowledge(self, message: Acknowledge) -> bool:
+        """Take an acknowledgement; returns False where it can not be."""
+        position = message.position
+        if not self.is_streaming or position == self.acknowledged:
+            return self.is_streaming
+        if not self.acknowledged < position <= self.next_position:
+            return False
+        self.acknowledged = position
+        self.master_set.acknowledged(self.broker_id, position)
+        self._on_ready(self)
+        return True
+
+    def image_wanted(self, message: ImageWanted) -> None:
+        """Have a base image exported; the answer comes when it is ready."""
+        self._drop_image()
+        self._image = ServedImage(self, self._send)
+        self._image.begin(is_newest_only=message.newest_only)
+
+    def piece_wanted(self, message: PieceWanted) -> None:
+        """Send a piece of the image."""
+        if self._image is None:
+            self.refuse(Reason.NO_SESSION, self.leader_epoch)
+            return
+        self._image.send_piece(message)
+
+    # --- sending -------------------------------------------------------------------------------
+
+    @property
+    def has_work(self) -> bool:
+        """Whether something can be sent now, as far as the link has room."""
+        if not self.is_streaming or self._is_loading:
+            return False
+        member = self.master_set.member
+        if member.confirm_position > self._sent_confirm:
+            return True
+        has_room = self.next_position - self.acknowledged < self.master_set.config.in_flight_bytes
+        return has_room and self.next_position < member.log.written_position
+
+    def wake(self) -> None:
+        """The log has more bytes, or the confirm position has moved."""
+        self._on_ready(self)
+
+    def send_one(self) -> None:
+        """Send one run; or where there is nothing to send, how far the set is confirmed."""
+        own_log, config = self.master_set.member.log, self.master_set.config
+        in_flight = self.next_position - self.acknowledged
+        written = own_log.written_position
+        if self.next_position >= written or in_flight >= config.in_flight_bytes:
+            self._send_confirm()
+            return
+        try:
+            found = own_log.read_run(self.next_position, config.run_bytes, written)
+        except PlatformError as error:
+            self._unreadable(error)
+            return
+        if isinstance(found, ColdRun):
+            self._is_loading = True
+            found.load(self._loaded)
+        else:
+            self._send_run(found)
+
+    def _loaded(self, run: Run | None, error: PlatformError | None) -> None:
+        self._is_loading = False
+        if self.is_closed:
+            return
+        if run is None:
+            assert error is not None
+            self._unreadable(error)
+            return
+        self._send_run(run)
+        self._on_ready(self)
+
+    def _send_run(self, run: Run) -> None:
+        if not run.data:
+            self._send_confirm()
+            return
+        confirmed = self._sent_confirm = self.master_set.member.confirm_position
+        self._send(
+            LogRun(
+                self.replica_set_id,
+                self.leader_epoch,
+                run.leader_epoch,
+                run.position,
+                confirmed,
+                run.segment_base,
+                run.segment_end,
+                run.data,
+            )
+        )
+        self.next_position = run.end_position if run.next_position < 0 else run.next_position
+
+    def _send_confirm(self) -> None:
+        confirmed = self.master_set.member.confirm_position
+        if confirmed <= self._sent_confirm:
+            return
+        self._sent_confirm = confirmed
+        at = self.next_position
+        epoch = self.leader_epoch
+        self._send(LogRun(self.replica_set_id, epoch, epoch, at, confirmed, at, at, b""))
+
+    def _unreadable(self, error: PlatformError) -> None:
+        """The bytes are gone (retention) or can not be read: let the slave shake hands anew."""
+        log.warning(
+            "set=%d slave=%d can not be sent position=%d: %s",
+            self.replica_set_id,
+            self.broker_id,
+            self.next_position,
+            error,
+        )
+        self.refuse(Reason.NOT_READY, self.leader_epoch, str(error))
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def refuse(self, reason: Reason, newest_epoch: int, text: str = "") -> None:
+        """Tell the slave, and end the session."""
+        if not self.is_closed:
+            message = Refused(self.replica_set_id, self.leader_epoch, reason, newest_epoch, text)
+            self._send(message)
+            self.close()
+
+    def close(self) -> None:
+        """End the session; the slave is gone, or has begun another one."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.is_streaming = False
+        self._drop_image()
+        self.master_set.gone(self)
+
+    def _drop_image(self) -> None:
+        if self._image is not None:
+            self._image.close()
+            self._image = None

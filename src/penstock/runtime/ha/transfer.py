@@ -1,0 +1,90 @@
+"""Handing a mastership over: no more writes, everything at the target, then the controllers decide.
+
+    PrepareTransfer ─► pause ─► target holds the log's end ─► ready ─► MastershipBegun of another
+                          └─ not in time ─► go on as before      └─ none comes ─► go on as before
+
+Source: row H-21; Raft 3.10 (leadership transfer) for waiting before the hand-over.
+"""
+
+import asyncio
+import logging
+
+from penstock.base.ports import Scheduler
+from penstock.controller.session import PrepareTransfer, TransferReady
+from penstock.runtime.ha.master_set import MasterSet
+
+log = logging.getLogger(__name__)
+
+
+async def prepare_transfer(
+    master_set: MasterSet | None, request: PrepareTransfer, scheduler: Scheduler
+) -> TransferReady:
+    """Stop taking writes and wait until the target holds all; bounded by the request."""
+    reason = _why_not(master_set, request)
+    if reason or master_set is None:
+        return TransferReady(request_id=request.request_id, is_ready=False, reason=reason)
+    member = master_set.member
+    member.pause_writes()
+    try:
+        async with asyncio.timeout(request.timeout_ms / 1000):
+            await _caught_up(master_set, request.target)
+    except TimeoutError:
+        reason = f"broker {request.target} did not catch up in {request.timeout_ms} ms"
+    if master_set.is_over:
+        reason = "the mastership has ended meanwhile"
+    elif reason:
+        member.resume_writes()
+    else:
+        scheduler.call_later(request.timeout_ms, lambda: _go_on(master_set))
+    log.info(
+        "set=%d transfer to broker=%d %s", request.replica_set_id, request.target, reason or "ready"
+    )
+    return TransferReady(
+        request_id=request.request_id,
+        is_ready=not reason,
+        log_end_position=member.log.end_position,
+        reason=reason,
+    )
+
+
+def _why_not(master_set: MasterSet | None, request: PrepareTransfer) -> str:
+    if master_set is None or master_set.is_resuming:
+        return f"this broker does not lead set {request.replica_set_id}"
+    if master_set.leader_epoch != request.leader_epoch:
+        return f"the mastership's epoch is {master_set.leader_epoch}, not {request.leader_epoch}"
+    if request.target not in master_set.sessions:
+        return f"broker {request.target} does not follow set {request.replica_set_id}"
+    return ""
+
+
+async def _caught_up(master_set: MasterSet, target: int) -> None:
+    """Wait until the target holds the log's end and what clients wait for is confirmed."""
+    progress = asyncio.Event()
+
+    def on_progress() -> None:
+        progress.set()
+
+    master_set.on_progress = on_progress
+    try:
+        while not master_set.is_over and not _is_caught_up(master_set, target):
+            progress.clear()
+            await progress.wait()
+    finally:
+        master_set.on_progress = _nothing
+
+
+def _is_caught_up(master_set: MasterSet, target: int) -> bool:
+    member, session = master_set.member, master_set.sessions.get(target)
+    end = member.log.end_position
+    is_held = session is not None and session.is_streaming and session.acknowledged >= end
+    return is_held and not member.waiting_for_all and not member.waiting_for_master
+
+
+def _go_on(master_set: MasterSet) -> None:
+    if not master_set.is_over and not master_set.member.is_master:
+        log.warning("set=%d no new master came: it goes on", master_set.member.replica_set_id)
+        master_set.member.resume_writes()
+
+
+def _nothing() -> None:
+    """Stand for a callback that nobody has set."""
