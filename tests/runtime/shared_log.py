@@ -82,6 +82,7 @@ class SharedLog:
         self._own_id = own_id
         self._machine: StateMachine | None = None
         self._is_closed = False
+        self._unheard: list[ProposalDone] = []
         self._leadership = Leadership(NO_LEADER, 0, False)
 
     def start(self, machine: StateMachine) -> None:
@@ -97,6 +98,9 @@ class SharedLog:
         group = self._group
         if self._is_closed or not self._leadership.is_leader:
             group.later(done, NotActiveController(self._leadership.leader_id))
+            return
+        if self.is_cut_off:
+            self._unheard.append(done)  # it leads nobody, and does not know that yet
             return
         group.waiting.append((payload, done))
         group.scheduler.call_soon(group.commit)
@@ -117,6 +121,9 @@ class SharedLog:
         self.is_cut_off = False
         self.catch_up()
         self.tell_leadership()
+        unheard, self._unheard = self._unheard, []
+        for done in unheard:
+            self._group.later(done, NotActiveController(self._group.leader_id))
 
     def catch_up(self) -> None:
         group, machine = self._group, self._machine

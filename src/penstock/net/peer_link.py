@@ -91,6 +91,8 @@ class PeerLink(asyncio.BufferedProtocol):
         """Where the other end connects from, for log lines."""
         self.frame_bytes_max = 0
         """Largest frame that the other end takes."""
+        self.has_received = False
+        """Whether the other end has sent anything, handshake or not."""
         self.was_refused = False
         """Whether the handshake ended with a refusal of either side."""
         self._setup = setup
@@ -230,6 +232,7 @@ class PeerLink(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Handle the frames that are whole now."""
+        self.has_received = True
         self._memory.added(nbytes)
         self._handle()
 

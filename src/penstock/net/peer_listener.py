@@ -10,6 +10,7 @@ import errno
 import logging
 import secrets
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 
 from penstock.net.listener import open_socket
@@ -173,8 +174,11 @@ class PeerListener:
         limits = {} if tls is None else {"ssl_handshake_timeout": self.handshake_timeout_ms / 1000}
         try:
             await self._loop.connect_accepted_socket(lambda: link, accepted, ssl=tls, **limits)
-        except OSError as error:  # ssl.SSLError among them
-            link.abort(f"no TLS: {error}" if tls is not None else str(error))
+        except ssl.SSLError as error:
+            self._note(f"from {link.address}", f"no TLS: {error}")
+            link.abort("no TLS")
+        except OSError as error:
+            link.abort(str(error))
 
     def _on_shaken(self, link: PeerLink, refusal: str, handshake: ListenerHandshake) -> None:
         self._strangers.pop(link, None)
@@ -182,12 +186,16 @@ class PeerListener:
             self._links[link] = None
             self.purposes[link.hello.purpose](link)
             return
+        host = link.address.rpartition(":")[0] or link.address
+        if not link.has_received:
+            log.debug("connection from %s without a word: %s", host, refusal)  # a probe, mostly
+            return
         claimed = handshake.claimed
         who = ""
         if claimed is not None:
             hello = claimed.hello
             who = f" peer={hello.peer_id} purpose={printable(hello.purpose)}"
-        self._note(f"from {link.address.rpartition(':')[0] or link.address}{who}", refusal)
+        self._note(f"from {host}{who}", refusal)
 
     def _note(self, place: str, reason: str) -> None:
         self._security.refusals.note(place, reason, self._loop.time())

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 from penstock.base.errors import PlatformError
-from penstock.controller.errors import MetadataError, RefusedCommand
+from penstock.controller.errors import MetadataError, MetadataTimeout, RefusedCommand
 from penstock.runtime.controller_service import ChangeMembership
 from penstock.runtime.session_messages import ChangeControllers
+
+CHANGE_TIMEOUT_MS = 30_000
 
 ChangeDone = Callable[[PlatformError | None], None]
 
@@ -39,7 +41,11 @@ def membership_by(voters: VoterLog) -> ChangeMembership:
                 outcome.set_result(error)
 
         text = _begin(voters, request, done)
-        error = await outcome
+        try:
+            async with asyncio.timeout(CHANGE_TIMEOUT_MS / 1000):
+                error = await outcome
+        except TimeoutError:
+            raise MetadataTimeout(CHANGE_TIMEOUT_MS) from None
         if isinstance(error, MetadataError):
             raise error
         if error is not None:

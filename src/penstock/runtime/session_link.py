@@ -28,6 +28,9 @@ from penstock.runtime.session_channel import SessionChannel
 from penstock.runtime.session_config import SessionConfig
 from penstock.runtime.session_messages import Answer, Question, SessionMessage, SubmitOutcome
 
+_LOG_EVERY_FAILURES = 60
+"""The first failure in a row is logged, and then about one in two minutes."""
+
 log = logging.getLogger(__name__)
 
 OpenChannel = Callable[[int], Awaitable[SessionChannel]]
@@ -78,6 +81,7 @@ class ControllerSession:
         self._clock = clock
         self._events = events
         self._new_session_id = new_session_id
+        self._failures = 0
         self._channel: SessionChannel | None = None
         self._questions: dict[int, asyncio.Future[Answer]] = {}
         self._next_request_id = 1
@@ -105,8 +109,11 @@ class ControllerSession:
         try:
             channel = await self._open_channel(self.session_id)
         except (OSError, PeerRefused) as error:
-            log.debug("session controller=%d not opened: %s", self.controller_id, error)
+            if self._failures % _LOG_EVERY_FAILURES == 0:
+                log.warning("session controller=%d not opened: %s", self.controller_id, error)
+            self._failures += 1
             return
+        self._failures = 0
         closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def on_closed(reason: str) -> None:

@@ -1,0 +1,248 @@
+"""Who is let in at a peer port, what strangers cost, and what the log says of them."""
+
+import asyncio
+import contextlib
+import logging
+import struct
+
+import pytest
+
+from penstock.net.peer import (
+    PeerHello,
+    PeerRefused,
+    PeerSecurity,
+    dial,
+)
+from tests.net.peering import DIALER, SECRET, Port, drained, peer_port, until
+from tests.net.serving import LOOPS, run
+
+pytestmark = pytest.mark.parametrize("loop", LOOPS)
+
+
+async def raw(port: Port) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection(*port.address)
+
+
+async def is_ended(reader: asyncio.StreamReader) -> bool:
+    with contextlib.suppress(ConnectionResetError):
+        await reader.read()
+    return True
+
+
+def test_wrong_secret_is_refused_and_logged_once_at_both_ends(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        wrong = PeerSecurity(b"another secret")
+        async with peer_port() as port:
+            for _ in range(3):
+                with pytest.raises(PeerRefused, match="wrong secret"):
+                    await port.dial(security=wrong)
+            assert port.ends == []
+
+    with caplog.at_level(logging.DEBUG, "penstock"):
+        run(scenario(), loop)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 2, "one of the listener, one of the dialler, for three attempts"
+    assert all("refused: " in line and "wrong secret" in line for line in lines)
+    assert any("peer=2 purpose=ha" in line for line in lines)
+    assert not any("another" in line or SECRET.decode() in line for line in lines)
+
+
+def test_listener_that_does_not_know_the_secret_is_refused_by_the_dialler(loop: str) -> None:
+    async def scenario() -> None:
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+            writer.write(struct.pack(">I4sBB", 38, b"PNPL", 1, 2) + bytes(32))
+            await reader.readexactly(42)
+            identity = struct.pack(">qqI", 1, 0, 1 << 20) + b"\0\0"
+            body = struct.pack(">4sBB", b"PNPL", 1, 4) + bytes(32) + identity
+            writer.write(struct.pack(">I", len(body)) + body)
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        address = server.sockets[0].getsockname()
+        with pytest.raises(PeerRefused, match="wrong secret"):
+            await dial(
+                address, DIALER, PeerSecurity(SECRET), timeout_ms=5_000, frame_bytes_max=1 << 20
+            )
+        server.close()
+        await server.wait_closed()
+        await drained()
+
+    run(scenario(), loop)
+
+
+@pytest.mark.parametrize(
+    ("hello", "reason"),
+    [
+        (PeerHello(b"ha", "other", 2, 0), "cluster 'cluster', peer 2 to cluster 'other'"),
+        (PeerHello(b"ha", "cluster", 1, 0), "both ends are peer 1"),
+        (PeerHello(b"\xff'", "cluster", 2, 0), r"serves no links for"),
+    ],
+)
+def test_peers_that_do_not_belong_are_refused_by_name(
+    loop: str, hello: PeerHello, reason: str
+) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            with pytest.raises(PeerRefused, match=reason):
+                await port.dial(hello)
+            assert port.ends == []
+
+    run(scenario(), loop)
+
+
+def test_joining_side_learns_the_cluster_id(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            link = await port.dial(PeerHello(b"ha", "", 2, 0))
+            assert link.hello.cluster_id == "cluster"
+            link.close("")
+        async with peer_port(own=PeerHello(b"", "", 1, 0)) as port:
+            link = await port.dial()
+            assert (await port.end()).link.hello.cluster_id == "cluster"
+            link.close("")
+            port.listener.own = PeerHello(b"", "cluster", 1, 0)
+            assert (await port.dial(PeerHello(b"ha", "", 2, 0))).hello.cluster_id == "cluster"
+
+    run(scenario(), loop)
+
+
+def test_recorded_handshake_opens_nothing_a_second_time(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            recorded = bytearray()
+
+            async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                up_reader, up_writer = await raw(port)
+
+                async def down() -> None:
+                    while data := await up_reader.read(1 << 16):
+                        writer.write(data)
+
+                task = asyncio.create_task(down())
+                while data := await reader.read(1 << 16):
+                    recorded.extend(data)
+                    up_writer.write(data)
+                up_writer.close()
+                await task
+                writer.close()
+
+            server = await asyncio.start_server(relay, "127.0.0.1", 0)
+            address = server.sockets[0].getsockname()
+            security = PeerSecurity(SECRET)
+            link = await dial(address, DIALER, security, timeout_ms=5_000, frame_bytes_max=1 << 20)
+            first = await port.end()
+            link.close("recorded")
+            await first.closed()
+            reader, writer = await raw(port)
+            writer.write(recorded)
+            answer = await reader.read()
+            writer.close()
+            assert b"wrong secret" in answer
+            assert len(port.ends) == 1
+            server.close()
+            await server.wait_closed()
+
+    run(scenario(), loop)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET / HTTP/1.1\r\n",
+        b"\x16\x03\x01\x02\x00\x01",
+        b"\0\0\0\x40nonsense",
+        b"\xff\xff\xff\xff",
+        b"\0\0\x02\x01",
+    ],
+)
+def test_bytes_that_are_no_handshake_are_closed_at_once(loop: str, start: bytes) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            reader, writer = await raw(port)
+            writer.write(start)
+            assert await is_ended(reader)
+            writer.close()
+            assert port.listener.stranger_count == 0
+
+    run(scenario(), loop)
+
+
+def test_stranger_that_sends_too_much_or_out_of_turn_is_closed(loop: str) -> None:
+    async def scenario() -> None:
+        proof = struct.pack(">I4sBB", 38, b"PNPL", 1, 3) + bytes(32)
+        later = struct.pack(">I4sBB", 38, b"PNPL", 9, 1) + bytes(32)
+        hello = struct.pack(">I4sBB", 38 + 3, b"PNPL", 1, 1) + bytes(35)
+        async with peer_port() as port:
+            for sent in (proof, later, hello):
+                reader, writer = await raw(port)
+                writer.write(sent)
+                assert await is_ended(reader)
+                writer.close()
+            assert port.ends == []
+
+    run(scenario(), loop)
+
+
+def test_slow_handshake_is_ended_after_its_time(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            port.listener.handshake_timeout_ms = 30
+            readers = []
+            for start in (b"", b"\0\0", b"\0\0\0\x40PNPL"):
+                reader, writer = await raw(port)
+                writer.write(start)
+                readers.append((reader, writer))
+            for reader, writer in readers:
+                assert await is_ended(reader)
+                writer.close()
+            assert port.listener.stranger_count == 0
+
+    run(scenario(), loop)
+
+
+def test_too_many_strangers_end_the_oldest_and_let_a_peer_in(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            port.listener.strangers_max = 3
+            strangers = [await raw(port) for _ in range(4)]
+            assert await is_ended(strangers[0][0])
+            dialler, _ = await port.pair()
+            assert not dialler.link.is_closed
+            assert port.listener.stranger_count <= 3
+            for _, writer in strangers:
+                writer.close()
+
+    run(scenario(), loop)
+
+
+def test_links_beyond_the_limit_are_refused_until_one_closes(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            port.listener.links_max = 1
+            dialler, listener = await port.pair()
+            with pytest.raises(OSError, match=r"."):
+                await port.dial()
+            dialler.link.close("make room")
+            await listener.closed()
+            await port.dial()
+
+    run(scenario(), loop)
+
+
+def test_connection_that_says_nothing_leaves_no_line_in_the_log(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            _, writer = await raw(port)
+            await until(lambda: port.listener.stranger_count == 1)
+            writer.close()
+            await until(lambda: port.listener.stranger_count == 0)
+
+    with caplog.at_level(logging.INFO, "penstock"):
+        run(scenario(), loop)
+    assert caplog.records == []
