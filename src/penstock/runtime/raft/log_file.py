@@ -189,8 +189,12 @@ def _entry(index: int, term: int, kind: int, payload: bytes) -> Entry:
 
 
 def _check_tail(view: memoryview, broken_at: int) -> None:
-    """Raise CorruptMetadata if a whole frame stands anywhere behind the broken one."""
-    for at in range(broken_at + 1, len(view) - _FRAME.size + 1):
+    """Raise CorruptMetadata if a whole frame stands anywhere behind the broken one.
+
+    Space that is set aside ends the file with zeros; no frame begins among them.
+    """
+    written_end = broken_at + len(bytes(view[broken_at:]).rstrip(b"\0"))
+    for at in range(broken_at + 1, min(len(view) - _FRAME.size + 1, written_end)):
         _, length, term, _, _, first_index, _ = _FRAME.unpack_from(view, at)
         if length > len(view) - at or term > _PLAUSIBLE or first_index > _PLAUSIBLE:
             continue

@@ -150,6 +150,7 @@ class RaftLog:
         if self._snapshot_index:
             machine.install_snapshot(self.applied_index, machine_state(self._snapshot))
         self._snapshot = None
+        self._storage.forget_found()
         self._transport.start(self)
         self._tick = self._scheduler.call_later(self._config.tick_ms, self._on_tick)
         self._work()
@@ -393,7 +394,7 @@ class RaftLog:
         if self.on_leadership is not None:
             self.on_leadership(leadership)
         if before.is_leader and leadership[1:] != before[1:]:
-            error = NotActiveController(leadership.leader_id)
+            error = self._not_active(leadership.leader_id)
             self._proposals.fail_all(error)
             self._members.fail_changes(error)
         self._members.on_leader(leadership.leader_id)
@@ -421,7 +422,7 @@ class RaftLog:
             try:
                 index = self._core.propose(payload)
             except ProposalDropped as error:
-                self._proposals.fail_later(done, NotActiveController(error.leader_id))
+                self._proposals.fail_later(done, self._not_active(error.leader_id))
             except ProposalQueueFull:
                 self._proposals.fail_later(done, MetadataQueueFull(self._proposals.count))
             except ProposalTooLarge as error:
@@ -436,12 +437,16 @@ class RaftLog:
         if self._fenced is not None:
             return self._fenced
         if not self._leadership.is_leader:
-            return NotActiveController(self._leadership.leader_id)
+            return self._not_active(self._leadership.leader_id)
         if self._proposals.count >= self._config.proposals_max:
             return MetadataQueueFull(self._config.proposals_max)
         if self._disk.is_waiting_for_room:
             return MetadataLogFull("no room for a metadata entry: free space on the disk")
         return None
+
+    def _not_active(self, leader_id: int) -> NotActiveController:
+        """Name the leader; a leader that is not ready, or is handing over, is none to be asked."""
+        return NotActiveController(NO_LEADER if leader_id == self._own_id else leader_id)
 
     def _set_peers(self) -> None:
         """Dial the voters that there are now."""

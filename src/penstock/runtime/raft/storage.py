@@ -107,6 +107,11 @@ class RaftStorage:
         """Last entry that a snapshot stands for and the log on disk is free of."""
         return self._snapshot_index
 
+    def forget_found(self) -> None:
+        """Let go of what was found: whoever asked for it has it now."""
+        empty = Snapshot(configuration=self.found.snapshot.configuration)
+        self.found = Found(self.found.state, empty, [])
+
     def reserve(self, size: int) -> None:
         """Set aside space for `size` more bytes.
 

@@ -39,6 +39,9 @@ SILENT_ELECTIONS = 5
 SILENT_FRAMES = 10
 """Frames without answer that a silent link has seen at least: not every message has one."""
 
+LINKS_PER_PEER_MAX = 4
+"""One in each direction, and those of a moment ago that TCP has not given up yet."""
+
 Address = tuple[str, int]
 
 log = logging.getLogger(__name__)
@@ -180,7 +183,10 @@ class PeerTransport:
     def _adopt(self, link: PeerLink, on_closed: Callable[[], None] | None) -> None:
         peer_id = link.hello.peer_id
         entry = _Link(link, self._clock.monotonic_ms())
-        self._links.setdefault(peer_id, []).append(entry)
+        links = self._links.setdefault(peer_id, [])
+        links.append(entry)
+        if len(links) > LINKS_PER_PEER_MAX:
+            links[0].link.close("newer links have come in its place")
 
         def heard(frame: memoryview) -> None:
             entry.note_heard(self._clock.monotonic_ms())
