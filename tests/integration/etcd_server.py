@@ -26,13 +26,17 @@ def why_no_etcd() -> str | None:
 class EtcdServer:
     """One etcd process; `kill` and `start` again keep its data and its address."""
 
-    def __init__(self, directory: Path, *flags: str, name: str = "one") -> None:
+    def __init__(
+        self, directory: Path, *flags: str, name: str = "one", is_tls: bool = False
+    ) -> None:
         self._flags = flags
         self.name = name
         self._directory = directory
         self._directory.mkdir(parents=True, exist_ok=True)
         self._process: subprocess.Popen[bytes] | None = None
-        self.url = f"http://127.0.0.1:{_free_port()}"
+        scheme = "https" if is_tls else "http"
+        self.url = f"{scheme}://127.0.0.1:{_free_port()}"
+        self._health_url = f"http://127.0.0.1:{_free_port()}"
         self.peer_url = f"http://127.0.0.1:{_free_port()}"
         self.cluster = f"{name}={self.peer_url}"
         """All members, where there are several."""
@@ -57,6 +61,7 @@ class EtcdServer:
     def launch(self) -> None:
         command = ["etcd", "--name", self.name, "--data-dir", str(self._directory / "data")]
         command += ["--listen-client-urls", self.url, "--advertise-client-urls", self.url]
+        command += ["--listen-metrics-urls", self._health_url]
         command += ["--listen-peer-urls", self.peer_url]
         command += ["--initial-advertise-peer-urls", self.peer_url]
         command += ["--initial-cluster", self.cluster, "--logger", "zap", *self._flags]
@@ -92,7 +97,7 @@ class EtcdServer:
 
     def _is_healthy(self) -> bool:
         try:
-            with urllib.request.urlopen(f"{self.url}/health", timeout=1) as answer:
+            with urllib.request.urlopen(f"{self._health_url}/health", timeout=1) as answer:
                 return b"true" in answer.read()
         except (urllib.error.URLError, OSError):
             return False

@@ -17,7 +17,7 @@ from penstock.controller.errors import (
 )
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.runtime.etcd import EtcdConfig
-from penstock.runtime.etcd.client import EtcdClient
+from penstock.runtime.etcd.client import EtcdClient, EtcdUnavailable
 from penstock.runtime.etcd.entry import NO_ENTRY, PART_BYTES, Entry, EntryId
 from penstock.runtime.etcd.store import Store, Won
 from penstock.runtime.etcd.wire import EmptyAnswer, Request, delete_range, txn
@@ -368,6 +368,25 @@ def test_one_of_three_etcd_members_may_be_killed_or_hang(tmp_path: Path) -> None
         members.wait(lambda: follower.index == machine.index)
         assert follower.state == machine.state
         assert len(set(machine.state)) == len(machine.state) >= expected
+
+
+def test_member_of_etcd_without_a_majority_can_not_confirm_a_leader(tmp_path: Path) -> None:
+    with etcd_cluster(tmp_path) as servers, Members(tmp_path, servers[0].url) as members:
+
+        async def story() -> None:
+            client = EtcdClient(members.config)
+            store = Store(client, "/penstock", members.cluster_id)
+            lease = await client.grant(60)
+            won = await store.campaign(await store.view(), peer_id=1, nonce="n", lease_id=lease.id)
+            assert won is not None
+            assert await store.is_leader(won.leader)
+            for server in servers[1:]:
+                server.pause()
+            with pytest.raises(EtcdUnavailable):
+                await store.is_leader(won.leader)
+            await client.close()
+
+        members.run(story())
 
 
 def keep_proposing(members: Members, member: Member) -> list[int | MetadataError]:

@@ -155,7 +155,9 @@ class Store:
 
     async def is_leader(self, leader: LeaderKey) -> bool:
         """Return whether the key still stands, as a majority of etcd sees it."""
-        return (await self.client.txn(txn([self._held_by(leader)], []))).succeeded
+        # Without a read in it, etcd would answer from what one member has.
+        request = txn([self._held_by(leader)], [get(self.leader_key)])
+        return (await self.client.txn(request)).succeeded
 
     async def append(self, leader: LeaderKey, head: int, entries: Sequence[Entry]) -> bool:
         """Put `entries` behind `head`; False if they are not there and never will be.
