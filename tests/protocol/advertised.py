@@ -26,6 +26,7 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.ALTER_CONFIGS: range(3),
     ApiKey.CREATE_PARTITIONS: range(4),
     ApiKey.DELETE_GROUPS: range(3),
+    ApiKey.ELECT_LEADERS: range(3),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
     ApiKey.OFFSET_DELETE: range(1),
     ApiKey.DESCRIBE_CLUSTER: range(3),

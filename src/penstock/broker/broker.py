@@ -30,6 +30,7 @@ from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.stats import BrokerStats
 from penstock.controller.image import ClusterDelta, ClusterImage
 from penstock.controller.port import ControllerPort
+from penstock.controller.session import ElectRequest, TransferRequest
 
 if TYPE_CHECKING:
     from penstock.groups.coordinator import GroupCoordinator
@@ -41,6 +42,13 @@ class SettingsEntries(Protocol):
     """The node's settings as DescribeConfigs shows them: Kafka name, value, documentation."""
 
     def __call__(self) -> list[tuple[str, str, str]]: ...
+
+
+class Operations(Protocol):
+    """The active controller's operations that are no commands (the session client has them)."""
+
+    async def operate(self, make: Callable[[int], ElectRequest | TransferRequest]) -> str:
+        """Carry out what `make(request id)` asks for. Raises MetadataError kinds."""
 
 
 class Broker:
@@ -71,6 +79,8 @@ class Broker:
         self.producer_ids = ProducerIdPool()
         self.internal_topic = InternalTopic(self)
         self.controller: ControllerPort
+        self.operations: Operations | None = None
+        """None on a node without sessions to controllers: it has nobody to elect."""
         self.groups: GroupCoordinator
         self.group_ownership: GroupOwnership | None = None
         self.settings_entries: SettingsEntries = list

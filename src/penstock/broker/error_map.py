@@ -8,9 +8,11 @@ from typing import Final
 
 from penstock.base.errors import PlatformError
 from penstock.broker.errors import (
+    ElectionNotNeeded,
     InternalTopicRefused,
     InvalidAcks,
     OffsetNotAvailable,
+    PreferredMasterNotAvailable,
     TransactionsNotSupported,
     UnknownPartition,
 )
@@ -28,6 +30,8 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     TransactionsNotSupported: ErrorCode.INVALID_TXN_STATE,
     InvalidAcks: ErrorCode.INVALID_REQUIRED_ACKS,
     OffsetNotAvailable: ErrorCode.OFFSET_NOT_AVAILABLE,
+    ElectionNotNeeded: ErrorCode.ELECTION_NOT_NEEDED,
+    PreferredMasterNotAvailable: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     wire.WireError: ErrorCode.INVALID_REQUEST,
     wire.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
     record.RecordError: ErrorCode.CORRUPT_MESSAGE,
@@ -62,6 +66,10 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     controller.InvalidConfig: ErrorCode.INVALID_CONFIG,
     controller.MetadataPolicyViolation: ErrorCode.POLICY_VIOLATION,
     controller.UnknownBroker: ErrorCode.BROKER_NOT_AVAILABLE,
+    controller.BrokerIdTaken: ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+    controller.NotReplica: ErrorCode.INELIGIBLE_REPLICA,
+    controller.NoEligibleMaster: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+    controller.TransferFailed: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     controller.StaleLeaderEpoch: ErrorCode.FENCED_LEADER_EPOCH,
     controller.StaleSyncStateSet: ErrorCode.INVALID_UPDATE_VERSION,
     controller.NotActiveController: ErrorCode.NOT_CONTROLLER,

@@ -6,6 +6,8 @@ InternalTopicRefused       clients may not write to internal topics
 TransactionsNotSupported   transactional batches; no transactional API is advertised
 InvalidAcks(acks)          acks is none of 0, 1, -1
 OffsetNotAvailable         a new master or a slave does not know yet; asking again helps
+ElectionNotNeeded          the set has the master that the request wants
+PreferredMasterNotAvailable(broker_id)   it is dead or not in step
 """
 
 from penstock.base.errors import PlatformError
@@ -37,3 +39,18 @@ class InvalidAcks(BrokerError):
 
 class OffsetNotAvailable(BrokerError):
     """This replica can not tell yet what is readable there: its confirm position lags behind."""
+
+
+class ElectionNotNeeded(BrokerError):
+    """There is nothing to elect: the master is the one that is wanted."""
+
+    def __init__(self) -> None:
+        super().__init__("the partition has the leader that is asked for")
+
+
+class PreferredMasterNotAvailable(BrokerError):
+    """The preferred master is not alive, or has not caught up with the sync-state set."""
+
+    def __init__(self, broker_id: int) -> None:
+        super().__init__(f"the preferred leader, broker {broker_id}, is not in sync and alive")
+        self.broker_id = broker_id

@@ -25,12 +25,7 @@ def partition_states(image: ClusterImage) -> dict[int, PartitionState]:
 def live_broker(image: ClusterImage, broker_id: int) -> BrokerImage | None:
     """Return a broker that is registered and not fenced."""
     broker = image.brokers.get(broker_id)
-    return None if broker is None or is_fenced(broker) else broker
-
-
-def is_fenced(broker: BrokerImage) -> bool:
-    """Whether the controllers have taken the broker for dead."""
-    return bool(getattr(broker, "is_fenced", False))
+    return None if broker is None or broker.is_fenced else broker
 
 
 def live_brokers(image: ClusterImage) -> list[BrokerImage]:
@@ -39,7 +34,7 @@ def live_brokers(image: ClusterImage) -> list[BrokerImage]:
     An image in which nobody lives is an old one: then all are named, so that clients can try.
     """
     known = [broker for _, broker in sorted(image.brokers.items())]
-    return [broker for broker in known if not is_fenced(broker)] or known
+    return [broker for broker in known if not broker.is_fenced] or known
 
 
 def controller_for_clients(image: ClusterImage) -> int:
