@@ -265,10 +265,11 @@ class Group:
     # -- common situations
 
     def elect(self, peer_id: int) -> Raft:
-        """Let this member be the next leader: only its clock runs, the others forgot theirs."""
+        """Let this member be the next leader: only its clock runs, others forget promises."""
         for member in self.members.values():
-            if member.peer_id != peer_id and member.raft.leader_id >= 0:
+            if member.peer_id != peer_id:
                 member.raft.peer_lost(member.raft.leader_id)
+                member.raft._core.promised_until_tick = 0
         for _ in range(3 * self.config.election_ticks_max):
             if self[peer_id].role is Role.LEADER:
                 break

@@ -40,7 +40,7 @@ class Schedule:
         self.has_equal_clocks = has_equal_clocks
         voter_count = self.random.choice([1, 2, 3, 3, 3, 4, 5])
         ids = range(1, voter_count + 1)
-        config = RaftConfig(**SMALL, lease_reads=has_equal_clocks)  # type: ignore[arg-type]
+        config = RaftConfig(**SMALL, lease_reads=has_equal_clocks)
         self.group = Group(ids, [8, 9], config=config, draw=self.random.randrange)
         self.payload_count = 0
         self.asked: dict[int, int] = {}

@@ -146,7 +146,9 @@ class Follower:
         core.send(message.sender, response)
 
     def _say_hello(self) -> None:
-        self._hello_ticks = self._core.config.learner_hello_ticks
+        config, is_led = self._core.config, self._core.leader_id != NO_PEER
+        # Whoever is not fed asks as often as a leader would speak.
+        self._hello_ticks = config.learner_hello_ticks if is_led else config.heartbeat_ticks
         for voter in self._core.known_voters:
             self._core.say_hello(voter)
 

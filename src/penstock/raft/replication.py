@@ -150,8 +150,12 @@ class Replicator:
         progress.note_match(message.match_index)
         if progress.state is FeedState.PROBE:
             progress.replicate()
-        elif progress.state is FeedState.SNAPSHOT and log.term(progress.match_index) is not None:
-            progress.probe_from(progress.match_index + 1)
+        elif (snapshot := progress.snapshot) is not None:
+            # It is installed, or the peer turns out to have enough. Entries behind an installed one
+            # may be forgotten by now: then a newer snapshot follows.
+            is_installed = progress.match_index >= snapshot.index
+            if is_installed or log.term(progress.match_index) is not None:
+                progress.probe_from(progress.match_index + 1)
 
     def _on_rejection(self, progress: Progress, message: AppendResponse) -> None:
         is_probe = progress.state is FeedState.PROBE

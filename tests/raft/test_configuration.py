@@ -1,0 +1,41 @@
+"""The payload of configuration entries."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.raft.configuration import Configuration
+from penstock.raft.errors import InvalidMessage
+from tests.raft.group import voters
+
+addresses = st.dictionaries(st.integers(0, 2**31 - 1), st.text(max_size=30), max_size=6)
+
+
+@given(addresses)
+def test_what_is_written_is_read(known: dict[int, str]) -> None:
+    configuration = Configuration.of(known)
+    assert Configuration.decode(configuration.encode()) == configuration
+    assert configuration.addresses == known
+
+
+@given(st.binary(max_size=60))
+def test_other_bytes_are_refused_or_mean_what_would_be_written(payload: bytes) -> None:
+    try:
+        configuration = Configuration.decode(payload)
+    except InvalidMessage:
+        return
+    assert configuration.encode() == payload
+
+
+@given(addresses, st.data())
+def test_every_cut_is_noticed(known: dict[int, str], data: st.DataObject) -> None:
+    payload = Configuration.of(known).encode()
+    length = data.draw(st.integers(0, len(payload) - 1))
+    with pytest.raises(InvalidMessage):
+        Configuration.decode(payload[:length])
+
+
+def test_one_voter_comes_or_goes_at_a_time() -> None:
+    assert voters(1, 3).with_voter(2, "host2:9093") == voters(1, 2, 3)
+    assert voters(1, 2, 3).without_voter(2) == voters(1, 3)
+    assert not voters(1, 3).has(2)
