@@ -1,6 +1,7 @@
 """Two ends of a peer link over loopback, for tests."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -127,3 +128,15 @@ async def until(condition: Callable[[], bool]) -> None:
     """Let the loop turn until the condition holds."""
     while not condition():  # noqa: ASYNC110  what is waited for has no event
         await asyncio.sleep(0)
+
+
+async def raw(port: Port) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect as somebody who speaks another protocol, or none."""
+    return await asyncio.open_connection(*port.address)
+
+
+async def is_ended(reader: asyncio.StreamReader) -> bool:
+    """Read until the other side has closed."""
+    with contextlib.suppress(ConnectionResetError):
+        await reader.read()
+    return True

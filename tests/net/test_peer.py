@@ -1,7 +1,6 @@
 """Peer links over loopback sockets: what goes through, and how they end."""
 
 import asyncio
-import contextlib
 import socket
 
 import pytest
@@ -13,20 +12,20 @@ from penstock.net.peer import (
     PeerSecurity,
     dial,
 )
-from tests.net.peering import DIALER, LISTENER, SECRET, End, Port, drained, peer_port, until
+from tests.net.peering import (
+    DIALER,
+    LISTENER,
+    SECRET,
+    End,
+    drained,
+    is_ended,
+    peer_port,
+    raw,
+    until,
+)
 from tests.net.serving import LOOPS, run
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
-
-
-async def raw(port: Port) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection(*port.address)
-
-
-async def is_ended(reader: asyncio.StreamReader) -> bool:
-    with contextlib.suppress(ConnectionResetError):
-        await reader.read()
-    return True
 
 
 # --- frames --------------------------------------------------------------------------------------

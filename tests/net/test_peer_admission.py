@@ -1,7 +1,6 @@
 """Who is let in at a peer port, what strangers cost, and what the log says of them."""
 
 import asyncio
-import contextlib
 import logging
 import struct
 
@@ -13,20 +12,10 @@ from penstock.net.peer import (
     PeerSecurity,
     dial,
 )
-from tests.net.peering import DIALER, SECRET, Port, drained, peer_port, until
+from tests.net.peering import DIALER, SECRET, drained, is_ended, peer_port, raw, until
 from tests.net.serving import LOOPS, run
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
-
-
-async def raw(port: Port) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection(*port.address)
-
-
-async def is_ended(reader: asyncio.StreamReader) -> bool:
-    with contextlib.suppress(ConnectionResetError):
-        await reader.read()
-    return True
 
 
 def test_wrong_secret_is_refused_and_logged_once_at_both_ends(
