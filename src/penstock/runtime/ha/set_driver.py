@@ -128,13 +128,14 @@ class SetDriver:
             return Idle(image.leader_epoch)
         if image.master != self._own_id:
             return Follow(image.leader_epoch, image.master)
+        return self._wish_to_lead(image)
+
+    def _wish_to_lead(self, image: ReplicaSetImage) -> Wish:
         if self._own_id not in image.sync_state_set:
             return Idle(image.leader_epoch)
-        if image.replicas == (self._own_id,):
-            return Lead(image.leader_epoch)
         # What an earlier process wrote in this epoch may differ from what slaves got of it.
-        is_new = image.leader_epoch > self._opened_epoch
-        if is_new and self._manager.is_registered:
+        is_new = image.leader_epoch > self._opened_epoch and self._manager.is_registered
+        if is_new or image.replicas == (self._own_id,):
             return Lead(image.leader_epoch)
         return Resume(image.leader_epoch)
 
