@@ -121,6 +121,21 @@ def test_leader_that_stops_gives_its_lease_back(members: Members) -> None:
     assert [one.is_leader for one in first.heard][-1] is False
 
 
+def test_leader_that_resigns_leaves_it_to_another_and_stands_again_if_alone(
+    members: Members,
+) -> None:
+    first, _ = lead(members, 1)
+    second, _ = follow(members, 2, 1)
+    first.log.resign()
+    assert not first.log.leadership.is_leader
+    members.wait(lambda: second.log.leadership.is_leader)
+    assert second.propose(b"a") == [1]
+    first.close()
+    second.log.resign()
+    members.wait(lambda: second.log.leadership.is_leader)
+    assert second.log.leadership.term == 3
+
+
 def test_restarted_leader_leads_again_without_waiting_for_its_old_lease(members: Members) -> None:
     first, _ = lead(members, 1)
     first.propose(b"a")

@@ -66,6 +66,7 @@ class Candidate:
         self._own_lease = own_lease
         self._vacant = asyncio.Event()
         self._lead: Lead | None = None
+        self._resigned_until_ms = 0
         self.may_lead: Callable[[], bool] = lambda: True
         """Asked before each attempt."""
         self.on_won: Callable[[Lead], None] = lambda lead: None
@@ -89,6 +90,12 @@ class Candidate:
             lead.ended.set()
             self.on_ended(lead, reason)
 
+    def resign(self) -> None:
+        """Stop leading and leave it to the others for the length of a lease."""
+        if self._lead is not None:
+            self._resigned_until_ms = self._clock.monotonic_ms() + self._lease_ttl_s * 1000
+            self.end(self._lead, "it was asked to resign")
+
     async def give_back(self) -> None:
         """End the own lease, so that the next one leads at once; else it runs out by itself."""
         with contextlib.suppress(EtcdUnavailable, EtcdRefused):
@@ -101,7 +108,7 @@ class Candidate:
             try:
                 await self._own_lease.end(self._store)
                 await self._vacant.wait()
-                lead = await self._campaign() if self.may_lead() else None
+                lead = await self._campaign() if self._may_campaign() else None
             except (EtcdUnavailable, EtcdRefused) as error:
                 log.debug("no leader could be elected: %s", error)
                 await backoff.wait()
@@ -111,6 +118,9 @@ class Candidate:
                 continue
             backoff.reset()
             await self._hold(lead)
+
+    def _may_campaign(self) -> bool:
+        return self.may_lead() and self._clock.monotonic_ms() >= self._resigned_until_ms
 
     async def _campaign(self) -> Lead | None:
         view = await self._store.view()

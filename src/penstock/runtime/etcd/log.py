@@ -190,6 +190,10 @@ class EtcdLog:
             self._next_trim = (index, snapshot)
             self._trim_next()
 
+    def resign(self) -> None:
+        """Let another controller lead, if there is one; this one stands again after a lease."""
+        self._candidate.resign()
+
     def close(self) -> None:
         """Take no more proposals, fail the waiting ones; connections close soon after."""
         if self._closing is None:
