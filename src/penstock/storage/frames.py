@@ -111,6 +111,36 @@ def build_frame(
     return b"".join((CRC.pack(crc32c(payload, crc32c(rest))), rest, payload))
 
 
+def build_batch_head(
+    batch: memoryview,
+    key: bytes,
+    *,
+    leader_epoch: int,
+    position: int,
+    unflushed: int,
+    base_offset: int,
+) -> bytearray:
+    """Return frame header and stamped first bytes of a batch; `batch[21:]` follows them."""
+    size = len(batch)
+    head = bytearray(FRAME_HEADER_BYTES + BATCH_COVERED_BYTES)
+    head[FRAME_HEADER_BYTES:] = batch[:BATCH_COVERED_BYTES]
+    BATCH_AFTER_CRC.pack_into(
+        head,
+        4,
+        BATCH_WORD,
+        size + FRAME_HEADER_BYTES,
+        leader_epoch,
+        position,
+        min(unflushed, UNFLUSHED_MAX),
+        key,
+        base_offset,
+        size - 12,
+        leader_epoch,
+    )
+    CRC.pack_into(head, 0, crc32c(memoryview(head)[4:]))
+    return head
+
+
 def check_header(buffer: memoryview, at: int, position: int, room: int) -> FrameHeader:
     """Return the header at `at` when its own fields make sense at `position`.
 

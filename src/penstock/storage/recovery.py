@@ -55,6 +55,7 @@ from penstock.storage.sealed_index import Sealed, encode_index, read_index_heade
 from penstock.storage.segments import Segment, index_path, prepare_file, segment_path
 from penstock.storage.side_file import decode_side, side_path
 from penstock.storage.snapshot import Snapshot, decode_snapshot, snapshot_path
+from penstock.storage.truncation import add_seeds
 
 Progress = Callable[[int, int], None]
 """(bytes done, bytes in all as far as can be told before they are read). It may raise to give up:
@@ -430,23 +431,8 @@ class Recovery:
     def _add_seeds(self, change: PendingChange) -> None:
         """Add what the segments do not tell any more of partitions whose batches are gone."""
         seeds = decode_snapshot(change.path(self._directory), memoryview(change.payload))
-        serials: dict[int, int] = {}
-        for state in seeds.partitions:
-            partition = self.partitions.get(state.topic_partition)
-            if partition is None:
-                partition = PartitionLog(state.topic_partition, self.next_serial, self._states)
-                self.next_serial += 1
-                partition.log_end_offset = state.log_end_offset
-                partition.last_end_position = state.last_end_position
-                partition.log_start_offset = state.log_end_offset
-                self.partitions[state.topic_partition] = partition
-            start = min(state.log_start_offset, partition.log_end_offset)
-            partition.log_start_offset = max(partition.log_start_offset, start)
-            partition.max_timestamp = max(partition.max_timestamp, state.max_timestamp)
-            serials[state.serial] = partition.serial
-        for (serial, producer_id), producer in seeds.producers:
-            if serial in serials:
-                self._states.entries.setdefault((serials[serial], producer_id), producer)
+        serials = add_seeds(self.partitions, seeds, self._states, self.next_serial)
+        self.next_serial = max([self.next_serial, *(serial + 1 for serial in serials)])
 
     def _seal(self, segment: Segment, data_end: int) -> None:
         """A closed segment was read to its end: write its index, whatever lies there.

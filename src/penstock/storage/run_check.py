@@ -112,7 +112,6 @@ class _RunCheck:
         "_follows",
         "_is_ended",
         "_run",
-        "_starts",
         "frames",
     )
 
@@ -123,16 +122,14 @@ class _RunCheck:
         self._epoch_start = follows.epoch_start
         self._is_ended = False
         self._ends: dict[bytes, int] = {}
-        self._starts: dict[bytes, int] = {}
         self.frames: list[BatchFrame | ControlFrame] = []
 
     def check(self) -> Checked:
-        """Walk over the frames. The batches' part is the slave's hot path."""
+        """Walk over the frames: the slave's hot path."""
         run = self._run
         view, start, run_epoch = run.data, run.position, run.leader_epoch
         flushed = flushed_then = self._follows.flushed_position
         trusts_claims = self._follows.trusts_claims
-        frames, ends, end_offset_of = self.frames, self._ends, self._follows.end_offset_of
         size = len(view)
         at = syncs = 0
         if run.end_position > run.segment_end or start < run.segment_base:
@@ -153,27 +150,31 @@ class _RunCheck:
                 self._check_control(at, (crc, word, frame_bytes, epoch, position, key))
                 at = end
                 continue
-            payload = at + FRAME_HEADER_BYTES
-            if frame_bytes < FRAME_HEADER_BYTES + BATCH_HEADER_BYTES or epoch != self._epoch:
-                raise BadRun(position, "length or leader epoch of a batch can not be")
-            covered = at + COVERED_END
-            if crc32c(view[at + 4 : covered]) != crc:
-                raise BadRun(position, "frame checksum does not agree")
-            header = read_header(view, payload)
-            base_offset, length, batch_epoch, magic, batch_crc, _, delta = header[:7]
-            if crc32c(view[covered:end]) != batch_crc:
-                raise BadRun(position, "batch checksum does not agree")
-            if length + 12 != end - payload or batch_epoch != epoch or delta < 0 or magic != 2:
-                raise BadRun(position, "the batch's header does not agree with its frame")
-            expected = ends.get(key)
-            if expected is None:
-                expected = end_offset_of(key)
-            if base_offset != expected and (expected >= 0 or base_offset < 0):
-                raise BadRun(position, f"offset {base_offset}, expected {expected}")
-            ends[key] = base_offset + delta + 1
-            frames.append(BatchFrame(key, header, position, end - payload))
+            self._check_batch(at, end, crc, key)
             at = end
-        return Checked(frames, at, syncs)
+        return Checked(self.frames, at, syncs)
+
+    def _check_batch(self, at: int, end: int, crc: int, key: bytes) -> None:
+        """Check the batch frame [at, end), whose header may be of this place."""
+        run, payload, covered = self._run, at + FRAME_HEADER_BYTES, at + COVERED_END
+        view, epoch, position = run.data, run.leader_epoch, run.position + at
+        if end - payload < BATCH_HEADER_BYTES or epoch != self._epoch:
+            raise BadRun(position, "length or leader epoch of a batch can not be")
+        if crc32c(view[at + 4 : covered]) != crc:
+            raise BadRun(position, "frame checksum does not agree")
+        header = read_header(view, payload)
+        base_offset, length, batch_epoch, magic, batch_crc, _, delta = header[:7]
+        if crc32c(view[covered:end]) != batch_crc:
+            raise BadRun(position, "batch checksum does not agree")
+        if length + 12 != end - payload or batch_epoch != epoch or delta < 0 or magic != 2:
+            raise BadRun(position, "the batch's header does not agree with its frame")
+        expected = self._ends.get(key)
+        if expected is None:
+            expected = self._follows.end_offset_of(key)
+        if base_offset != expected and (expected >= 0 or base_offset < 0):
+            raise BadRun(position, f"offset {base_offset}, expected {expected}")
+        self._ends[key] = base_offset + delta + 1
+        self.frames.append(BatchFrame(key, header, position, end - payload))
 
     def _check_control(self, at: int, fields: tuple[int, int, int, int, int, bytes]) -> None:
         crc, word, frame_bytes, epoch, position, key = fields

@@ -34,6 +34,14 @@ NO_BYTES = memoryview(b"")
 _walk = WALK.unpack_from
 
 
+class Wanted(NamedTuple):
+    """A read: up to `length` bytes from `position` on, no frame that ends above `limit`."""
+
+    position: int
+    length: int
+    limit: int
+
+
 class RunReader:
     """Reads runs of one log. Used on the loop only."""
 
@@ -75,7 +83,7 @@ class RunReader:
         if position + FRAME_HEADER_BYTES > limit:
             return self._nothing(segment, position)
         length = min(max(max_bytes, FRAME_HEADER_BYTES), limit - position, segment.end - position)
-        return self._read(segment, position, length, limit)
+        return self._read(segment, Wanted(position, length, limit))
 
     def _is_connected(self, segment: Segment) -> bool:
         """Whether no segment behind this one is missing. The active one is asked for most."""
@@ -85,38 +93,36 @@ class RunReader:
         epoch = self._writer.leader_epoch
         return Run(epoch, position, segment.base, segment.end, NO_BYTES, position)
 
-    def _read(self, segment: Segment, position: int, length: int, limit: int) -> Run | ColdRun:
-        file = segment.file
+    def _read(self, segment: Segment, wanted: Wanted) -> Run | ColdRun:
+        file, position = segment.file, wanted.position
         if file is None:
-            return self._cold(segment, position, length, limit)
+            return self._cold(segment, wanted)
         try:
-            data = file.read_cached(position - segment.base, length)
+            data = file.read_cached(position - segment.base, wanted.length)
             if data is None:
-                return self._cold(segment, position, length, limit)
+                return self._cold(segment, wanted)
             found = walk_frames(data, position, segment.end)
             if not found.size:
-                if position + found.wanted > limit:
+                if position + found.wanted > wanted.limit:
                     return self._nothing(segment, position)
                 data = file.read_cached(position - segment.base, found.wanted)
                 if data is None:
-                    return self._cold(segment, position, found.wanted, limit)
+                    return self._cold(segment, wanted)
                 found = walk_frames(data, position, segment.end)
         except OSError as error:
             raise as_platform_error(error) from error
         return make_run(data, found, segment.base, segment.end, position)
 
-    def _cold(self, segment: Segment, position: int, length: int, limit: int) -> ColdRun:
-        return ColdRun(length, lambda done: self._load(segment, position, length, limit, done))
+    def _cold(self, segment: Segment, wanted: Wanted) -> ColdRun:
+        return ColdRun(wanted.length, lambda done: self._load(segment, wanted, done))
 
-    def _load(
-        self, segment: Segment, position: int, length: int, limit: int, done: RunLoaded
-    ) -> None:
+    def _load(self, segment: Segment, wanted: Wanted, done: RunLoaded) -> None:
         disk, path, base, end = self._disk, segment.path, segment.base, segment.end
 
         def work() -> Run | None:
             file = disk.open(path)
             try:
-                return _read_cold(file, base, end, position, length, limit)
+                return _read_cold(file, base, end, wanted)
             finally:
                 file.close()
 
@@ -126,19 +132,18 @@ class RunReader:
                 return
             if not self._store.is_closed:
                 self._store.keep_open(segment)
-            done(run or self._nothing(segment, position), None)
+            done(run or self._nothing(segment, wanted.position), None)
 
         self._reader.off_loop(work, finished)
 
 
-def _read_cold(
-    file: DiskFile, base: int, end: int, position: int, length: int, limit: int
-) -> Run | None:
-    """Off the loop: the run at `position`; None when its first frame ends above the limit."""
-    data = file.read(position - base, length)
+def _read_cold(file: DiskFile, base: int, end: int, wanted: Wanted) -> Run | None:
+    """Off the loop: the run that is wanted; None when its first frame ends above the limit."""
+    position = wanted.position
+    data = file.read(position - base, wanted.length)
     found = walk_frames(data, position, end)
     if not found.size:
-        if position + found.wanted > limit:
+        if position + found.wanted > wanted.limit:
             return None
         data = file.read(position - base, found.wanted)
         found = walk_frames(data, position, end)

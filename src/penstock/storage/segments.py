@@ -254,35 +254,35 @@ class SegmentStore:
         assert file is not None
         self._is_preparing = True
         next_file, self.next_file = self.next_file, None
-        disk, log, old_next = self._disk, f"{self._directory}/log", active.end
-        size, change = end - active.base, end - active.end
-        next_path = segment_path(self._directory, old_next)
+        disk, size, change = self._disk, end - active.base, end - active.end
+        next_path = segment_path(self._directory, active.end)
 
         def work() -> None:
             if next_file is not None:
                 next_file.close()
             disk.remove(next_path)
-            disk.sync_directory(log)
+            disk.sync_directory(next_path.rpartition("/")[0])
             if change > 0:
                 file.allocate(size)
             elif change < 0:
                 file.truncate(size)
-            if change:
-                file.sync()
+            file.sync()
 
         def fitted(_: None, error: BaseException | None) -> None:
             self._is_preparing = False
             if error is not None and not isinstance(error, OSError):
                 raise error
-            if self.is_closed:
-                return
-            if error is None:
-                active.end = end
-                self.prepare_error = None
-            self.prepare_next()
-            done(error)
+            if not self.is_closed:
+                self._fitted(active, end, error)
+                done(error)
 
         self._offload.submit(work, fitted)
+
+    def _fitted(self, active: Segment, end: int, error: OSError | None) -> None:
+        if error is None:
+            active.end = end
+            self.prepare_error = None
+        self.prepare_next()
 
     def segment_of(self, position: int) -> Segment | None:
         """Return the segment that holds `position`; None when it is gone."""

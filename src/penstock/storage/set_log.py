@@ -209,11 +209,11 @@ class SetLog(ReplicableLog):
         The log follows nobody any more. Beginning the present epoch again appends nothing.
         Raises OutOfSpace, LogFenced, LogBusy.
         """
-        self.writer.lead()
-        self.parts.appender.lead()
         if leader_epoch == self.writer.leader_epoch:
+            self.writer.lead()
             return
         start = self.writer.begin_epoch(leader_epoch)
+        self.parts.appender.lead()
         epochs = self._checkpointer.epochs
         invariant(not epochs or epochs[-1][0] < leader_epoch, "leader epochs must rise")
         epochs.append((leader_epoch, start))

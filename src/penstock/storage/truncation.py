@@ -16,8 +16,9 @@ from contextlib import suppress
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
 from penstock.storage.errors import CorruptFile
+from penstock.storage.partition_log import PartitionLog
 from penstock.storage.pending_change import ChangeKind, PendingChange
-from penstock.storage.producers import ProducerKey, ProducerState
+from penstock.storage.producers import ProducerKey, ProducerState, ProducerStates
 from penstock.storage.rebuild import scan_columns
 from penstock.storage.segments import segment_path
 from penstock.storage.snapshot import (
@@ -149,3 +150,32 @@ def _producers_below(
         kept = tuple(span for span in window if span[2] < ends.get(key[0], 0))
         if kept:
             yield key, (epoch, last_ms, kept)
+
+
+def add_seeds(
+    partitions: dict[TopicPartition, PartitionLog],
+    seeds: Snapshot,
+    states: ProducerStates,
+    next_serial: int,
+) -> list[int]:
+    """Add to `partitions`, as the segments told them, what only the seeds know.
+
+    Returns the serials of all seeded partitions; new ones are counted from `next_serial` on.
+    """
+    serials: dict[int, int] = {}
+    for state in seeds.partitions:
+        partition = partitions.get(state.topic_partition)
+        if partition is None:
+            partition = PartitionLog(state.topic_partition, next_serial, states)
+            next_serial += 1
+            partition.log_start_offset = partition.log_end_offset = state.log_end_offset
+            partition.last_end_position = state.last_end_position
+            partitions[state.topic_partition] = partition
+        start = min(state.log_start_offset, partition.log_end_offset)
+        partition.log_start_offset = max(partition.log_start_offset, start)
+        partition.max_timestamp = max(partition.max_timestamp, state.max_timestamp)
+        serials[state.serial] = partition.serial
+    for (serial, producer_id), producer in seeds.producers:
+        if serial in serials:
+            states.entries.setdefault((serials[serial], producer_id), producer)
+    return list(serials.values())

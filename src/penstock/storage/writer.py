@@ -48,15 +48,14 @@ from penstock.storage.frames import (
     FRAME_HEADER_BYTES,
     KIND_END,
     KIND_EPOCH,
-    UNFLUSHED_MAX,
     WHOLE_SET,
+    build_batch_head,
     build_frame,
 )
 from penstock.storage.group_commit import GroupCommit
 from penstock.storage.partition_log import EMPTY, PartitionLog
 from penstock.storage.segments import Segment, SegmentStore
 
-COVERED_END = FRAME_HEADER_BYTES + BATCH_COVERED_BYTES
 SEGMENT_OVERHEAD = FRAME_HEADER_BYTES + EPOCH_PAYLOAD.size
 """Every segment begins with an epoch frame, so that each can be read without the older ones."""
 CONTROL_BYTES_MAX = 64 << 10
@@ -203,8 +202,7 @@ class LogWriter:
         if header.producer_id >= 0:
             partition.producers.record(header, base_offset)
         if not self._is_scheduled:
-            self._is_scheduled = True
-            self.scheduler.call_soon(self._turn)
+            self._schedule()
 
     def _mark(self, partition: PartitionLog) -> None:
         partition.is_dirty = True
@@ -216,24 +214,15 @@ class LogWriter:
     def _append_large(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> int:
         """Write what is staged and the batch in one go; the state changes only if that works."""
         size = len(batch)
-        position = self.end_position
-        base_offset = partition.log_end_offset
-        head = bytearray(COVERED_END)
-        head[48:] = batch[:BATCH_COVERED_BYTES]
-        _pack_batch(
-            head,
-            4,
-            BATCH_WORD,
-            size + FRAME_HEADER_BYTES,
-            self.leader_epoch,
-            position,
-            min(position - self.claim_position, UNFLUSHED_MAX),
+        position, base_offset = self.end_position, partition.log_end_offset
+        head = build_batch_head(
+            batch,
             partition.frame_key,
-            base_offset,
-            size - 12,
-            self.leader_epoch,
+            leader_epoch=self.leader_epoch,
+            position=position,
+            unflushed=position - self.claim_position,
+            base_offset=base_offset,
         )
-        _pack_crc(head, 0, crc32c(memoryview(head)[4:]))
         if not self.write(size + FRAME_HEADER_BYTES, [head, batch[BATCH_COVERED_BYTES:]]):
             raise self._refusal()
         self.index(partition, header, position, size)
@@ -257,9 +246,15 @@ class LogWriter:
             new=leader_epoch,
             old=self.leader_epoch,
         )
+        was_following = self.is_following
         self.lead()
-        if self.end_position + SEGMENT_OVERHEAD > self._room_end:
-            self._make_room(EPOCH_PAYLOAD.size, 0)
+        try:
+            if self.end_position + SEGMENT_OVERHEAD > self._room_end:
+                self._make_room(EPOCH_PAYLOAD.size, 0)
+        except StorageError:
+            if was_following:
+                self.follow()
+            raise
         start = self.end_position
         self.leader_epoch = leader_epoch
         self.epoch_start = start
