@@ -185,21 +185,22 @@ class Node:
 
 
 class Cluster:
-    """Brokers 0, 1, ..., all of them members of set 0; broker 0 leads it at the start."""
+    """Brokers 0, 1, ..., all of them members of every set; broker 0 leads them at the start."""
 
-    def __init__(self, broker_count: int = 3, **config: Any) -> None:
+    def __init__(self, broker_count: int = 3, *, set_count: int = 1, **config: Any) -> None:
         self.world = LoopWorld()
         self.metadata = Metadata(
-            sets=(tuple(range(broker_count)),),
+            sets=(tuple(range(broker_count)),) * set_count,
             config=ControllerConfig(default_replication_factor=broker_count),
         )
         for broker_id in range(broker_count):
             self.register(broker_id)
         self.nodes = [Node(self, one, BrokerConfig(**config)) for one in range(broker_count)]
-        for node in self.nodes:
-            node.open_member()
-        self.lead(0)
-        self.replicate()
+        for set_id in range(set_count):
+            for node in self.nodes:
+                node.open_member(set_id)
+            self.lead(0, set_id=set_id)
+            self.replicate(set_id=set_id)
 
     def register(self, broker_id: int) -> None:
         self.metadata.submit(
@@ -217,35 +218,33 @@ class Cluster:
         (outcome,) = self.metadata.create(topic)
         assert outcome.error is None, outcome.error
 
-    @property
-    def master(self) -> Node:
-        return next(node for node in self.nodes if node.member.role is Role.MASTER)
-
-    def lead(self, broker_id: int, *, members: tuple[int, ...] | None = None) -> int:
+    def lead(
+        self, broker_id: int, *, members: tuple[int, ...] | None = None, set_id: int = SET
+    ) -> int:
         """Make a broker master, the others its slaves; `members` are those in step."""
-        command = BeginMastership(replica_set_id=SET, master=broker_id)
+        command = BeginMastership(replica_set_id=set_id, master=broker_id)
         leader_epoch = LeaderEpoch(self.metadata.submit(command))
         everybody = tuple(node.broker_id for node in self.nodes)
         for node in self.nodes:
             if node.broker_id != broker_id:
-                node.member.become_slave(leader_epoch, broker_id)
+                node.broker.members[set_id].become_slave(leader_epoch, broker_id)
         membership = Membership(replicas=everybody, committed=members or everybody)
-        self.nodes[broker_id].member.become_master(leader_epoch, membership)
+        self.nodes[broker_id].broker.members[set_id].become_master(leader_epoch, membership)
         self.world.run()
         return leader_epoch
 
-    def replicate(self, *slaves: int) -> None:
+    def replicate(self, *slaves: int, set_id: int = SET) -> None:
         """Copy the master's log to these slaves (all without any), acknowledge and confirm."""
-        master = self.master
-        wanted = [self.nodes[one] for one in slaves or range(len(self.nodes))]
+        members = {node.broker_id: node.broker.members[set_id] for node in self.nodes}
+        master = next(one for one in members.values() if one.role is Role.MASTER)
+        wanted = [one for one in slaves or members if members[one] is not master]
         self.world.run()
-        for node in wanted:
-            if node is not master:
-                self._copy(master.member.log, node.member.log)
-                master.member.acknowledge(node.broker_id, node.member.log.durable_position)
-        for node in wanted:
-            if node is not master:
-                node.member.note_master_confirmed(master.member.confirm_position)
+        for broker_id in wanted:
+            log = members[broker_id].log
+            self._copy(master.log, log)
+            master.acknowledge(broker_id, log.durable_position)
+        for broker_id in wanted:
+            members[broker_id].note_master_confirmed(master.confirm_position)
         self.world.run()
 
     def _copy(self, source: SetLog, target: SetLog) -> None:

@@ -11,7 +11,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.record.batch import read_header
 from penstock.record.read import iter_records
 from penstock.replication.confirm import Membership
-from tests.broker.cluster import Cluster, fetched, produced
+from tests.broker.cluster import Cluster, batch, fetched, produced
 
 LATEST = -1
 LONG_MS = 20_000
@@ -109,6 +109,41 @@ def test_a_batch_without_a_minimum_survives_a_set_that_shrinks() -> None:
     cluster.world.run()
     cluster.nodes[0].member.change_members(Membership(replicas=(0, 1, 2), committed=(0,)))
     assert produced(asked).error_code == 0
+
+
+def two_sets_asked(cluster: Cluster) -> Any:
+    """One request for a partition in each of two sets."""
+    cluster.create("events", partitions=2)
+    for set_id in (0, 1):
+        cluster.replicate(set_id=set_id)
+    partitions = [{"index": index, "records": batch(b"a")} for index in (0, 1)]
+    topics = [{"name": "events", "partition_data": partitions}]
+    fields = {"transactional_id": None, "acks": -1, "timeout_ms": 5000, "topic_data": topics}
+    return cluster.nodes[0].send(ApiKey.PRODUCE, 11, fields)
+
+
+def errors_by_partition(asked: Any) -> list[int]:
+    return [one.error_code for one in asked.answer.responses[0].partition_responses]
+
+
+def test_each_set_of_a_request_succeeds_or_fails_by_itself() -> None:
+    cluster = Cluster(2, set_count=2)
+    asked = two_sets_asked(cluster)
+    cluster.lead(1, set_id=1)
+    assert asked.answer is None
+    cluster.replicate(set_id=0)
+    assert errors_by_partition(asked) == [0, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+
+
+def test_a_request_whose_time_is_up_is_answered_for_all_its_sets_at_once() -> None:
+    cluster = Cluster(2, set_count=2)
+    asked = two_sets_asked(cluster)
+    cluster.replicate(set_id=0)
+    cluster.world.advance(5_001)
+    cluster.nodes[0].broker.expire_waiting()
+    assert errors_by_partition(asked) == [ErrorCode.REQUEST_TIMED_OUT] * 2
+    cluster.replicate(set_id=1)
+    assert len(asked.wire.answers) == 1
 
 
 def test_during_a_transfer_batches_are_refused_and_consumers_go_on() -> None:

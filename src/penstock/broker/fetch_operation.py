@@ -56,6 +56,7 @@ class PartitionRead:
         "high_watermark",
         "hosted",
         "is_elsewhere",
+        "is_told",
         "log_start_offset",
         "preferred",
         "size",
@@ -81,16 +82,12 @@ class PartitionRead:
         self.buffers: list[memoryview] = []
         self.diverging: tuple[int, int] | None = None
         self.preferred = NO_PREFERENCE
-
-    @property
-    def is_told(self) -> bool:
+        self.is_told = False
         """Whether there is something to be told at once, other than records."""
-        return (
-            self.error != _NO_ERROR or self.preferred != NO_PREFERENCE or self.diverging is not None
-        )
 
     def fail(self, error: PlatformError) -> None:
         """Answer the partition with an error and no records."""
+        self.is_told = True
         self.error = error_code_of(error)
         self.size = 0
         self.buffers = []
@@ -323,8 +320,10 @@ def _read(
         raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
     if read.epoch_end is not None:
         read.diverging = _diverging(read.epoch_end, wanted)
+        read.is_told = read.diverging is not None
     elif selector is not None and not is_slave:
         read.preferred = selector.preferred(hosted, offset)
+        read.is_told = read.preferred != NO_PREFERENCE
     if offset >= end or max_bytes <= 0 or read.is_told:
         return None
     limit = min(max_bytes, max(wanted.max_bytes, 0))
