@@ -446,7 +446,7 @@ def snapshot_if_wanted(member: RaftMember) -> None:
 def disturb(cluster: RaftCluster) -> None:
     random = cluster.random
     member = cluster.member(random.choice((1, 2, 3, 7)))
-    what = random.randrange(6)
+    what = random.randrange(7)
     if what == 0 and member.log is not None:
         member.crash(power=random.random() < 0.5)
     elif what in {1, 2} and member.log is None:
@@ -456,4 +456,13 @@ def disturb(cluster: RaftCluster) -> None:
     elif what == 4:
         cluster.network.cut_off.clear()
     elif member.leads:
-        log_of(member).transfer(random.choice((1, 2, 3)), lambda _: None)
+        change_members(log_of(member), random.randrange(3), random.choice((1, 2, 3)))
+
+
+def change_members(log: RaftLog, what: int, whom: int) -> None:
+    if what == 0:
+        log.transfer(whom, lambda _: None)
+    elif what == 1:
+        log.remove_voter(whom, lambda _: None)
+    else:
+        log.add_voter(whom, f"host-{whom}:9093", lambda _: None)

@@ -55,8 +55,9 @@ from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.disk_queue import DiskQueue
 from penstock.runtime.raft.member_changes import MemberChanges, MemberDone
-from penstock.runtime.raft.numbering import Numbering, machine_state, wrap_state
+from penstock.runtime.raft.numbering import Numbering, machine_state
 from penstock.runtime.raft.proposals import Proposals
+from penstock.runtime.raft.snapshots import Snapshots
 from penstock.runtime.raft.status import RaftStatus, peer_statuses
 from penstock.runtime.raft.storage import Found, RaftStorage
 from penstock.runtime.raft.transport import Address, RaftTransport
@@ -105,12 +106,11 @@ class RaftLog:
             entries=found.entries,
         )
         self._snapshot: Snapshot | None = found.snapshot
-        self._snapshot_index = found.snapshot.index
-        self._snapshot_bytes = len(found.snapshot.data)
-        self._counted_from_bytes = 0
-        self._trim: tuple[int, bytes] | None = None
         self._numbering = Numbering(found.snapshot)
         self._disk = DiskQueue(storage, ports.offload, ports.scheduler, self)
+        self._snapshots = Snapshots(
+            self._core, storage, self._disk, found.snapshot, config.snapshot_after_bytes
+        )
         self._proposals = Proposals(ports.scheduler)
         self._members = MemberChanges(ports.scheduler, 2 * config.election_timeout_max_ms)
         self._machine: StateMachine | None = None
@@ -139,15 +139,14 @@ class RaftLog:
     @property
     def wants_snapshot(self) -> bool:
         """Whether enough was appended since the last snapshot."""
-        appended = self._storage.entry_bytes - self._counted_from_bytes
-        return appended > max(self._config.snapshot_after_bytes, self._snapshot_bytes)
+        return self._snapshots.are_wanted
 
     def start(self, machine: StateMachine) -> None:
         """Give the machine what is known to be agreed, and begin to take part."""
         assert self._machine is None, "a log is started once"
         assert self._snapshot is not None
         self._machine = machine
-        if self._snapshot_index:
+        if self._snapshot.index:
             machine.install_snapshot(self.applied_index, machine_state(self._snapshot))
         self._snapshot = None
         self._storage.forget_found()
@@ -168,11 +167,9 @@ class RaftLog:
     def trim(self, index: int, snapshot: bytes) -> None:
         """Put `snapshot` in place of the entries up to `index` when the disk is free."""
         assert 0 < index <= self.applied_index, "a snapshot stands for applied entries"
-        if self._fenced is not None:
-            return
-        self._trim = (index, snapshot)
-        self._counted_from_bytes = self._storage.entry_bytes  # not again before as much is appended
-        self._work_later()
+        if self._fenced is None:
+            self._snapshots.ask(index, snapshot)
+            self._work_later()
 
     def close(self) -> None:
         """Take part no longer, fail what waits; an operation under way finishes on its own."""
@@ -207,7 +204,7 @@ class RaftLog:
             commit_index=core.commit_index,
             applied_index=self._numbering.raft_index,
             last_index=core.last_index,
-            snapshot_index=self._snapshot_index,
+            snapshot_index=self._snapshots.index,
             is_fenced=self._fenced is not None,
             peers=peer_statuses(core, self._own_id, self._config.tick_ms),
         )
@@ -237,8 +234,7 @@ class RaftLog:
 
     def on_disk_progress(self) -> None:
         """Go on with what has become durable."""
-        if self._storage.entry_bytes < self._counted_from_bytes:  # the log was rewritten
-            self._counted_from_bytes = 0
+        self._snapshots.on_disk_progress()
         self._work()
 
     def on_disk_full(self, error: MetadataLogFull) -> None:
@@ -291,7 +287,7 @@ class RaftLog:
             while self._step():
                 pass
             self._notice_loss()
-            self._compact()
+            self._snapshots.hand_on(self._numbering)
             self._disk.pump()
             self._set_peers()
         finally:
@@ -336,9 +332,7 @@ class RaftLog:
             applied=self.applied_index,
         )
         self._numbering = numbering
-        self._snapshot_index = snapshot.index
-        self._snapshot_bytes = len(snapshot.data)
-        self._trim = None
+        self._snapshots.on_installed(snapshot)
         log.info("metadata snapshot installed up to entry=%d", numbering.machine_index)
         self._machine.install_snapshot(numbering.machine_index, machine_state(snapshot))
 
@@ -357,22 +351,6 @@ class RaftLog:
         if ready.committed:
             last = ready.committed[-1]
             self._disk.mark_commit(last.index, last.term)
-
-    def _compact(self) -> None:
-        """Hand on what `trim` was given; not from within `apply`, whose entry counts only later."""
-        if self._trim is None:
-            return
-        (machine_index, state), self._trim = self._trim, None
-        if not self._numbering.has_behind_snapshot(machine_index):
-            return
-        raft_index = self._numbering.raft_index_of(machine_index)
-        snapshot = self._core.compact(raft_index, wrap_state(machine_index, state))
-        if snapshot is None:  # a leader's newer one is on its way
-            return
-        self._numbering.rebase(raft_index, machine_index)
-        self._snapshot_index = snapshot.index
-        self._snapshot_bytes = len(snapshot.data)
-        self._disk.compact(snapshot)
 
     def _notice_loss(self) -> None:
         """Tell at once that this member leads no longer, however long its disk takes."""
