@@ -23,6 +23,8 @@ NOTE = Struct(">4sH2xq")
 CRC = Struct(">I4x")
 MAGIC = b"PSCU"
 VERSION = 1
+EVERYWHERE = 1 << 63
+"""Above every position."""
 CALM_RUNS = 16
 """Runs in a row that ask for one sync at most, after which the log counts as caught up."""
 
@@ -38,12 +40,12 @@ def encode_note(position: int) -> bytes:
     return head + CRC.pack(crc32c(head))
 
 
-def read_note(disk: Disk, directory: str) -> int | None:
-    """Return the position of the note; None without one, 0 (nothing proves) for a damaged one."""
+def read_note(disk: Disk, directory: str) -> int:
+    """Return from where on claims prove nothing: 0 for a damaged note, EVERYWHERE without one."""
     try:
         file = disk.open(note_path(directory))
     except FileNotFoundError:
-        return None
+        return EVERYWHERE
     try:
         data = file.read(0, NOTE.size + CRC.size)
     finally:

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
 from penstock.record.batch import read_header
-from penstock.storage.catching_up import read_note, remove_note
+from penstock.storage.catching_up import EVERYWHERE, read_note, remove_note
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptFile, CorruptLog
 from penstock.storage.frames import (
@@ -61,7 +61,6 @@ Progress = Callable[[int, int], None]
 """(bytes done, bytes in all as far as can be told before they are read). It may raise to give up:
 then nothing but indexes has been written."""
 PROGRESS_BYTES = 8 << 20
-EVERYWHERE = 1 << 63
 NO_SNAPSHOT = Snapshot(0, False, 0, 0, 0, [], [], [], [])
 
 
@@ -141,9 +140,7 @@ class Recovery:
         self._change = read_change(self._disk, self._directory)
         if self._change is not None:
             complete_change(self._disk, self._directory, self._change)
-        note = read_note(self._disk, self._directory)
-        if note is not None:
-            self._proof_end = note
+        self._proof_end = read_note(self._disk, self._directory)
         self._find_segments()
         self._load_snapshot()
         self._check_segments()
@@ -153,8 +150,7 @@ class Recovery:
         if self._change is not None and self._change.kind is ChangeKind.REBUILD:
             self._add_seeds(self._change)
         self._cut()
-        if self._proof_end != EVERYWHERE:
-            remove_note(self._disk, self._directory)
+        remove_note(self._disk, self._directory)
         self._check_indexes()
         self.report.end_position = self.position
 
@@ -167,11 +163,7 @@ class Recovery:
             elif name.endswith(".spare"):
                 self._keep_spare(path)
             elif name.endswith(".log"):
-                base = int(name[:20])
-                file = disk.open(path)
-                segment = Segment(self._directory, base, file.size())
-                file.close()
-                self.segments.append(segment)
+                self.segments.append(Segment(self._directory, int(name[:20]), self._size_of(path)))
         if not self.segments:
             self.segments = [self._new_segment(0)]
 
@@ -181,11 +173,14 @@ class Recovery:
         prepare_file(self._disk, config.reserve_bytes, path, config.segment_bytes).close()
         return Segment(self._directory, base, config.segment_bytes)
 
-    def _keep_spare(self, path: str) -> None:
+    def _size_of(self, path: str) -> int:
         file = self._disk.open(path)
         size = file.size()
         file.close()
-        keep = size == self._config.segment_bytes
+        return size
+
+    def _keep_spare(self, path: str) -> None:
+        keep = self._size_of(path) == self._config.segment_bytes
         if keep and len(self.spares) < self._config.recycle_count:
             self.spares.append(path)
         else:
@@ -431,8 +426,7 @@ class Recovery:
     def _add_seeds(self, change: PendingChange) -> None:
         """Add what the segments do not tell any more of partitions whose batches are gone."""
         seeds = decode_snapshot(change.path(self._directory), memoryview(change.payload))
-        serials = add_seeds(self.partitions, seeds, self._states, self.next_serial)
-        self.next_serial = max([self.next_serial, *(serial + 1 for serial in serials)])
+        self.next_serial = add_seeds(self.partitions, seeds, self._states, self.next_serial)
 
     def _seal(self, segment: Segment, data_end: int) -> None:
         """A closed segment was read to its end: write its index, whatever lies there.

@@ -157,10 +157,10 @@ def add_seeds(
     seeds: Snapshot,
     states: ProducerStates,
     next_serial: int,
-) -> list[int]:
+) -> int:
     """Add to `partitions`, as the segments told them, what only the seeds know.
 
-    Returns the serials of all seeded partitions; new ones are counted from `next_serial` on.
+    New ones get serials from `next_serial` on; returns the next free one.
     """
     serials: dict[int, int] = {}
     for state in seeds.partitions:
@@ -178,4 +178,4 @@ def add_seeds(
     for (serial, producer_id), producer in seeds.producers:
         if serial in serials:
             states.entries.setdefault((serials[serial], producer_id), producer)
-    return list(serials.values())
+    return next_serial

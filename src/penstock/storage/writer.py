@@ -17,8 +17,7 @@ bytes to the same place twice does no harm, and nothing of it was acknowledged.
 Any other failed write, and every failed sync, fences the log for good: after a failed fsync the
 kernel may report success for pages that it has dropped.
 
-Source: RocketMQ's commit log; "fsyncgate" for the fence. Syncs are made by group_commit.py.
-It does not read, and knows neither snapshots nor retention.
+Source: RocketMQ's commit log; "fsyncgate" for the fence. Syncs: group_commit.py. It does not read.
 """
 
 import errno
@@ -213,8 +212,7 @@ class LogWriter:
 
     def _append_large(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> int:
         """Write what is staged and the batch in one go; the state changes only if that works."""
-        size = len(batch)
-        position, base_offset = self.end_position, partition.log_end_offset
+        size, position, base_offset = len(batch), self.end_position, partition.log_end_offset
         head = build_batch_head(
             batch,
             partition.frame_key,
@@ -229,23 +227,16 @@ class LogWriter:
         invariant(self.end_position == self.written_position, "positions part after a large batch")
         return base_offset
 
-    def append_frame(self, kind: int, key: bytes, payload: bytes) -> int:
-        """Append a frame of another kind; return its position. Raises as `append` does."""
-        size = FRAME_HEADER_BYTES + len(payload)
-        if self.end_position + size > self._room_end:
+    def append_frame(self, kind: int, key: bytes, payload: bytes) -> None:
+        """Append a frame of another kind. Raises as `append` does."""
+        if self.end_position + FRAME_HEADER_BYTES + len(payload) > self._room_end:
             self._make_room(len(payload), 0)
-        position = self.end_position
         self._stage_frame(kind, key, payload)
-        return position
 
     def begin_epoch(self, leader_epoch: int) -> int:
         """Append the frame that starts an epoch; return the position at which the epoch starts."""
-        invariant(
-            leader_epoch >= self.leader_epoch,
-            "leader epoch went back",
-            new=leader_epoch,
-            old=self.leader_epoch,
-        )
+        known = self.leader_epoch
+        invariant(leader_epoch >= known, "leader epoch went back", new=leader_epoch, old=known)
         was_following = self.is_following
         self.lead()
         try:
@@ -256,8 +247,7 @@ class LogWriter:
                 self.follow()
             raise
         start = self.end_position
-        self.leader_epoch = leader_epoch
-        self.epoch_start = start
+        self.leader_epoch, self.epoch_start = leader_epoch, start
         self._stage_frame(KIND_EPOCH, WHOLE_SET, EPOCH_PAYLOAD.pack(leader_epoch, start))
         return start
 
@@ -423,14 +413,9 @@ class LogWriter:
         self._commit.request()
 
     def _note_flushed(self, target: int) -> None:
-        invariant(
-            self.flushed_position <= target <= self.written_position,
-            "flushed position out of order",
-            target=target,
-            flushed=self.flushed_position,
-            written=self.written_position,
-        )
-        self.claim_position = target if self._is_sync_policy else self.flushed_position
+        flushed, written = self.flushed_position, self.written_position
+        invariant(flushed <= target <= written, "flushed position out of order", target=target)
+        self.claim_position = target if self._is_sync_policy else flushed
         self.flushed_position = target
         self.on_flushed()
         if self._is_sync_policy:
@@ -483,10 +468,13 @@ class LogWriter:
         """Take nothing any more, without an error: the log is about to be opened anew."""
         self.fenced = LogBusy(self._directory)
         self._room_end = -1
-        self.on_written = self.on_flushed = self.on_durable = self.on_room = _nothing
-        self.on_turn = _nothing
+        self.on_written = self.on_flushed = self.on_durable = _nothing
+        self.on_room = self.on_turn = _nothing
         self.on_fenced = _ignore
         self._commit.stop()
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
         if self._space_timer is not None:
             self._space_timer.cancel()
 
@@ -495,8 +483,7 @@ class LogWriter:
         self.write_staged()
         if self.fenced is not None:
             raise self.fenced
-        if self._space_timer is not None:
-            self._space_timer.cancel()
+        self._stop_timer()
         try:
             self._commit.sync_now()
         except OSError as error:
