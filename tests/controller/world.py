@@ -217,6 +217,8 @@ class Broker:
                     reason="" if self.is_ready_to_transfer else "the target is too far behind",
                 )
                 process.active.on_transfer_ready(self.broker_id, ready)
+            case _:
+                raise AssertionError(f"the active controller sends no {message}")
 
 
 @dataclass
@@ -268,7 +270,7 @@ class World:
             config=self.config,
             image=image,
             new_topic_id=lambda: TopicId(bytes(16)),
-            wall_ms=lambda: self.time.wall_ms(),
+            wall_ms=self.time.wall_ms,
         )
         active = ActiveController(
             own_id=own_id,

@@ -1,0 +1,86 @@
+"""A snapshot over an image that is not empty."""
+
+import pytest
+
+from penstock.base.invariant import InvariantViolation
+from penstock.controller import commands as c
+from penstock.controller import records as r
+from penstock.controller.image import ClusterDelta, ClusterImage
+from penstock.controller.install import install
+from penstock.controller.record_codec import decode_records, encode_records
+from penstock.controller.replay import replay
+from penstock.controller.snapshot import snapshot_records
+from tests.controller.cluster import Cluster
+
+
+def _follower(cluster: Cluster) -> tuple[ClusterImage, list[ClusterDelta]]:
+    """An image that has everything so far, and what its listeners are told."""
+    image = ClusterImage()
+    for entry in cluster.log:
+        replay(image, decode_records(entry))
+    seen: list[ClusterDelta] = []
+    image.subscribe(seen.append)
+    return image, seen
+
+
+def _snapshot(cluster: Cluster) -> list[r.MetadataRecord]:
+    return decode_records(encode_records(snapshot_records(cluster.image)))
+
+
+def test_listeners_hear_of_everything_that_a_snapshot_changes_deletions_included() -> None:
+    cluster = Cluster(sets=((0,), (1, 0)))
+    cluster.create("stays", "grows", "goes", "configured")
+    cluster.submit(c.RegisterBroker(broker_id=5, host="h", port=1))
+    image, _ = _follower(cluster)
+    topics, sets = image.topics_by_name, image.replica_sets
+    cluster.submit(c.DeleteTopics(topics=(c.TopicReference(name="goes"),)))
+    cluster.submit(c.CreatePartitions(topics=(c.MorePartitions(name="grows", partition_count=3),)))
+    edits = (c.ConfigEdit(key="retention.ms", operation=0, value="1"),)
+    resource = c.ResourceEdits(resource_type=2, resource_name="configured", edits=edits)
+    cluster.submit(c.AlterConfigs(resources=(resource,)))
+    cluster.create("new")
+    cluster.submit(c.BeginMastership(replica_set_id=1, master=0))
+    cluster.submit(c.RegisterBroker(broker_id=0, host="moved", port=1))
+    cluster.submit(c.RemoveBroker(broker_id=5))
+    delta = install(image, _snapshot(cluster))
+    assert [one.name for one in delta.deleted_topics] == ["goes"]
+    assert [one.name for one in delta.created_topics] == ["new"]
+    assert [(one.topic.name, one.first_partition) for one in delta.added_partitions] == [
+        ("grows", 1)
+    ]
+    assert [one.name for one in delta.changed_configs] == ["configured"]
+    assert [one.replica_set_id for one in delta.changed_replica_sets] == [1]
+    assert [one.broker_id for one in delta.changed_brokers] == [0]
+    assert [one.broker_id for one in delta.removed_brokers] == [5]
+    assert image == cluster.image
+    assert image.topics_by_name is topics
+    assert image.replica_sets is sets
+
+
+def test_the_same_state_again_changes_nothing() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    image, _ = _follower(cluster)
+    assert install(image, _snapshot(cluster)) == ClusterDelta()
+
+
+def test_an_older_snapshot_or_one_of_another_cluster_is_corrupt_state() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    older = _snapshot(cluster)
+    cluster.submit(c.BeginMastership(replica_set_id=0, master=0))
+    image, _ = _follower(cluster)
+    for records in (older, [], [r.ClusterCreated(cluster_id="another")]):
+        before = snapshot_records(image)
+        with pytest.raises(InvariantViolation):
+            install(image, records)
+        assert snapshot_records(image) == before
+
+
+def test_a_controller_installs_and_publishes() -> None:
+    cluster = Cluster()
+    records = _snapshot(cluster)
+    seen: list[ClusterDelta] = []
+    cluster.image.subscribe(seen.append)
+    delta = cluster.controller.install(records)
+    assert seen == [delta] == [ClusterDelta()]

@@ -1,0 +1,54 @@
+"""Sessions, silence, and this process's own pauses."""
+
+from penstock.controller.liveness import Liveness
+
+
+def _heard() -> Liveness:
+    liveness = Liveness(5_000)
+    liveness.opened(1, 11, 0)
+    assert liveness.heard(1, 11, "run", 100)
+    return liveness
+
+
+def test_a_broker_lives_for_the_timeout_after_its_last_heartbeat() -> None:
+    liveness = _heard()
+    assert liveness.is_live(1, 5_100)
+    assert not liveness.is_live(1, 5_101)
+
+
+def test_a_closed_session_counts_at_once() -> None:
+    liveness = _heard()
+    assert liveness.closed(1, 11)
+    assert not liveness.is_live(1, 101)
+    assert not liveness.heard(1, 11, "run", 102)
+    assert not liveness.is_live(1, 103)
+
+
+def test_what_comes_from_an_older_session_changes_nothing() -> None:
+    liveness = _heard()
+    liveness.opened(1, 12, 200)
+    assert not liveness.closed(1, 11)
+    assert not liveness.heard(1, 11, "older", 4_000)
+    assert liveness.incarnation(1) == ""
+    assert not liveness.is_live(1, 5_201)
+
+
+def test_a_broker_never_heard_of_gets_the_timeout_but_can_not_be_asked() -> None:
+    liveness = Liveness(5_000)
+    assert not liveness.is_live(7, 0)
+    liveness.expect(7, 1_000)
+    liveness.expect(7, 3_000)
+    assert liveness.is_live(7, 6_000)
+    assert not liveness.is_live(7, 6_001)
+    assert not liveness.is_connected(7, 1_000)
+    assert liveness.heard_ms_ago(7, 2_000) == -1
+
+
+def test_own_pause_is_nobodys_silence() -> None:
+    liveness = _heard()
+    liveness.tick(100, 500)
+    liveness.tick(60_100, 500)
+    assert liveness.is_live(1, 60_100)
+    for now in range(60_600, 66_100, 500):
+        liveness.tick(now, 500)
+    assert not liveness.is_live(1, 66_100)

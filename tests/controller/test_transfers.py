@@ -1,0 +1,219 @@
+"""Masterships moved on purpose: transfers, preferred masters, drains."""
+
+import pytest
+
+from penstock.base.ack_policy import AckPolicy
+from penstock.controller import commands as c
+from penstock.controller import session as s
+from penstock.controller.command_codec import decode_error
+from penstock.controller.errors import (
+    MetadataError,
+    NotActiveController,
+    NotReplica,
+    TransferFailed,
+    UnknownReplicaSet,
+)
+from tests.controller.world import World
+
+
+def _error(answers: list[s.OperationAnswer]) -> MetadataError:
+    return decode_error(answers[0].error)
+
+
+def test_transfer_asks_the_master_to_stop_and_then_begins_the_next_mastership() -> None:
+    world = World()
+    answers = world.operate(s.TransferRequest(request_id=5, replica_set_id=1, target=2))
+    world.run(50)
+    assert answers == [
+        s.OperationAnswer(
+            request_id=5, text="Broker 2 is master of replica set 1 in leader epoch 1."
+        )
+    ]
+    (prepared,) = world.brokers[1].prepared
+    assert (prepared.target, prepared.leader_epoch) == (2, 0)
+    one = world.replica_set()
+    assert (one.master, one.last_cause, one.sync_state_set) == (2, "transfer", (1, 2, 3))
+    assert not world.image.brokers[1].is_fenced
+
+
+def test_a_mastership_that_an_operator_moved_stays_there() -> None:
+    world = World()
+    world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    world.run(120_000)
+    assert world.replica_set().master == 2
+
+
+def test_a_master_that_is_not_ready_keeps_its_set_and_the_operator_hears_why() -> None:
+    world = World()
+    world.brokers[1].is_ready_to_transfer = False
+    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    world.run(50)
+    assert world.replica_set().master == 1
+    assert "too far behind" in str(_error(answers))
+
+
+def test_a_master_that_does_not_answer_ends_the_transfer_by_time() -> None:
+    world = World(settings={"transfer_timeout_ms": 1_000})
+    world.brokers[1].is_hung = True
+    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    world.run(1_400)
+    assert not answers
+    world.run(200)
+    assert "did not answer" in str(_error(answers))
+    assert world.active.stats.transfers_failed == 1
+
+
+def test_an_answer_that_comes_after_the_transfer_was_given_up_changes_nothing() -> None:
+    world = World(settings={"transfer_timeout_ms": 1_000})
+    world.brokers[1].is_hung = True
+    world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    world.run(1_600)
+    world.active.on_transfer_ready(1, s.TransferReady(request_id=1, is_ready=True))
+    world.run(50)
+    assert world.replica_set().master == 1
+
+
+def test_a_target_that_dies_ends_the_transfer_at_once() -> None:
+    world = World()
+    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    world.brokers[2].kill()
+    assert "broker 2 is gone" in str(_error(answers))
+    world.run(100)
+    assert world.replica_set().master == 1
+
+
+def test_a_master_that_dies_during_its_transfer_is_replaced_by_an_election() -> None:
+    world = World()
+    world.brokers[1].is_hung = True
+    world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=3))
+    world.run(10)
+    world.brokers[1].kill()
+    world.run(100)
+    assert world.replica_set().last_cause == "eviction"
+
+
+@pytest.mark.parametrize(
+    ("set_id", "target", "wanted"),
+    [
+        (9, 2, UnknownReplicaSet),
+        (1, 9, NotReplica),
+        (1, 1, TransferFailed),
+        (1, -1, TransferFailed),
+        (1, 3, TransferFailed),
+    ],
+)
+def test_a_transfer_that_can_not_be_is_refused_with_the_reason(
+    set_id: int, target: int, wanted: type[MetadataError]
+) -> None:
+    world = World()
+    world.shrink(1, 2)
+    request = s.TransferRequest(request_id=1, replica_set_id=set_id, target=target)
+    assert type(_error(world.operate(request))) is wanted
+
+
+def test_electing_a_set_with_a_live_master_is_refused_for_a_transfer() -> None:
+    world = World()
+    answers = world.operate(s.ElectRequest(request_id=1, replica_set_id=1, is_unclean=True))
+    assert "ask for a transfer" in str(_error(answers))
+
+
+def test_losing_the_lead_ends_transfers_with_the_name_of_the_next_controller() -> None:
+    world = World(controller_count=2)
+    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    world.lead(2)
+    assert isinstance(_error(answers), NotActiveController)
+    world.run(100)
+    assert world.replica_set().master == 1
+
+
+def test_preferred_master_gets_its_set_back_after_the_delay_and_only_in_step() -> None:
+    world = World()
+    world.brokers[1].kill()
+    world.run(100)
+    world.shrink(2, 3)
+    world.brokers[1].start()
+    world.run(60_000)
+    assert world.replica_set().master == 2
+    world.shrink(1, 2, 3)
+    world.run(29_000)
+    assert world.replica_set().master == 2
+    world.run(2_000)
+    assert (world.replica_set().master, world.replica_set().last_cause) == (1, "preferred")
+    assert len(world.brokers[2].prepared) == 1
+
+
+def test_preferred_masters_do_not_return_where_that_is_switched_off() -> None:
+    world = World(settings={"preferred_master_delay_ms": -1})
+    world.brokers[1].kill()
+    world.run(100)
+    world.brokers[1].start()
+    world.run(120_000)
+    assert world.replica_set().master == 2
+
+
+def test_drained_broker_loses_its_masterships_first_and_its_places_in_step_then() -> None:
+    world = World()
+    answers = world.operate(s.DrainRequest(request_id=4, broker_id=1))
+    world.run(100)
+    assert answers == [
+        s.OperationAnswer(request_id=4, text="Broker 1 has no duties left: it can be stopped.")
+    ]
+    sets = world.image.replica_sets
+    assert [one.master for one in sets.values()] == [2, 2, 3]
+    assert all(one.sync_state_set == (2, 3) for one in sets.values())
+    assert sets[1].last_cause == "drain"
+    answer = world.shrink(1, 2, 3)
+    assert isinstance(answer, MetadataError)  # it can not get in again
+    world.check_replay()
+
+
+def test_a_drain_that_ends_lets_the_broker_have_its_duties_again() -> None:
+    world = World(settings={"preferred_master_delay_ms": 1_000})
+    world.operate(s.DrainRequest(request_id=1, broker_id=1))
+    world.run(5_000)
+    world.operate(s.DrainRequest(request_id=2, broker_id=1, is_draining=False))
+    world.run(50)
+    world.shrink(1, 2, 3)
+    world.run(3_000)
+    assert world.replica_set().master == 1
+
+
+def test_a_drain_that_nobody_can_take_over_from_tells_what_is_left_after_a_while() -> None:
+    world = World(broker_count=1, factor=1)
+    answers = world.operate(s.DrainRequest(request_id=1, broker_id=1))
+    world.run(59_000)
+    assert not answers
+    world.run(3_000)
+    assert "still master of the sets [1]" in answers[0].text
+    assert world.replica_set().master == 1
+
+
+def test_a_drained_broker_keeps_copies_that_the_minimum_needs() -> None:
+    world = World(broker_count=2, factor=2)
+    policy = AckPolicy(minimum=2)
+    world.ask(c.SetAckPolicy(replica_set_id=1, policy=policy))
+    world.ask(c.SetAckPolicy(replica_set_id=2, policy=policy))
+    world.operate(s.DrainRequest(request_id=1, broker_id=1))
+    world.run(70_000)
+    assert world.replica_set().master == 2
+    assert world.replica_set().sync_state_set == (1, 2)
+
+
+def test_status_shows_brokers_sets_members_and_why() -> None:
+    world = World(controller_count=2, racks={1: "a"})
+    world.write(100)
+    world.brokers[3].logs[1].end = 40
+    world.run(1_100)
+    world.brokers[2].kill()
+    world.run(1_500)
+    status = world.active.status(7)
+    assert (status.request_id, status.cluster_id) == (7, "the-cluster")
+    assert [one.is_live for one in status.brokers] == [True, False, True]
+    assert [one.is_fenced for one in status.brokers] == [False, True, False]
+    assert (status.brokers[0].rack, status.brokers[0].master_count) == ("a", 1)
+    first = status.sets[0]
+    assert (first.master, first.cause, first.sync_state_set) == (1, "first", (1, 2, 3))
+    assert [one.lag_bytes for one in first.members] == [0, 0, 60]
+    assert [one.log_end_position for one in first.members] == [100, 100, 40]
+    assert first.members[0].reported_ms_ago <= 1_000
+    assert world.controllers[2].active.status(1).sets[0].members[0].log_end_position == 100
