@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.base.invariant import InvariantViolation
 from penstock.broker.purgatory import AckQueue
+from penstock.replication.errors import NotMaster, ReplicationError
 
 
 @dataclass
@@ -21,6 +22,12 @@ class Parked:
 
     def fail(self) -> None:
         self.events.append("fail")
+
+    def refuse(self, error: ReplicationError) -> None:
+        self.events.append(f"refused: {error}")
+
+    def shrunk(self, in_sync_count: int) -> None:
+        self.events.append(f"shrunk to {in_sync_count}")
 
 
 def test_a_request_is_completed_when_its_end_is_acknowledged_and_not_before() -> None:
@@ -75,6 +82,27 @@ def test_a_fenced_log_fails_everything_that_is_parked_once() -> None:
     queue.release(1)
     assert parked.events == ["fail"]
     assert len(queue) == 0
+
+
+def test_the_end_of_a_mastership_refuses_what_is_parked_and_what_comes_until_the_next() -> None:
+    queue, parked, late, next_one = AckQueue(), Parked(), Parked(), Parked()
+    queue.park(100, parked)
+    queue.refuse_all(NotMaster("gone"))
+    queue.park(100, late)
+    assert parked.events == late.events == ["refused: gone"]
+    queue.open(40)
+    queue.park(60, next_one)
+    assert next_one.events == [], "positions may have gone back"
+    queue.release(60)
+    assert next_one.events == ["complete"]
+
+
+def test_what_is_parked_hears_of_a_set_that_shrinks() -> None:
+    queue, parked = AckQueue(), Parked()
+    queue.park(100, parked)
+    queue.shrunk(1)
+    queue.release(100)
+    assert parked.events == ["shrunk to 1", "complete"]
 
 
 @given(st.lists(st.integers(0, 50)), st.lists(st.integers(0, 2000)))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from penstock.base.ids import LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.broker.replica_set import ReplicaSetMember
+from penstock.replication.errors import ReplicationError
 from penstock.storage.partition_log import PartitionLog
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import World, append, open_log, partition_number
@@ -25,6 +26,12 @@ class Parked:
 
     def fail(self) -> None:
         self.events.append("fail")
+
+    def refuse(self, error: ReplicationError) -> None:
+        self.events.append(type(error).__name__)
+
+    def shrunk(self, in_sync_count: int) -> None:
+        self.events.append(f"shrunk to {in_sync_count}")
 
 
 @dataclass

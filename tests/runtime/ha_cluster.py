@@ -265,8 +265,8 @@ class Broker:
             link.abort("crashed")
         for driver in self.manager.drivers.values():
             driver.stop()
-        if self.manager._timer is not None:  # noqa: SLF001  a crash has no door
-            self.manager._timer.cancel()  # noqa: SLF001
+        if self.manager._timer is not None:
+            self.manager._timer.cancel()
         self.manager.client.stop()
         await self._end()
         for set_log in self.logs.values():
@@ -297,7 +297,7 @@ class Broker:
         own_log = self.member(set_id).log
         start, end = own_log.start_position, own_log.end_position
         found = b""
-        for segment in own_log._store.segments:  # noqa: SLF001  byte for byte, past the reader
+        for segment in own_log._store.segments:
             base = segment.base
             path = self.directory / segment.path
             data = path.read_bytes()
@@ -356,8 +356,8 @@ class HaCluster:
             if broker.is_running:
                 lines += [
                     f"{broker.broker_id}: {driver.member and driver.member.role} "
-                    f"trouble={driver.trouble!r} done={driver._done} "  # noqa: SLF001
-                    f"state={driver.followed and (driver.followed.state, driver.followed.stop_reason)} "
+                    f"trouble={driver.trouble!r} done={driver._done} "
+                    f"state={driver.followed and driver.followed.state} "
                     f"end={driver.member and driver.member.log.end_position} "
                     f"confirm={driver.member and driver.member.confirm_position} "
                     f"epochs={driver.member and driver.member.log.epochs}"

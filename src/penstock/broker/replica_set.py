@@ -113,6 +113,7 @@ class ReplicaSetMember:
         self.may_confirm: Callable[[], bool] | None = None
         """Under policies that need a lease: whether it is held. Set by whoever keeps it."""
         self._visible: deque[tuple[int, Watched]] = deque()
+        self._refuse_parked()
         log.on_written = self._on_written
         log.on_durable = self._on_durable
         log.on_fenced = self._on_log_fenced
@@ -200,11 +201,14 @@ class ReplicaSetMember:
         self.may_confirm = None
         self.leader_epoch = leader_epoch
         self.master_id = master_id
+        self._refuse_parked()
+        self._wake_all()
+        self._tell(self.on_role_changed)
+
+    def _refuse_parked(self) -> None:
         error = NotMaster(self._why_not_writable())
         self.waiting_for_master.refuse_all(error)
         self.waiting_for_all.refuse_all(error)
-        self._wake_all()
-        self._tell(self.on_role_changed)
 
     def pause_writes(self) -> None:
         """Take no more writes for now: mastership is about to be handed over."""

@@ -90,6 +90,8 @@ class SetDriver:
         self.followed: FollowedSet | None = None
         self.trouble = ""
         """Why the newest wish could not be fulfilled, in words; empty where it was."""
+        self.open_error: PlatformError | OSError | None = None
+        """Why the log could not be opened when that was tried last."""
         self._manager = manager
         self._done: Wish = NOTHING_YET
         self._promise = (-1, 0)
@@ -402,9 +404,12 @@ class SetDriver:
         try:
             opened = await manager.ports.logs.open(self.replica_set_id)
         except (PlatformError, OSError) as error:
+            if str(self.open_error) != str(error):
+                log.critical("set=%d its log can not be opened: %s", self.replica_set_id, error)
             self.trouble = f"its log can not be opened: {error}"
-            log.critical("set=%d %s", self.replica_set_id, self.trouble)
+            self.open_error = error
             return False
+        self.open_error = None
         self.log_id = opened.log_id
         self._opened_epoch = opened.log.leader_epoch
         member = self.member = ReplicaSetMember(self.replica_set_id, manager.broker_id, opened.log)

@@ -1,0 +1,183 @@
+"""A member's roles over a real log: who may write, what is refused, what is confirmed."""
+
+import pytest
+
+from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.base.invariant import InvariantViolation
+from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.replication.confirm import Membership
+from penstock.replication.errors import NotMaster
+from penstock.storage.partition_log import PartitionLog
+from tests.broker.test_replica_set import Parked, Watching
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import World, append, open_log, partition_number
+
+A, B, C = 1, 2, 3
+ASYNC = AckPolicy(kind=PolicyKind.ASYNC)
+
+
+def members(*committed: int, policy: AckPolicy | None = None) -> Membership:
+    return Membership(replicas=(A, B, C), committed=committed, policy=policy or AckPolicy())
+
+
+class Member:
+    """Member A of a set of three, with one partition."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.log = open_log(self.world, FaultyDisk())
+        self.world.run()
+        self.member = ReplicaSetMember(ReplicaSetId(1), A, self.log)
+
+    def lead(self, leader_epoch: int, *committed: int, policy: AckPolicy | None = None) -> None:
+        membership = members(*committed, policy=policy)
+        self.member.become_master(LeaderEpoch(leader_epoch), membership)
+        self.world.run()
+
+    def append(self, records: int = 1) -> int:
+        append(self.log, self.partition, records=records)
+        self.world.run()
+        return self.log.end_position
+
+    @property
+    def partition(self) -> PartitionLog:
+        return self.log.open_partition(partition_number(0))
+
+    def parked(self, end: int) -> Parked:
+        waiting = Parked()
+        self.member.waiting_for_all.park(end, waiting)
+        return waiting
+
+
+def test_a_member_takes_writes_as_master_only() -> None:
+    one = Member()
+    with pytest.raises(NotMaster, match="no master"):
+        one.member.check_writable()
+    one.lead(2, A, B)
+    one.member.check_writable()
+    one.member.become_slave(LeaderEpoch(3), B)
+    assert (one.member.role, one.member.master_id) == (Role.SLAVE, B)
+    with pytest.raises(NotMaster, match="broker 2"):
+        one.member.check_writable()
+    one.member.resign()
+    assert one.member.role is Role.IDLE
+
+
+def test_losing_the_mastership_refuses_what_waits_and_lets_fetches_look_again() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    end = one.append()
+    waiting, woken = one.parked(end), []
+    one.member.watch(end, Watching(lambda: woken.append(one.member.role)))
+    told: list[Role] = []
+    one.member.on_role_changed.append(lambda member: told.append(member.role))
+    one.member.become_slave(LeaderEpoch(3), B)
+    assert waiting.events == ["NotMaster"]
+    assert woken == told == [Role.SLAVE]
+    assert one.parked(end).events == ["NotMaster"], "also what comes late"
+
+
+def test_a_master_again_takes_requests_again() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    one.append()
+    one.member.become_slave(LeaderEpoch(3), B)
+    one.lead(4, A, B)
+    end = one.append()
+    waiting = one.parked(end)
+    one.member.acknowledge(B, end)
+    assert waiting.events == ["complete"]
+
+
+def test_a_new_master_confirms_what_it_holds_once_the_set_holds_its_epoch() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    end = one.append(3)
+    assert one.member.confirm_position == 0
+    assert not one.member.is_caught_up
+    one.member.acknowledge(B, end)
+    assert one.member.confirm_position == end
+    assert one.member.is_caught_up
+    assert one.member.high_watermark(one.partition) == 3
+
+
+def test_a_set_that_shrinks_tells_what_waits_before_it_is_confirmed() -> None:
+    one = Member()
+    one.lead(2, A, B, C)
+    end = one.append()
+    waiting = one.parked(end)
+    one.member.change_members(members(A))
+    assert waiting.events == ["shrunk to 1", "complete"]
+    assert one.member.in_sync_count == 1
+
+
+def test_a_slave_confirms_what_its_master_has_up_to_its_own_end() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    end = one.append(5)
+    one.member.become_slave(LeaderEpoch(3), B)
+    one.member.note_master_confirmed(end - 10)
+    assert one.member.confirm_position == end - 10
+    one.member.note_master_confirmed(end + 4000)
+    assert one.member.confirm_position == end
+    one.member.note_master_confirmed(40)
+    assert one.member.confirm_position == end
+    assert one.member.high_watermark(one.partition) == 5
+
+
+def test_a_paused_master_refuses_writes_and_still_confirms() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    end = one.append()
+    waiting = one.parked(end)
+    one.member.pause_writes()
+    with pytest.raises(NotMaster, match="handed over"):
+        one.member.check_writable()
+    one.member.acknowledge(B, end)
+    assert waiting.events == ["complete"]
+    one.member.resume_writes()
+    one.member.check_writable()
+
+
+def test_without_its_lease_a_master_confirms_nothing() -> None:
+    one = Member()
+    one.lead(2, A, B, policy=ASYNC)
+    held = one.member.confirm_position
+    lease = [False]
+    one.member.may_confirm = lambda: lease[0]
+    end = one.append()
+    assert one.member.confirm_position == held
+    lease[0] = True
+    one.member.confirm_reached()
+    assert one.member.confirm_position == end
+
+
+def test_a_log_that_is_cut_gives_new_objects_and_a_lower_end() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    kept = one.append(2)
+    one.append(3)
+    one.member.become_slave(LeaderEpoch(3), B)
+    reopened: list[int] = []
+    one.member.on_reopened.append(lambda member: reopened.append(member.log.end_position))
+    before = one.partition
+    one.log.truncate(kept, lambda error: None)
+    one.world.run()
+    assert reopened == [kept]
+    assert one.partition is not before
+    assert one.partition.log_end_offset == 2
+    assert one.member.epochs.latest == 2
+
+
+def test_an_older_epoch_is_never_taken() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    with pytest.raises(InvariantViolation):
+        one.member.become_slave(LeaderEpoch(1), B)
+
+
+def test_a_master_outside_its_sync_state_set_is_an_invariant_violation() -> None:
+    one = Member()
+    with pytest.raises(InvariantViolation):
+        one.lead(2, B, C)

@@ -1,0 +1,457 @@
+"""Replica managers: restarts, installs, transfers, probes, membership, leases."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.errors import ConfigError
+from penstock.broker.replica_set import Role
+from penstock.controller.commands import (
+    AddReplica,
+    RemoveReplica,
+    SetAckPolicy,
+    SetUncleanElection,
+)
+from penstock.controller.session import PrepareTransfer, ProbedSet, ProbeSets
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.errors import NotMaster
+from penstock.runtime.ha.followed_set import State
+from penstock.storage.config import Retention
+from tests.net.serving import run
+from tests.runtime.ha_cluster import PARTITION, HaCluster, ha_cluster
+
+TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
+ASYNC = AckPolicy(kind=PolicyKind.ASYNC)
+
+
+def fill(cluster: HaCluster, broker: int, batches: int = 20, *, set_id: int = 1) -> None:
+    for number in range(batches):
+        cluster[broker].append(3, fill=number + 7 * broker, set_id=set_id)
+
+
+async def roll(cluster: HaCluster, broker: int, segments: int) -> None:
+    """Append so much that the log has that many segments more."""
+    member = cluster[broker].member()
+    end = member.log.end_position + segments * 65_536
+    while member.log.end_position < end:
+        cluster[broker].append(size=8_000)
+        await cluster.confirmed(broker)
+
+
+async def drop_old_segments(cluster: HaCluster, broker: int) -> None:
+    """Let retention take every closed segment away."""
+    own_log = cluster[broker].member().log
+    partition = own_log.open_partition(PARTITION)
+    own_log.delete_records(partition, partition.log_end_offset)
+    await cluster.confirmed(broker)
+    done: list[bool] = []
+    own_log.checkpoint(done.append)
+    await cluster.until(lambda: bool(done))
+    before = own_log.start_position
+    own_log.apply_retention(1 << 50, lambda _: Retention(bytes=-1, ms=-1))
+    await cluster.until(lambda: own_log.start_position > before, "segments are deleted")
+
+
+# --- restarts ------------------------------------------------------------------------------------
+
+
+def test_a_restarted_master_leads_again_only_when_it_is_elected_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            await cluster[1].crash()
+            await cluster[1].start()
+            await cluster.until(lambda: 1 in cluster[1].manager.members)
+            cluster.controllers.elect(1, 1, 1, 2)
+            await cluster.leads(1)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            await cluster.equal(1, 2)
+
+    run(scenario())
+
+
+def test_without_controllers_a_restarted_master_resumes_when_all_replicas_agree(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            await cluster.make_set(1, 2, 3)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            for broker in cluster.brokers.values():
+                broker.cut_off()
+            await cluster[3].crash()
+            await cluster[1].crash()
+            await cluster[1].start(is_registering=False)
+            await cluster.until(lambda: 1 in cluster[1].manager.members)
+            await cluster.until(
+                lambda: (
+                    cluster[1].manager.server.sets[1].sessions.get(2) is not None
+                    and cluster[1].manager.server.sets[1].sessions[2].is_streaming
+                )
+            )
+            assert cluster[1].member().role is Role.IDLE, "broker 3 has not agreed"
+            await cluster[3].start(is_registering=False)
+            await cluster.leads(1)
+            assert cluster[1].member().leader_epoch == 0
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            await cluster.equal(1, 2, 3)
+
+    run(scenario())
+
+
+def test_a_restarted_slave_follows_by_what_it_knew_when_no_controller_answers(
+    tmp_path: Path,
+) -> None:
+    # H-18
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            cluster[1].cut_off()
+            cluster[2].cut_off()
+            await cluster[2].crash()
+            fill(cluster, 1)
+            await cluster[2].start(is_registering=False)
+            await cluster.confirmed(1)
+            await cluster.equal(1, 2)
+
+    run(scenario())
+
+
+def test_a_broker_that_lost_its_log_does_not_lead_with_an_empty_one(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            await cluster[1].crash()
+            (cluster[1].directory / "set-1.log-id").unlink()
+            for path in (cluster[1].directory / "set-1").rglob("*"):
+                if path.is_file():
+                    path.unlink()
+            cluster[1].cut_off()
+            await cluster[1].start(is_registering=False)
+            await cluster.until(lambda: 1 in cluster[1].manager.members)
+            assert cluster[1].member().role is Role.IDLE
+            assert not cluster[1].manager.server.sets
+            cluster[1].cut_off(False)
+            cluster.controllers.elect(1, 2, 2)
+            await cluster.leads(2)
+            fill(cluster, 2)
+            await cluster.equal(1, 2)
+
+    run(scenario())
+
+
+# --- installs ------------------------------------------------------------------------------------
+
+
+def test_a_new_member_installs_what_the_master_still_keeps(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1)
+            await roll(cluster, 1, 3)
+            await drop_old_segments(cluster, 1)
+            fill(cluster, 1)
+            cluster.controllers.submit(AddReplica(replica_set_id=1, broker_id=2))
+            await cluster.in_step(1, 2)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            assert cluster[2].member().log.start_position > 0
+            assert cluster[2].manager.follow_stats.installs > 0
+            await cluster.equal(1, 2)
+
+    run(scenario())
+
+
+def test_a_member_that_was_away_too_long_installs(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            await cluster[2].crash()
+            await cluster.in_step(1)
+            await roll(cluster, 1, 3)
+            await drop_old_segments(cluster, 1)
+            await cluster[2].start()
+            await cluster.in_step(1, 2)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            await cluster.equal(1, 2)
+
+    run(scenario())
+
+
+def test_an_install_goes_on_after_its_link_was_lost(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1)
+            await roll(cluster, 1, 6)
+            await drop_old_segments(cluster, 1)
+            await roll(cluster, 1, 3)
+            cluster.controllers.submit(AddReplica(replica_set_id=1, broker_id=2))
+            followed = cluster[2].manager.drivers
+            for _ in range(3):
+                await cluster.until(
+                    lambda: (
+                        1 in followed
+                        and followed[1].followed is not None
+                        and followed[1].followed.state in {State.INSTALLING, State.STREAMING}
+                    )
+                )
+                cluster[1].manager.server.links[0].live.link.abort("cable")
+            await cluster.in_step(1, 2)
+            await cluster.equal(1, 2)
+
+    run(scenario())
+
+
+# --- divergence that an operator has to see ------------------------------------------------------
+
+
+def test_a_slave_whose_confirmed_records_would_be_cut_stops_and_says_so(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            await cluster.make_set(1, 2, 3)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            await cluster[3].crash()
+            await cluster.in_step(1, 2)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            master, slave = cluster[1].member(), cluster[2].member()
+            await cluster.until(lambda: slave.confirm_position == master.confirm_position)
+            await cluster[1].crash()
+            await cluster[3].start()
+            cluster.controllers.submit(SetUncleanElection(replica_set_id=1, is_allowed=True))
+            cluster[2].cut_off()
+            cluster.controllers.elect(1, 3, 3, is_unclean=True)
+            await cluster.leads(3)
+            cluster.controllers.submit(SetUncleanElection(replica_set_id=1, is_allowed=False))
+            cluster.controllers.elect(1, 3, 3)
+            await cluster.until(lambda: cluster[3].member().leader_epoch == 2)
+            before = slave.log.end_position
+            cluster[2].cut_off(False)
+            followed = cluster[2].manager.drivers
+            await cluster.until(
+                lambda: (
+                    followed[1].followed is not None and followed[1].followed.state is State.STOPPED
+                )
+            )
+            assert slave.log.end_position == before
+            cluster.controllers.submit(SetUncleanElection(replica_set_id=1, is_allowed=True))
+            cluster.controllers.elect(1, 3, 3)
+            await cluster.in_step(2, 3)
+            await cluster.equal(2, 3)
+
+    run(scenario())
+
+
+# --- transfer ------------------------------------------------------------------------------------
+
+
+def transfer(epoch: int, target: int, timeout_ms: int = 3_000) -> PrepareTransfer:
+    return PrepareTransfer(
+        request_id=1, replica_set_id=1, leader_epoch=epoch, target=target, timeout_ms=timeout_ms
+    )
+
+
+def test_a_transfer_stops_writes_until_the_target_holds_all(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.in_step(1, 2)
+            await cluster.confirmed(1)
+            fill(cluster, 1, 100)
+            ready = await cluster[1].manager.prepare_transfer(transfer(0, 2))
+            assert ready.is_ready, ready.reason
+            end = cluster[1].member().log.end_position
+            assert ready.log_end_position == end
+            assert cluster[2].member().log.durable_position == end
+            with pytest.raises(NotMaster):
+                cluster[1].append()
+            cluster.controllers.elect(1, 2, 1, 2)
+            await cluster.leads(2)
+            fill(cluster, 2)
+            await cluster.equal(1, 2)
+
+    run(scenario())
+
+
+def test_a_transfer_that_comes_to_nothing_lets_the_master_go_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, disconnect_grace_ms=60_000) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.confirmed(1)
+            stale = await cluster[1].manager.prepare_transfer(transfer(7, 2))
+            assert not stale.is_ready
+            cluster[2].manager.drivers[1].promise(0, 1 << 60)  # it acknowledges nothing
+            fill(cluster, 1)
+            late = await cluster[1].manager.prepare_transfer(transfer(0, 2, timeout_ms=50))
+            assert not late.is_ready
+            cluster[1].append()
+
+    run(scenario())
+
+
+def test_a_ready_master_that_hears_of_no_other_goes_on_after_the_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.confirmed(1)
+            ready = await cluster[1].manager.prepare_transfer(transfer(0, 2, timeout_ms=100))
+            assert ready.is_ready
+            assert not cluster[1].member().is_master
+            await cluster.leads(1)
+
+    run(scenario())
+
+
+# --- probes --------------------------------------------------------------------------------------
+
+
+def test_a_probed_slave_acknowledges_nothing_more_until_a_newer_mastership(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3, disconnect_grace_ms=60_000) as cluster:
+            await cluster.make_set(1, 2, 3, policy=TWO_OF_THREE)
+            await cluster.confirmed(1)
+            probe = ProbeSets(
+                request_id=1,
+                controller_epoch=1,
+                sets=(ProbedSet(replica_set_id=1, leader_epoch=0),),
+                promise_ms=60_000,
+            )
+            (two,), (three,) = (cluster[one].manager.probe(probe) for one in (2, 3))
+            assert two.log_end_position == cluster[2].member().log.durable_position
+            assert (two.last_log_epoch, three.role) == (0, "slave")
+            held = cluster[1].member().confirm_position
+            fill(cluster, 1)
+            end = cluster[1].member().log.end_position
+            await cluster.until(
+                lambda: all(cluster[n].member().log.durable_position == end for n in (2, 3))
+            )
+            assert cluster[1].member().confirm_position == held
+            cluster.controllers.elect(1, 2, 1, 2, 3)
+            await cluster.leads(2)
+            await cluster.confirmed(2)
+            await cluster.equal(1, 2, 3)
+
+    run(scenario())
+
+
+def test_reports_say_what_the_master_knows_of_its_slaves(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            (report,) = cluster[1].manager.reports()
+            assert (report.role, report.leader_epoch) == ("master", 0)
+            assert report.confirm_position == report.log_end_position
+            (slave,) = report.slaves
+            assert (slave.broker_id, slave.lag_bytes, slave.is_connected) == (2, 0, True)
+
+    run(scenario())
+
+
+# --- membership and policies ---------------------------------------------------------------------
+
+
+def test_a_member_that_is_removed_closes_its_log_and_one_that_is_added_opens_one(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            opened, closed = [], []
+            cluster[2].manager.on_member_opened.append(opened.append)
+            cluster[2].manager.on_member_closed.append(closed.append)
+            await cluster.make_set(1, 2)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            cluster.controllers.submit(RemoveReplica(replica_set_id=1, broker_id=2))
+            await cluster.until(lambda: not cluster[2].manager.members)
+            assert opened == closed
+            await cluster.confirmed(1)
+            cluster.controllers.submit(AddReplica(replica_set_id=1, broker_id=3))
+            await cluster.in_step(1, 3)
+            await cluster.equal(1, 3)
+            cluster.controllers.submit(AddReplica(replica_set_id=1, broker_id=2))
+            await cluster.in_step(1, 2, 3)
+            await cluster.equal(1, 2, 3)
+
+    run(scenario())
+
+
+def test_a_policy_can_be_changed_while_writes_wait(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3, disconnect_grace_ms=60_000) as cluster:
+            await cluster.make_set(1, 2, 3)
+            await cluster.confirmed(1)
+            await cluster[3].crash()
+            fill(cluster, 1)
+            await cluster.equal(1, 2)
+            assert cluster[1].member().confirm_position < cluster[1].member().log.end_position
+            cluster.controllers.submit(SetAckPolicy(replica_set_id=1, policy=TWO_OF_THREE))
+            await cluster.confirmed(1)
+
+    run(scenario())
+
+
+def test_a_cut_off_master_under_a_weak_policy_confirms_nothing_once_its_lease_is_over(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, lease_ms=100, disconnect_grace_ms=60_000) as cluster:
+            await cluster.make_set(1, 2, policy=ASYNC)
+            manager = cluster[1].manager
+            await cluster[2].crash()
+            master_set = manager.server.sets[1]
+            await cluster.until(lambda: not master_set.may_confirm())
+            held = cluster[1].member().confirm_position
+            fill(cluster, 1)
+            log = cluster[1].member().log
+            await cluster.until(lambda: log.durable_position == log.end_position)
+            assert cluster[1].member().confirm_position == held
+            assert manager.lease_losses == 1
+            manager.note_controller()
+            await cluster.confirmed(1)
+
+    run(scenario())
+
+
+def test_one_log_that_fails_gives_up_its_mastership_only(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2, set_id=1)
+            await cluster.make_set(1, 2, set_id=2)
+            lost, fenced = [], []
+            cluster[1].manager.on_lost_mastership.append(lost.append)
+            cluster[1].manager.on_member_fenced.append(lambda one, _: fenced.append(one))
+            member = cluster[1].member(1)
+            member.log.writer.fence("the disk has failed")
+            assert lost == fenced == [member]
+            assert member.role is Role.IDLE
+            cluster[1].append(set_id=2)
+            cluster.controllers.elect(1, 2, 2)
+            await cluster.leads(2)
+
+    run(scenario())
+
+
+def test_settings_of_replication_that_contradict_each_other_are_refused() -> None:
+    config = ReplicationConfig()
+    with pytest.raises(ConfigError, match="keep_alive_ms"):
+        replace(config, keep_alive_ms=5_000)
+    with pytest.raises(ConfigError, match="run_bytes"):
+        replace(config, in_flight_bytes=65_536, run_bytes=1 << 20)
