@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Mapping
 from itertools import count
 from typing import Any
 
-from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
 from penstock.broker.dispatch import Dispatcher
@@ -25,7 +25,9 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.header import parse_response_header, request_header
 from penstock.protocol.messages import decode_response, encode_request
 from penstock.record.build import Record, build_batch
+from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.confirm import Membership
+from penstock.replication.epochs import EpochHistory
 from penstock.storage.set_log import SetLog
 from tests.controller.cluster import Cluster as Metadata
 from tests.storage.faulty_disk import FaultyDisk
@@ -233,6 +235,18 @@ class Cluster:
         self.world.run()
         return leader_epoch
 
+    def align(self, set_id: int = SET) -> None:
+        """Let every slave cut what its new master does not have."""
+        members = [node.broker.members[set_id] for node in self.nodes]
+        master = next(one for one in members if one.role is Role.MASTER)
+        errors: list[Any] = []
+        for member in members:
+            common = consistent_point(_shape(member), _shape(master))
+            if member is not master and common is not None:
+                member.log.truncate(common.start_position, errors.append)
+                self.world.run()
+        assert not any(errors), errors
+
     def replicate(self, *slaves: int, set_id: int = SET) -> None:
         """Copy the master's log to these slaves (all without any), acknowledge and confirm."""
         members = {node.broker_id: node.broker.members[set_id] for node in self.nodes}
@@ -252,6 +266,12 @@ class Cluster:
             run = source.read_run(target.end_position, RUN_BYTES, source.written_position)
             target.append_run(run)
             self.world.run()
+
+
+def _shape(member: ReplicaSetMember) -> LogShape:
+    log = member.log
+    start, end = Position(log.start_position), Position(log.end_position)
+    return LogShape(EpochHistory(log.epochs).entries(), start, end)
 
 
 def _run_at_once(_: str, work: Coroutine[Any, Any, None]) -> None:

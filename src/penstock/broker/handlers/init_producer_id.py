@@ -4,6 +4,9 @@ Every call gives a new id with epoch 0, also to a producer that says which one i
 transactional id nobody else can have it, so there is nobody to fence (KIP-360 is for those with
 one). Transactional producers are refused; they normally find no coordinator before they ask here.
 
+While no controller answers and this broker's block is used up, the answer is
+COORDINATOR_LOAD_IN_PROGRESS, as Kafka's is between two blocks: all clients wait and ask again.
+
 Source: Kafka `TransactionCoordinator.handleInitProducerId` (the branch without transactional id);
 KIP-98, KIP-730 (blocks of ids).
 """
@@ -14,8 +17,9 @@ from penstock.broker.admin_answers import error_fields
 from penstock.broker.broker import Broker
 from penstock.broker.errors import TransactionsNotSupported
 from penstock.broker.request import Request
-from penstock.controller.errors import MetadataError
+from penstock.controller.errors import MetadataError, MetadataUnavailable
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.INIT_PRODUCER_ID
 VERSIONS = range(6)
@@ -28,6 +32,9 @@ async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
         return {**error_fields(TransactionsNotSupported()), **NONE}
     try:
         producer_id = await broker.producer_ids.take(broker.controller, broker.broker_id)
+    except MetadataUnavailable as error:
+        again = {"error_code": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        return {**error_fields(error), **again, **NONE}
     except MetadataError as error:
         return {**error_fields(error), **NONE}
     return {"producer_id": producer_id, "producer_epoch": 0}
