@@ -7,7 +7,7 @@ import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
-from penstock.broker.replica_set import Role
+from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands import (
     AddReplica,
     RemoveReplica,
@@ -373,7 +373,8 @@ def test_a_member_that_is_removed_closes_its_log_and_one_that_is_added_opens_one
 ) -> None:
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
-            opened, closed = [], []
+            opened: list[ReplicaSetMember] = []
+            closed: list[ReplicaSetMember] = []
             cluster[2].manager.on_member_opened.append(opened.append)
             cluster[2].manager.on_member_closed.append(closed.append)
             await cluster.make_set(1, 2)
@@ -435,7 +436,8 @@ def test_one_log_that_fails_gives_up_its_mastership_only(tmp_path: Path) -> None
         async with ha_cluster(tmp_path, 1, 2) as cluster:
             await cluster.make_set(1, 2, set_id=1)
             await cluster.make_set(1, 2, set_id=2)
-            lost, fenced = [], []
+            lost: list[ReplicaSetMember] = []
+            fenced: list[ReplicaSetMember] = []
             cluster[1].manager.on_lost_mastership.append(lost.append)
             cluster[1].manager.on_member_fenced.append(lambda one, _: fenced.append(one))
             member = cluster[1].member(1)

@@ -184,9 +184,14 @@ class SetDriver:
             self.followed.promise(until_ms)
 
     def _fenced(self, member: ReplicaSetMember, error: Exception) -> None:
-        """The log takes no more writes: give up the role, so that another member gets it."""
+        """The log takes no more writes: give up the role, so that another member gets it.
+
+        Alone in its set it stays master: what is durable can still be read, and nobody else could.
+        """
         self.trouble = f"its log has failed: {error}"
-        self._leave_role(member.leader_epoch)
+        image = self.image
+        if image is None or image.replicas != (self._own_id,):
+            self._leave_role(member.leader_epoch)
         self._manager.fenced(member, error)
 
     # --- transitions ---------------------------------------------------------------------------
