@@ -192,3 +192,25 @@ def test_offsets_of_unknown_groups_and_of_other_protocols_are_not_deleted() -> N
     assert delete_offsets(world, ("t", 0))[0] is ErrorCode.GROUP_ID_NOT_FOUND
     world.stable(protocol_type="connect")
     assert delete_offsets(world, ("t", 0))[0] is ErrorCode.NON_EMPTY_GROUP
+
+
+def test_a_commit_whose_time_is_up_counts_once_the_journal_has_it_after_all() -> None:
+    world = World()
+    world.journal.is_prompt = False
+    answers = world.commit(T0)
+    world.journal.waiting[0](ErrorCode.REQUEST_TIMED_OUT)
+    assert error_of(answers) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.committed() is None
+    world.journal.confirm()
+    assert len(answers) == 1
+    assert world.committed() == 42
+
+
+def test_a_commit_whose_time_is_up_and_that_is_lost_is_forgotten() -> None:
+    world = World()
+    world.journal.is_prompt = False
+    answers = world.commit(T0)
+    world.journal.waiting[0](ErrorCode.REQUEST_TIMED_OUT)
+    world.journal.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert len(answers) == 1
+    assert world.committed() is None

@@ -213,3 +213,16 @@ def test_only_the_elected_protocol_survives_a_restart_as_in_kafka() -> None:
     group = world.coordinator._table.groups["orders"]
     (member,) = group.members.values()
     assert member.protocols == (OfferedProtocol("range", b"r"),)
+
+
+def test_the_internal_topics_own_number_of_partitions_counts() -> None:
+    world = World()
+    coordinator = GroupCoordinator(
+        world.clock, world.journal, config=world.config, new_suffix=lambda: "x"
+    )
+    coordinator.use_partition_count(PARTITIONS + 3)
+    coordinator.begin_loading(PARTITIONS + 2)
+    assert {coordinator.partition_of(f"g{n}") for n in range(200)} == {*range(PARTITIONS + 3)}
+    coordinator.use_partition_count(PARTITIONS + 3)
+    with pytest.raises(InvariantViolation):
+        coordinator.use_partition_count(PARTITIONS)

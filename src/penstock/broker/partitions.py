@@ -90,6 +90,7 @@ class HostedPartition:
         member = self.member
         return (
             member.role is Role.SLAVE
+            and not member.log.is_busy
             and member.high_watermark(self.log) == self.seen_high_watermark
         )
 
