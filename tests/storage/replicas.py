@@ -10,7 +10,15 @@ from penstock.storage.run import ColdRun, Run
 from penstock.storage.set_log import SetLog
 from penstock.storage.verify import list_segments
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import ALL, DIRECTORY, SMALL, World
+from tests.storage.world import (
+    ALL,
+    DIRECTORY,
+    SMALL,
+    Crashed,
+    World,
+    append,
+    partition_number,
+)
 
 
 def open_member(world: World, disk: FaultyDisk, config: LogConfig = SMALL) -> SetLog:
@@ -143,14 +151,86 @@ def asked(world: World, operation: Callable[..., None], *arguments: Any) -> int:
     return answer
 
 
+def fetch(world: World, export: BaseExport, position: int, max_bytes: int) -> memoryview:
+    """Read raw bytes of an export; raises what it answers."""
+    answers: list[Any] = []
+    export.read(position, max_bytes, lambda data, error: answers.append(error or data))
+    world.run()
+    (answer,) = answers
+    if isinstance(answer, Exception):
+        raise answer
+    assert isinstance(answer, memoryview)
+    return answer
+
+
+def copy_until(
+    worlds: tuple[World, World], export: BaseExport, slave: SetLog, end: int, *, chunk: int = 20_000
+) -> int:
+    """Copy what an export offers up to `end` or a little further; return the next position."""
+    position = asked(worlds[1], slave.begin_install, export.image)
+    while position < end:
+        data = fetch(worlds[0], export, position, chunk)
+        position = asked(worlds[1], slave.install, position, data)
+    return position
+
+
 def copy_base(world: World, export: BaseExport, slave: SetLog, *, chunk: int = 20_000) -> None:
     """Copy everything an export offers, and swap it in."""
-    position = asked(world, slave.begin_install, export.image)
-    while position != export.image.position:
-        data: list[Any] = []
-        export.read(position, chunk, lambda found, error: data.append(error or found))
-        world.run()
-        if isinstance(data[0], Exception):
-            raise data[0]
-        position = asked(world, slave.install, position, data[0])
+    copy_until((world, world), export, slave, export.image.position, chunk=chunk)
     settle(world, slave.finish_install)
+
+
+def member(batches=0, *, size=700, disk=None, records=1):
+    """A member's log with batches; nothing but its empty start is confirmed."""
+    world, disk = World(), disk or FaultyDisk()
+    log = open_member(world, disk)
+    log.begin_epoch(1)
+    partition = log.open_partition(partition_number(0))
+    for number in range(batches):
+        append(log, partition, size=size, fill=number, records=records)
+        world.run()
+    world.run()
+    return world, disk, log, partition
+
+
+def reopened(disk):
+    world = World()
+    log = open_member(world, disk)
+    return world, log, log.open_partition(partition_number(0))
+
+
+def copy_of(disk):
+    """Return another disk with the same durable content."""
+    twin = FaultyDisk()
+    for name, node in disk.names.items():
+        twin.replace(name, bytes(node.data))
+    return twin
+
+
+def crashes(operation, state):
+    """Crash `operation` at each operation of its disk, one further every time; yield after each.
+
+    The operation puts its disk into `state` and arms it with `state["hook"]` where crashes may
+    begin. The last time, without a crash, ends the series; `state["steps"]` says how many came.
+    """
+    step = 0
+    while True:
+        left = step
+
+        def count(_operation, _path):
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Crashed
+
+        state["hook"] = count
+        try:
+            operation()
+        except Crashed:
+            state["disk"].on_operation = None
+            yield step
+            step += 1
+            state["steps"] = step
+            continue
+        state["disk"].on_operation = None
+        return

@@ -17,7 +17,7 @@ from penstock.storage.errors import OutOfSpace, PositionOutOfRange
 from penstock.storage.run import Run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
-    asked,
+    copy_until,
     export_of,
     frames_of,
     open_member,
@@ -256,7 +256,7 @@ class ReplicaPair(RuleBasedStateMachine):
         self.rest = None
         self.leader_epoch += 1
         self.master.log.begin_epoch(self.leader_epoch)
-        self.check_confirmed(self.master)
+        self.check_confirmed(self.master, self.confirmed)
         self.slave.log.follow()
         self.align()
 
@@ -289,23 +289,18 @@ class ReplicaPair(RuleBasedStateMachine):
         self.rest = None
         slave.world.run()
         export = export_of(master.world, master.log, newest_only=newest_only)
-        position = asked(slave.world, slave.log.begin_install, export.image)
-        while position != export.image.position:
-            found = []
-            export.read(position, chunk, lambda data, error: found.append(error or data))
-            master.world.run()
-            position = asked(slave.world, slave.log.install, position, found[0])
+        worlds, end = (master.world, slave.world), export.image.position
+        copy_until(worlds, export, slave.log, end, chunk=chunk)
         settle(slave.world, slave.log.finish_install)
         export.release()
         slave.log.follow()
         assert slave.log.end_position == export.image.position
-        self.check_confirmed(slave)
+        self.check_confirmed(slave, end)
 
-    def check_confirmed(self, replica):
+    def check_confirmed(self, replica, end):
         frames = replica.frames()
-        first = min(frames, default=0)
         for position, frame in self.confirmed_frames.items():
-            if position >= replica.log.start_position and first <= position:
+            if replica.log.start_position <= position < end:
                 assert frames.get(position) == frame, "confirmed data is gone"
 
     @invariant()

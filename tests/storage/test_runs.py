@@ -1,5 +1,6 @@
 """Runs: what a master reads, what a slave takes, and what it refuses."""
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -26,6 +27,7 @@ from tests.storage.replicas import (
 )
 from tests.storage.world import (
     SMALL,
+    Crashed,
     World,
     append,
     async_config,
@@ -279,7 +281,12 @@ def test_a_segment_that_ends_without_room_for_a_marker_is_followed_by_the_next()
         for _ in range(deletes):
             pair.master.delete_records(pair.partition, pair.partition.log_start_offset + 1)
         assert pair.master.end_position == SMALL.segment_bytes - left
+        if left < 48:
+            pair.master.writer.write_staged()
+            pair.replicate()  # with the master's next segment still to come
+            assert pair.slave.end_position >= SMALL.segment_bytes - left
         pair.world.run()
+        assert pair.master.end_position == SMALL.segment_bytes + 60 or left >= 48
         pair.replicate()
         assert pair.slave.end_position == pair.master.end_position
         pair.append(5, size=3000)
@@ -387,3 +394,58 @@ def test_partitions_that_are_not_known_begin_where_their_first_batch_says():
     pair.check()
     expected = read_all(pair.world, pair.master, pair.partition)[own.log_start_offset :]
     assert read_all(pair.world, pair.slave, own) == expected
+
+
+@pytest.mark.parametrize("opens", [open_member, open_log])
+def test_a_slave_that_crashed_while_its_tail_was_emptied_goes_on_in_the_same_segment(opens):
+    # The file is cut, and the crash comes before it has its length again: a segment too many.
+    pair = Pair()
+    pair.append(40, size=500)
+    pair.replicate()
+    pair.world.run()
+
+    def crash(operation, path):
+        if operation == "allocate" and path.endswith(".log"):
+            raise Crashed
+
+    pair.slave_disk.on_operation = crash
+    with pytest.raises(Crashed):
+        open_member(pair.world, pair.slave_disk)
+    pair.slave_disk.on_operation = None
+    pair.world.run()
+    pair.slave = opens(pair.world, pair.slave_disk)
+    pair.slave.is_sole_member = False
+    end = pair.slave.end_position
+    assert [segment.base for segment in pair.slave.writer._store.segments] == [0, end]
+    reopenings = []
+    pair.slave.on_reopened = lambda: reopenings.append(True)
+    pair.append(200, size=500)
+    pair.replicate()
+    assert reopenings == [True]
+    pair.check()
+    own = pair.slave_partition()
+    assert own.log_end_offset == 240
+    assert len(read_all(pair.world, pair.slave, own)) == 240
+    assert pair.slave.writer._store.segments[1].base == SMALL.segment_bytes
+
+
+def test_a_slave_follows_a_master_whose_segment_became_shorter_on_a_full_disk():
+    pair = Pair()
+    pair.append(40, size=500)
+    pair.replicate()
+    pair.append(5, size=500)
+    pair.world.run()
+    pair.master_disk.fail("allocate", ".log", errno.ENOSPC)
+    pair.master = open_log(pair.world, pair.master_disk)
+    pair.partition = pair.master.open_partition(partition_number(0))
+    pair.world.run()
+    pair.append(200, size=500)
+    assert pair.master.writer._store.segments[1].base % SMALL.segment_bytes
+    pair.replicate()
+    pair.check()
+    assert pair.slave_partition().log_end_offset == 245
+    bases = [
+        [segment.base for segment in log.writer._store.segments]
+        for log in (pair.master, pair.slave)
+    ]
+    assert bases[0] == bases[1]

@@ -111,10 +111,9 @@ def build_frame(
     return b"".join((CRC.pack(crc32c(payload, crc32c(rest))), rest, payload))
 
 
-def build_batch_head(
+def build_batch_head(  # noqa: PLR0917  the fields, in the order of the header
     batch: memoryview,
     key: bytes,
-    *,
     leader_epoch: int,
     position: int,
     unflushed: int,

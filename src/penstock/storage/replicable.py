@@ -137,7 +137,12 @@ class ReplicableLog(OpenLog):
         self._truncate(end, (segment_base, segment_end), _ignore)
 
     def reset_to(self, segment_base: int, segment_end: int, done: Done) -> None:
-        """Throw everything away, durably, and begin as an empty log at `segment_base`."""
+        """Throw everything away, durably, and begin as an empty log at `segment_base`.
+
+        For a slave of a master whose log begins there with position 0. Where retention has taken
+        older segments copy a base instead: the stream does not tell where partitions end of which
+        nothing is kept.
+        """
         change = plan_reset(segment_base, segment_end)
         self._realign(partial(write_change, self._disk, self.directory, change), done)
 

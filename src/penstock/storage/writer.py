@@ -11,8 +11,7 @@ returns; a large batch skips the copy and is written at once, behind what is sta
 
 No space: the next file is allocated ahead of need (segments.py), so writing itself does not run
 out. Where there is no next file, the append that needs it is refused and nothing has changed. A
-write that hits ENOSPC all the same keeps its bytes staged and is tried again: writing the same
-bytes to the same place twice does no harm, and nothing of it was acknowledged.
+write that hits ENOSPC all the same keeps its bytes staged and is tried again: that does no harm.
 
 Any other failed write, and every failed sync, fences the log for good: after a failed fsync the
 kernel may report success for pages that it has dropped.
@@ -22,6 +21,7 @@ Source: RocketMQ's commit log; "fsyncgate" for the fence. Syncs: group_commit.py
 
 import errno
 from collections.abc import Callable
+from contextlib import suppress
 
 from crc32c import crc32c
 
@@ -213,13 +213,9 @@ class LogWriter:
     def _append_large(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> int:
         """Write what is staged and the batch in one go; the state changes only if that works."""
         size, position, base_offset = len(batch), self.end_position, partition.log_end_offset
+        unflushed = position - self.claim_position
         head = build_batch_head(
-            batch,
-            partition.frame_key,
-            leader_epoch=self.leader_epoch,
-            position=position,
-            unflushed=position - self.claim_position,
-            base_offset=base_offset,
+            batch, partition.frame_key, self.leader_epoch, position, unflushed, base_offset
         )
         if not self.write(size + FRAME_HEADER_BYTES, [head, batch[BATCH_COVERED_BYTES:]]):
             raise self._refusal()
@@ -400,6 +396,9 @@ class LogWriter:
         """Once in a loop turn with appends: write, start the sync, tell the owner."""
         self._is_scheduled = False
         self.write_staged()
+        if self._store.active.end - self.end_position < FRAME_HEADER_BYTES <= self._room_end:
+            with suppress(StorageError):  # no frame fits any more: a restart would go on as well
+                self._roll()
         if self.written_position != self._announced:
             self._announced = self.written_position
             self._commit.follow_policy()

@@ -1,0 +1,210 @@
+"""Copying a base: a replica begins anew from another one's snapshot and segments."""
+
+from random import Random
+
+import pytest
+
+from penstock.storage.base_image import BaseImage
+from penstock.storage.config import Retention
+from penstock.storage.errors import BadInstall, BaseNotReady, ExportEnded
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import (
+    asked,
+    check_equal,
+    copy_base,
+    copy_of,
+    copy_until,
+    crashes,
+    export_of,
+    fetch,
+    frames_of,
+    member,
+    open_member,
+    reopened,
+    replicate,
+    settle,
+)
+from tests.storage.world import SMALL, World, append, open_log, partition_number, read_all
+
+
+def replicated(batches=300):
+    world = World()
+    disks = [FaultyDisk(), FaultyDisk()]
+    master = open_log(world, disks[0])
+    partition = master.open_partition(partition_number(0))
+    other = master.open_partition(partition_number(1))
+    for number in range(batches):
+        append(master, partition, size=1000, fill=number, producer=(3, 0, number))
+        if number < 5:
+            append(master, other, size=100, records=2)
+        world.run()
+    slave = open_member(world, disks[1])
+    return world, disks, master, slave
+
+
+@pytest.mark.parametrize("newest_only", [False, True])
+def test_a_base_is_copied_and_streaming_goes_on_from_its_end(newest_only):
+    world, disks, master, slave = replicated()
+    master.checkpoint()
+    world.run()
+    export = export_of(world, master, newest_only=newest_only)
+    copy_base(world, export, slave)
+    export.release()
+    assert slave.end_position == slave.confirmed_position == export.image.position
+    assert slave.start_position == export.image.start_position
+    assert (slave.start_position > 0) == newest_only
+    replicate(world, master, slave)
+    assert slave.end_position == master.end_position
+    check_equal((disks[0], master), (disks[1], slave))
+    assert slave.epochs == master.epochs
+    partition = master.open_partition(partition_number(0))
+    own = slave.open_partition(partition_number(0))
+    assert own.log_end_offset == 300
+    expected = read_all(world, master, partition)[own.log_start_offset :]
+    assert read_all(world, slave, own) == expected
+    assert len(expected) == own.log_end_offset - own.log_start_offset
+    other = slave.open_partition(partition_number(1))
+    assert other.log_end_offset == 10
+    assert other.log_start_offset == (10 if newest_only else 0)
+    slave.begin_epoch(2)
+    for _ in range(100):
+        append(slave, own, size=1000)
+        world.run()
+    slave.close()
+    world, again, own = reopened(disks[1])
+    assert own.log_end_offset == 400
+    assert not again.recovery.damaged_files
+
+
+def test_a_broken_copy_goes_on_behind_its_last_whole_segment():
+    world, disks, master, slave = replicated()
+    export = export_of(world, master)
+    whole = 2 * SMALL.segment_bytes
+    copy_until((world, world), export, slave, whole + 30_000)
+    assert asked(world, slave.begin_install, export.image) == whole
+    disks[1].power_loss(Random(1))
+    own_world, slave, _ = reopened(disks[1])
+    assert asked(own_world, slave.begin_install, export.image) == whole
+    with pytest.raises(BadInstall):
+        asked(own_world, slave.install, 5, memoryview(b"x"))
+    with pytest.raises(BadInstall):
+        settle(own_world, slave.finish_install)
+    with pytest.raises(BadInstall):
+        settle(own_world, slave.finish_install)
+    copy_until((world, own_world), export, slave, export.image.position)
+    settle(own_world, slave.finish_install)
+    assert slave.end_position == export.image.position
+    check_equal((disks[0], master), (disks[1], slave))
+
+
+def test_a_copy_of_another_history_is_begun_anew():
+    world, _, master, slave = replicated()
+    export = export_of(world, master)
+    copy_until((world, world), export, slave, SMALL.segment_bytes)
+    assert asked(world, slave.begin_install, export.image) == SMALL.segment_bytes
+    other = export.image._replace(epochs=[(4, 0)])
+    assert asked(world, slave.begin_install, other) == 0
+
+
+def test_a_damaged_byte_of_a_copy_is_found_before_the_swap_and_copied_again():
+    world, disks, master, _ = replicated()
+    export = export_of(world, master)
+    for at in (1000, SMALL.segment_bytes + 5000, export.image.position - 100):
+        disks[1] = FaultyDisk()
+        slave = open_member(world, disks[1])
+        position = copy_until((world, world), export, slave, at - 10_000, chunk=5000)
+        while position != export.image.position:
+            piece = bytearray(fetch(world, export, position, 5000))
+            if position <= at < position + len(piece):
+                piece[at - position] ^= 1
+            position = asked(world, slave.install, position, memoryview(piece))
+        with pytest.raises(BadInstall):
+            settle(world, slave.finish_install)
+        assert slave.end_position == 0
+    copy_base(world, export, slave)
+    assert slave.end_position == export.image.position
+    check_equal((disks[0], master), (disks[1], slave))
+
+
+def test_an_exports_files_stay_until_it_is_released():
+    world, disks, master, _ = replicated(500)
+    export = export_of(world, master)
+    first = f"{master.directory}/log/{0:020d}.log"
+    before = bytes(disks[0].names[first].data)
+    for _ in range(3):
+        master.apply_retention(0, lambda _: Retention(0, -1))
+        world.run()
+    assert master.start_position > 0
+    assert bytes(disks[0].names[first].data) == before
+    assert bytes(fetch(world, export, 0, 1000)) == before[:1000]
+    world.advance(120_000)
+    assert export.is_released
+    assert first not in disks[0].names
+    with pytest.raises(ExportEnded):
+        fetch(world, export, 0, 1000)
+
+
+def test_only_so_many_bases_are_copied_at_once():
+    world, _, master, _ = replicated(10)
+    exports = [export_of(world, master) for _ in range(8)]
+    with pytest.raises(BaseNotReady):
+        export_of(world, master)
+    exports[0].release()
+    export_of(world, master).release()
+
+
+def test_an_install_is_complete_after_a_crash_at_any_step():
+    world, _, master, _ = replicated(150)
+    master.checkpoint()
+    world.run()
+    export = export_of(world, master)
+    _, origin, slave_log, _ = member(100, size=500)
+    old_frames = frames_of(origin, slave_log)
+    state = {}
+    random = Random(3)
+
+    def install():
+        disk = state["disk"] = copy_of(origin)
+        hook, disk.on_operation = state.get("hook"), None
+        slave_world, slave, _ = reopened(disk)
+        copy_until((world, slave_world), export, slave, export.image.position)
+        disk.on_operation = hook
+        settle(slave_world, slave.finish_install)
+
+    for _ in crashes(install, state):
+        disk = state["disk"]
+        disk.power_loss(random)
+        _, log, partition = reopened(disk)
+        if log.end_position == export.image.position:
+            assert partition.log_end_offset == 150
+            assert log.open_partition(partition_number(1)).log_end_offset == 10
+        else:
+            assert partition.log_end_offset == 100
+            assert frames_of(disk, log) == old_frames
+    assert state["steps"] > 15
+    world, log, partition = reopened(state["disk"])
+    assert log.end_position == export.image.position
+    assert len(read_all(world, log, partition)) == 150
+
+
+def test_an_image_survives_the_wire_and_a_damaged_one_is_refused():
+    world, _, master, _ = replicated(50)
+    image = export_of(world, master).image
+    encoded = image.encode()
+    assert BaseImage.decode(encoded) == image
+    assert image.total_bytes == image.position
+    for at in range(0, len(encoded), 7):
+        damaged = bytearray(encoded)
+        damaged[at] ^= 1
+        with pytest.raises(BadInstall):
+            BaseImage.decode(damaged)
+        with pytest.raises(BadInstall):
+            BaseImage.decode(encoded[:at])
+
+
+def test_a_log_without_a_snapshot_gives_no_base():
+    world, disk, log, _ = member(10)
+    for name in [name for name in disk.names if name.endswith(".snap")]:
+        disk.remove(name)
+    with pytest.raises(BaseNotReady):
+        export_of(world, log)
