@@ -2,6 +2,13 @@
 
     snapshot at S, with the state of every partition   +   the segments that hold [start, S)
 
+    header    48 bytes, big-endian: magic "PSBI", version u16, 2 zero, position i64, zero i64,
+              segment count u32, epoch count u32, snapshot bytes u32, crc32c u32 of what follows,
+              crc32c u32 of the 40 before, 4 zero
+    segments  base i64, end i64, end of the copied bytes i64
+    epochs    leader epoch i32, start position i64
+    snapshot  the bytes of the snapshot file
+
 The master lists it and keeps the files while they are copied; the slave copies raw bytes.
 
 Source: Raft 7 (InstallSnapshot) for the idea; here most of the state is the log itself.
@@ -18,9 +25,11 @@ from penstock.storage.snapshot import EPOCH
 
 HEADER = Struct(">4sH2xqqIIII")
 SEGMENT = Struct(">qqq")
-CRC = Struct(">I")
+CRC = Struct(">I4x")
 MAGIC = b"PSBI"
 VERSION = 1
+
+assert HEADER.size + CRC.size == 48
 
 
 class BaseSegment(NamedTuple):
@@ -77,9 +86,22 @@ class BaseImage(NamedTuple):
         snapshot_at = epochs_at + epochs * EPOCH.size
         if len(body) != snapshot_at + snapshot_bytes or crc32c(body) != body_crc or not segments:
             raise BadInstall("the base image's checksum does not agree")
-        return cls(
+        image = cls(
             position=position,
             segments=[BaseSegment(*f) for f in SEGMENT.iter_unpack(body[:epochs_at])],
             epochs=[(e, start) for e, start in EPOCH.iter_unpack(body[epochs_at:snapshot_at])],
             snapshot=bytes(body[snapshot_at:]),
         )
+        image.check()
+        return image
+
+    def check(self) -> None:
+        """Raise BadInstall where the segments can not be those of a log that ends at position."""
+        reached = 0
+        for base, end, data_end in self.segments:
+            if not reached <= base <= data_end <= end or base == end:
+                raise BadInstall("the base image's segments are not in order")
+            reached = end
+        last = self.segments[-1]
+        if self.position != last.data_end:
+            raise BadInstall("the base image's last segment does not end at its position")

@@ -57,7 +57,10 @@ class LogInstall:
         """
         image, disk, staging = self._image, self._disk, self._staging
         snapshot = self._snapshot()
-        if image.segments[-1].base != snapshot.active_base or snapshot.position != image.position:
+        image.check()
+        bases = [segment.base for segment in image.segments]
+        is_of_it = bases[-1] == snapshot.active_base and snapshot.position == image.position
+        if not is_of_it or not frozenset(bases) <= frozenset(snapshot.segments):
             raise BadInstall("its snapshot and its segments do not belong together")
         for part in ("", *(f"/{part}" for part in PARTS)):
             disk.make_directory(f"{staging}{part}")

@@ -8,13 +8,14 @@ Source: architecture "Replica set: the rules". All of it is called on the loop, 
 It knows no peers and no connections.
 """
 
+import errno
 from collections.abc import Callable
 from functools import partial
 
 from penstock.base.errors import PlatformError
 from penstock.storage.base_export import BaseExport, Exports
 from penstock.storage.base_image import BaseImage
-from penstock.storage.errors import BadInstall, LogBusy, PositionOutOfRange
+from penstock.storage.errors import BadInstall, LogBusy, OutOfSpace, PositionOutOfRange
 from penstock.storage.install import LogInstall
 from penstock.storage.open_log import Done, OpenLog
 from penstock.storage.parts import LogParts
@@ -193,9 +194,14 @@ class ReplicableLog(OpenLog):
             if error is None and install is not self._install:
                 done(0, BadInstall("another copy has begun"))
             else:
-                done(position or 0, None if error is None else as_platform_error(error))
+                done(position or 0, None if error is None else self._as_error(error))
 
         self.parts.offload.submit(work, finished)
+
+    def _as_error(self, error: BaseException) -> PlatformError:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            return OutOfSpace(self.directory)
+        return as_platform_error(error)
 
     def finish_install(self, done: Done) -> None:
         """Check the copy, swap it in atomically and durably, and open it.
@@ -210,7 +216,7 @@ class ReplicableLog(OpenLog):
 
         def checked(change: PendingChange | None, error: BaseException | None) -> None:
             if change is None:
-                done(as_platform_error(error) if error is not None else None)
+                done(None if error is None else self._as_error(error))
                 return
             self._realign(partial(write_change, self._disk, self.directory, change), done)
 

@@ -251,7 +251,8 @@ class RunAppender:
             self._writer.scheduler.call_soon(self._tell)
 
     def _tell(self) -> None:
-        self.on_ready()
+        if self._writer.fenced is None:
+            self.on_ready()
 
 
 def _is_end(frame: BatchFrame | ControlFrame) -> bool:

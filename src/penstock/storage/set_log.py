@@ -244,7 +244,7 @@ class SetLog(ReplicableLog):
             segment_count=len(segments),
             segment_bytes=segments[-1].end - segments[0].base,
             free_bytes=self._disk.free_bytes(),
-            snapshot_position=self._checkpointer.last_position,
+            snapshot_position=self._checkpointer.saved_position,
             deleted_segments=self.parts.retention.deleted_segments,
             has_checkpoint_failed=self._checkpointer.last_error is not None,
         )

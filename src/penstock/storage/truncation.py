@@ -128,6 +128,8 @@ def _first_offsets(
 ) -> dict[TopicPartition, int]:
     """Return the first offset at or above `position` of each wanted partition."""
     found: dict[TopicPartition, int] = {}
+    if _is_whole_below(segments, position):
+        return found  # what has no batch below the position has begun behind it
     for base, end in segments:
         if end <= position or len(found) == len(wanted):
             continue
@@ -140,6 +142,16 @@ def _first_offsets(
             if topic_partition in wanted:
                 found.setdefault(topic_partition, sealed.columns.bases[0])
     return found
+
+
+def _is_whole_below(segments: Sequence[SegmentBounds], position: int) -> bool:
+    """Whether no segment below `position` was ever deleted."""
+    reached = 0
+    for base, end in segments:
+        if base != reached or base >= position:
+            break
+        reached = end
+    return reached >= position
 
 
 def _producers_below(
