@@ -53,10 +53,12 @@ class Set:
                 now_ms=self.now,
             )
 
-    def next(self, after_ms: int = 0, unwanted: tuple[int, ...] = ()) -> tuple[int, ...] | None:
+    def next(
+        self, after_ms: int = 0, unwanted: tuple[int, ...] = (), dead: tuple[int, ...] = ()
+    ) -> tuple[int, ...] | None:
         self.now += after_ms
         view = MasterView(self.log_start, self.end, self.confirm, self.epoch_start)
-        change = self.keeper.next_change(view, self.now, unwanted)
+        change = self.keeper.next_change(view, self.now, unwanted=unwanted, dead=dead)
         if change is None:
             return None
         assert change[:2] == (EPOCH, self.recorded.sync_state_set_epoch)
@@ -163,6 +165,19 @@ def test_a_broker_that_is_drained_does_not_join_and_is_not_thrown_out() -> None:
     sets = Set(A, C)
     sets.connect(B, C)
     assert sets.next(unwanted=(B, C)) is None
+
+
+def test_a_broker_that_the_controllers_found_dead_leaves_at_once() -> None:
+    sets = Set()
+    sets.connect(B, C)
+    assert sets.next(dead=(B,)) == (A, C)
+
+
+def test_a_member_that_comes_back_with_less_than_is_confirmed_leaves() -> None:
+    sets = Set()
+    sets.connect(B)
+    sets.connect(C, position=400)
+    assert sets.next() == (A, B)
 
 
 def effective(sets: Set) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from penstock.replication.errors import NotMaster
 from penstock.runtime.ha.followed_set import State
 from penstock.storage.config import Retention
 from tests.net.serving import run
-from tests.runtime.ha_cluster import PARTITION, HaCluster, ha_cluster
+from tests.runtime.ha_cluster import CONFIG, PARTITION, HaCluster, ha_cluster
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
 ASYNC = AckPolicy(kind=PolicyKind.ASYNC)
@@ -457,3 +457,45 @@ def test_settings_of_replication_that_contradict_each_other_are_refused() -> Non
         replace(config, keep_alive_ms=5_000)
     with pytest.raises(ConfigError, match="run_bytes"):
         replace(config, in_flight_bytes=65_536, run_bytes=1 << 20)
+
+
+def test_a_probed_master_confirms_nothing_alone_until_its_promise_is_over(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2, policy=ASYNC)
+            await cluster.confirmed(1)
+            probe = ProbeSets(
+                request_id=1,
+                controller_epoch=1,
+                sets=(ProbedSet(replica_set_id=1, leader_epoch=0),),
+                promise_ms=300,
+            )
+            cluster[1].manager.probe(probe)
+            held = cluster[1].member().confirm_position
+            fill(cluster, 1)
+            await cluster.equal(1, 2)
+            assert cluster[1].member().confirm_position == held
+            await cluster.confirmed(1)
+
+    run(scenario())
+
+
+def test_a_slave_that_takes_nothing_delays_neither_the_other_one_nor_memory(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3, link_silence_ms=60_000) as cluster:
+            await cluster.make_set(1, 2, 3, policy=TWO_OF_THREE)
+            await cluster.equal(1, 2, 3)
+            link = cluster[3].manager.client.links[1].live
+            assert link is not None
+            link.link.pause_reading()
+            await roll(cluster, 1, 6)
+            await cluster.equal(1, 2)
+            session = cluster[1].manager.server.sets[1].sessions[3]
+            in_flight = session.next_position - session.acknowledged
+            assert in_flight <= CONFIG.in_flight_bytes + CONFIG.run_bytes + 65_536
+            link.link.resume_reading()
+            await cluster.equal(1, 2, 3)
+
+    run(scenario())

@@ -1,7 +1,8 @@
 """Who is in step: the master's judgement of its slaves, and the changes that it asks for.
 
     leaves   no connection for longer than the grace ─ not caught up for replica_lag_time_ms
-             ─ further behind than replica_lag_bytes
+             ─ further behind than replica_lag_bytes ─ found dead by the controllers
+             ─ back with less than it had acknowledged (policy `all`)
     joins    holds the confirm position ─ and the start of the present mastership ─ with a log
              that begins no later than the master's
 
@@ -176,11 +177,17 @@ class SyncStateKeeper:
         self._retry_at_ms = now_ms + pause_ms
 
     def next_change(
-        self, view: MasterView, now_ms: int, unwanted: Collection[int] = ()
+        self,
+        view: MasterView,
+        now_ms: int,
+        *,
+        unwanted: Collection[int] = (),
+        dead: Collection[int] = (),
     ) -> Change | None:
         """Judge; return a change to ask for now, or None. Its answer must come to `answered`.
 
-        `unwanted` brokers do not join: they are being drained, or are not alive.
+        `unwanted` brokers do not join: they are being drained. Neither do `dead` ones, which also
+        leave: the controllers would not elect them.
         """
         for slave in self.slaves.values():
             if slave.is_connected:
@@ -188,7 +195,7 @@ class SyncStateKeeper:
         if self._is_in_flight or self._is_answered or now_ms < self._retry_at_ms:
             return None
         if self._proposed is None:
-            wanted = self._judge(view, now_ms, unwanted)
+            wanted = self._judge(view, now_ms, (*unwanted, *dead), dead)
             if wanted == tuple(sorted(self._recorded.sync_state_set)):
                 return None
             self._proposed = wanted
@@ -200,12 +207,18 @@ class SyncStateKeeper:
         """Whether the recorded sync-state set has this broker."""
         return broker_id in self._recorded.sync_state_set
 
-    def _judge(self, view: MasterView, now_ms: int, unwanted: Collection[int]) -> tuple[int, ...]:
+    def _judge(
+        self,
+        view: MasterView,
+        now_ms: int,
+        unwanted: Collection[int],
+        dead: Collection[int],
+    ) -> tuple[int, ...]:
         recorded = self._recorded.sync_state_set
         wanted = [self._own_id]
         for broker_id, slave in self.slaves.items():
             if broker_id in recorded:
-                stays = self._stays(slave, view, now_ms)
+                stays = broker_id not in dead and self._stays(slave, view, now_ms)
             else:
                 stays = broker_id not in unwanted and self._may_join(slave, view)
             if stays:
@@ -219,6 +232,9 @@ class SyncStateKeeper:
         if not slave.is_connected and now_ms - slave.gone_ms >= slave.grace_ms:
             return False
         if now_ms - slave.caught_up_ms >= config.replica_lag_time_ms:
+            return False
+        has_lost = 0 <= slave.acknowledged < view.confirm_position
+        if has_lost and self._recorded.policy.kind is PolicyKind.ALL:
             return False
         lag = view.log_end - max(slave.acknowledged, 0)
         is_known = slave.acknowledged >= 0 and config.replica_lag_bytes > 0

@@ -13,8 +13,10 @@ Use: make it, add hooks, `start()` once the image has been replayed, pass links 
 `on_link`, tell `note_controller()` at each heartbeat answer, `await stop()`.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -43,6 +45,8 @@ from penstock.storage.set_log import SetLog
 
 PURPOSE = b"ha"
 TICK_MS = 50
+STOP_SECONDS = 10.0
+"""A log that is being cut or replaced has so long to finish when the process stops."""
 
 log = logging.getLogger(__name__)
 
@@ -159,8 +163,10 @@ class ReplicaManager:
             self._timer.cancel()
         for driver in self.drivers.values():
             driver.stop()
-        for driver in list(self.drivers.values()):
-            await driver.ended.wait()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                for driver in list(self.drivers.values()):
+                    await driver.ended.wait()
         self.client.stop()
         self.server.stop()
 
@@ -243,10 +249,13 @@ class ReplicaManager:
 
     # --- what the image says -------------------------------------------------------------------
 
-    def unwanted(self) -> Collection[int]:
+    def drained(self) -> Collection[int]:
         """Return the brokers that must not join a sync-state set."""
-        brokers = self.image.brokers.values()
-        return [one.broker_id for one in brokers if one.is_fenced or one.is_draining]
+        return [one.broker_id for one in self.image.brokers.values() if one.is_draining]
+
+    def dead(self) -> Collection[int]:
+        """Return the brokers that the controllers have found dead."""
+        return [one.broker_id for one in self.image.brokers.values() if one.is_fenced]
 
     def _on_delta(self, delta: ClusterDelta) -> None:
         changed = {one.replica_set_id: None for one in delta.changed_replica_sets}

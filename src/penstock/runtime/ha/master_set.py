@@ -57,6 +57,9 @@ class MasterSet:
         self.on_progress: Callable[[], None] = _nothing
         """A slave has acknowledged more; a transfer may wait for that."""
         self.unwanted: Callable[[], Collection[int]] = tuple
+        self.dead: Callable[[], Collection[int]] = tuple
+        self.promised_until_ms = 0
+        """Until then nothing is confirmed: the own log's end was told to whoever elects."""
         self.sessions: dict[int, SlaveSession] = {}
         self._clock = clock
         self._submit = submit
@@ -90,7 +93,9 @@ class MasterSet:
         self.sessions.clear()
 
     def may_confirm(self) -> bool:
-        """Whether the lease allows to confirm now."""
+        """Whether the lease, and what was promised to the controllers, allow to confirm now."""
+        if self._clock.monotonic_ms() < self.promised_until_ms:
+            return False
         return self.lease.is_held(self.keeper.membership, self._clock.monotonic_ms())
 
     # --- what slaves say -----------------------------------------------------------------------
@@ -205,7 +210,8 @@ class MasterSet:
             confirm_position=member.confirm_position,
             epoch_start=member.epoch_start,
         )
-        change = self.keeper.next_change(view, self._clock.monotonic_ms(), self.unwanted())
+        now_ms = self._clock.monotonic_ms()
+        change = self.keeper.next_change(view, now_ms, unwanted=self.unwanted(), dead=self.dead())
         if change is None:
             return
         log.info(

@@ -43,7 +43,7 @@ from penstock.runtime.ha.live_link import LiveLink
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.slave_session import SlaveSession
 
-RUNS_PER_TURN = 32
+RUNS_PER_TURN = 8
 """Runs that one link sends before the loop goes on."""
 
 log = logging.getLogger(__name__)

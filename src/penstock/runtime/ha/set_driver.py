@@ -178,10 +178,15 @@ class SetDriver:
         self.update()
 
     def promise(self, leader_epoch: int, until_ms: int) -> None:
-        """Acknowledge nothing to masters of `leader_epoch` or less before `until_ms`."""
+        """Acknowledge nothing to masters of `leader_epoch` or less before `until_ms`.
+
+        A master of such an epoch confirms nothing either where its own copy might be enough.
+        """
         self._promise = (max(leader_epoch, self._promise[0]), max(until_ms, self._promise[1]))
         if self.followed is not None and self.followed.leader_epoch <= leader_epoch:
             self.followed.promise(until_ms)
+        if self.master_set is not None and self.master_set.leader_epoch <= leader_epoch:
+            self.master_set.promised_until_ms = until_ms
 
     def _fenced(self, member: ReplicaSetMember, error: Exception) -> None:
         """The log takes no more writes: give up the role, so that another member gets it.
@@ -331,7 +336,8 @@ class SetDriver:
             submit=self._submit_change,
             is_resuming=is_resuming,
         )
-        master_set.unwanted = manager.unwanted
+        master_set.unwanted = manager.drained
+        master_set.dead = manager.dead
         return master_set
 
     def _follow(self, member: ReplicaSetMember, wish: Follow) -> None:

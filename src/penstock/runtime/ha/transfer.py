@@ -10,6 +10,7 @@ import asyncio
 import logging
 
 from penstock.base.ports import Scheduler
+from penstock.broker.replica_set import ReplicaSetMember
 from penstock.controller.session import PrepareTransfer, TransferReady
 from penstock.runtime.ha.master_set import MasterSet
 
@@ -29,7 +30,8 @@ async def prepare_transfer(
         async with asyncio.timeout(request.timeout_ms / 1000):
             await _caught_up(master_set, request.target)
     except TimeoutError:
-        reason = f"broker {request.target} did not catch up in {request.timeout_ms} ms"
+        if not _holds_all(master_set, request.target):
+            reason = f"broker {request.target} did not catch up in {request.timeout_ms} ms"
     if master_set.is_over:
         reason = "the mastership has ended meanwhile"
     elif reason:
@@ -61,23 +63,30 @@ async def _caught_up(master_set: MasterSet, target: int) -> None:
     """Wait until the target holds the log's end and what clients wait for is confirmed."""
     progress = asyncio.Event()
 
-    def on_progress() -> None:
+    def on_durable(_: ReplicaSetMember) -> None:
         progress.set()
 
-    master_set.on_progress = on_progress
+    master_set.on_progress = progress.set
+    master_set.member.on_durable.append(on_durable)
     try:
         while not master_set.is_over and not _is_caught_up(master_set, target):
             progress.clear()
             await progress.wait()
     finally:
         master_set.on_progress = _nothing
+        master_set.member.on_durable.remove(on_durable)
 
 
 def _is_caught_up(master_set: MasterSet, target: int) -> bool:
-    member, session = master_set.member, master_set.sessions.get(target)
-    end = member.log.end_position
-    is_held = session is not None and session.is_streaming and session.acknowledged >= end
-    return is_held and not member.waiting_for_all and not member.waiting_for_master
+    member = master_set.member
+    is_anybody_waiting = bool(member.waiting_for_all) or bool(member.waiting_for_master)
+    return _holds_all(master_set, target) and not is_anybody_waiting
+
+
+def _holds_all(master_set: MasterSet, target: int) -> bool:
+    session = master_set.sessions.get(target)
+    end = master_set.member.log.end_position
+    return session is not None and session.is_streaming and session.acknowledged >= end
 
 
 def _go_on(master_set: MasterSet) -> None:
