@@ -149,6 +149,7 @@ class LiveNode:
             directories = open_data_directories(paths, broker_id=1)
             self.node = Node(self._settings, directories, self.failures.append)
             await self.node.start()
+            await asyncio.wait_for(self._settle(), ANSWER_SECONDS)
             self._ready.set()
             await self._stop.wait()
             await self.node.stop()
@@ -158,6 +159,18 @@ class LiveNode:
         finally:
             for directory in directories:
                 directory.close()
+
+    async def _settle(self) -> None:
+        """Wait until the node leads its sets and has loaded its groups: clients would ask again."""
+        while not await self._is_settled():  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0.002)
+
+    async def _is_settled(self) -> bool:
+        sets, members = self.broker.metadata.replica_sets, self.broker.members
+        epochs = {key: one.leader_epoch for key, one in members.items() if one.is_master}
+        if not sets or any(epochs.get(key) != one.leader_epoch for key, one in sets.items()):
+            return False
+        return await self.broker.internal_topic.ensure() and not self.broker.groups.is_loading
 
 
 def _settings(directory: Path, port: int, overrides: tuple[str, ...]) -> NodeSettings:

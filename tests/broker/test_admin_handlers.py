@@ -354,7 +354,7 @@ def test_producer_ids_are_not_used_again_after_a_restart(
                 seen.add(producer_id)
             (replica_set,) = node.broker.metadata.replica_sets.values()
             epochs.append(replica_set.leader_epoch)
-    assert epochs == [0, 1, 2], "every start is a new mastership"
+    assert epochs == sorted(set(epochs)), "every start is a new mastership"
 
 
 def test_what_is_asked_for_many_times_is_described_once(client: RawClient) -> None:

@@ -197,22 +197,29 @@ def epoch_end(
 def test_ends_of_epochs_over_three_masterships(tmp_path: Path) -> None:
     with running_node(tmp_path) as node, closing(node.connect()) as client:
         topic = create(node)
-        produce(client, topic, 1, 2)  # under epoch 0
-    with running_node(tmp_path):
-        pass  # epoch 1 wrote nothing
+        first = leader_epoch(node)
+        produce(client, topic, 1, 2)
+    with running_node(tmp_path) as node:
+        second = leader_epoch(node)  # wrote nothing
     with running_node(tmp_path) as node, closing(node.connect()) as client:
-        produce(client, topic, 3)  # under epoch 2
+        third = leader_epoch(node)
+        produce(client, topic, 3)
         for version in range(2, 5):
-            assert epoch_end(client, topic, 0, version) == (0, 0, 2)
-            assert epoch_end(client, topic, 1, version) == (0, 1, 2)
-            assert epoch_end(client, topic, 2, version) == (0, 2, 3)
-            assert epoch_end(client, topic, 3, version) == (0, -1, -1)
-        fenced = epoch_end(client, topic, 0, current_leader_epoch=1)
-        unknown = epoch_end(client, topic, 0, current_leader_epoch=7)
-        missing = epoch_end(client, "no-such-topic", 0)
+            assert epoch_end(client, topic, first, version) == (0, first, 2)
+            assert epoch_end(client, topic, second, version) == (0, second, 2)
+            assert epoch_end(client, topic, third, version) == (0, third, 3)
+            assert epoch_end(client, topic, third + 1, version) == (0, -1, -1)
+        fenced = epoch_end(client, topic, first, current_leader_epoch=second)
+        unknown = epoch_end(client, topic, first, current_leader_epoch=third + 1)
+        missing = epoch_end(client, "no-such-topic", first)
     assert fenced[0] == Code.FENCED_LEADER_EPOCH
     assert unknown[0] == Code.UNKNOWN_LEADER_EPOCH
     assert missing[0] == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def leader_epoch(node: LiveNode) -> int:
+    (member,) = node.broker.members.values()
+    return int(member.leader_epoch)
 
 
 def test_look_up_by_time_goes_on_behind_a_batch_of_which_only_older_records_are_kept(

@@ -300,6 +300,11 @@ class GroupCoordinator:
             self._table.partition_count = count
 
     @property
+    def is_loading(self) -> bool:
+        """Whether groups may be missing still."""
+        return self._table.is_loading
+
+    @property
     def group_count(self) -> int:
         return len(self._table.groups)
 
