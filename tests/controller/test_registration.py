@@ -256,6 +256,18 @@ def test_from_all_to_two_of_three_needs_two_in_step_or_every_answer() -> None:
     assert _set(other).copies_held == 1
 
 
+def test_a_policy_that_asks_for_more_copies_than_there_are_proves_nothing_about_old_records() -> (
+    None
+):
+    # All with the master alone in step, then adaptive 2 of 1, then 2 of 3: still one copy each.
+    cluster = _cluster()
+    _change(cluster, 0)
+    adaptive = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=2)
+    cluster.submit(c.SetAckPolicy(replica_set_id=0, policy=adaptive))
+    cluster.submit(c.SetAckPolicy(replica_set_id=0, policy=TWO_OF_THREE))
+    assert _set(cluster).copies_held == 1
+
+
 def test_a_policy_does_not_change_while_nobody_leads_the_set() -> None:
     cluster = _cluster()
     cluster.submit(c.EndMastership(replica_set_id=0))

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import TopicId
 from penstock.base.invariant import InvariantViolation
 from penstock.controller import commands as c
 from penstock.controller import records as r
 from penstock.controller.errors import RefusedCommand, UnsupportedMetadata
 from penstock.controller.image import ClusterDelta, ClusterImage
+from penstock.controller.install import install
 from penstock.controller.record_codec import decode_records, encode_records
 from penstock.controller.replay import replay
 from penstock.controller.snapshot import snapshot_records
@@ -35,6 +37,23 @@ _edits = st.builds(
     key=st.sampled_from(["retention.ms", "max.message.bytes", "cleanup.policy"]),
     operation=st.integers(0, 4),
     value=st.sampled_from(["5", "delete", None]),
+)
+_set_ids = st.integers(0, 3)
+_policies = st.builds(
+    AckPolicy,
+    kind=st.sampled_from(PolicyKind),
+    required=st.integers(2, 3),
+    minimum=st.integers(1, 2),
+)
+_masterships = st.builds(
+    c.NewMastership,
+    replica_set_id=_set_ids,
+    master=st.integers(-1, 2),
+    leader_epoch=st.integers(-1, 1),
+    sync_state_set_epoch=st.integers(0, 1),
+    cause=st.just("test"),
+    sync_state_set=st.one_of(st.none(), st.lists(st.integers(0, 2), max_size=3).map(tuple)),
+    is_unclean=st.booleans(),
 )
 _commands = st.one_of(
     st.builds(c.CreateTopics, topics=st.lists(_new_topics, max_size=3).map(tuple)),
@@ -63,6 +82,42 @@ _commands = st.one_of(
         replace=st.booleans(),
     ),
     st.builds(c.AllocateProducerIds, broker_id=st.integers(0, 3)),
+    st.builds(
+        c.RegisterBroker,
+        broker_id=st.integers(0, 3),
+        host=st.just("localhost"),
+        port=st.just(9092),
+        rack=st.sampled_from([None, "r"]),
+        identity=st.sampled_from(["", "d"]),
+        incarnation=st.sampled_from(["", "1", "2"]),
+    ),
+    st.builds(c.ForgetIdentity, broker_id=st.integers(0, 3)),
+    st.builds(c.RemoveBroker, broker_id=st.integers(0, 4)),
+    st.builds(c.DrainBroker, broker_id=st.integers(0, 3), is_draining=st.booleans()),
+    st.builds(c.LeaveSyncStateSets, broker_id=st.integers(0, 3)),
+    st.builds(
+        c.RegisterReplica,
+        replica_set_id=_set_ids,
+        broker_id=st.integers(0, 3),
+        log_id=st.sampled_from(["a", "b"]),
+    ),
+    st.builds(c.AddReplica, replica_set_id=_set_ids, broker_id=st.integers(0, 3)),
+    st.builds(c.RemoveReplica, replica_set_id=_set_ids, broker_id=st.integers(0, 3)),
+    st.builds(c.SetAckPolicy, replica_set_id=_set_ids, policy=_policies),
+    st.builds(c.SetDefaultPolicy, policy=_policies),
+    st.builds(c.SetUncleanElection, replica_set_id=_set_ids, is_allowed=st.booleans()),
+    st.builds(c.SetFailover, is_enabled=st.booleans()),
+    st.builds(
+        c.CreateReplicaSet,
+        replica_set_id=st.integers(-1, 4),
+        replicas=st.lists(st.integers(0, 3), max_size=3).map(tuple),
+    ),
+    st.builds(
+        c.FenceBrokers,
+        brokers=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=2).map(tuple),
+        masterships=st.lists(_masterships, max_size=2).map(tuple),
+    ),
+    st.builds(c.EndMastership, replica_set_id=_set_ids),
     st.builds(c.BeginMastership, replica_set_id=st.integers(0, 3), master=st.integers(0, 2)),
     st.builds(
         c.ChangeSyncStateSet,
@@ -88,7 +143,7 @@ def _check_twin(image: ClusterImage) -> None:
     assert image.partition_counts == counts
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(_commands, max_size=25))
 def test_replaying_the_log_gives_the_same_image_after_any_commands(
     commands: list[c.Command[object]],
@@ -109,6 +164,11 @@ def test_replaying_the_log_gives_the_same_image_after_any_commands(
     replay(shortened, decode_records(snapshot))
     assert shortened == cluster.image
     assert encode_records(snapshot_records(shortened)) == snapshot
+    behind = ClusterImage()
+    for entry in cluster.log[: len(cluster.log) // 2]:
+        replay(behind, decode_records(entry))
+    install(behind, decode_records(snapshot))
+    assert behind == cluster.image
 
 
 def _deltas(cluster: Cluster) -> list[ClusterDelta]:

@@ -100,10 +100,13 @@ class ReplicaSetImage:
 
     @property
     def copies_held(self) -> int:
-        """How many of `candidates` at least hold any confirmed record."""
-        if self.copies_floor == NO_FLOOR:
-            return self.copies_needed
-        return min(self.copies_needed, self.copies_floor)
+        """How many of `candidates` at least hold any confirmed record.
+
+        The adaptive policy may ask for more copies than there are members in step: what was
+        confirmed before it did is on all of them and no more.
+        """
+        held = min(self.copies_needed, len(self.candidates))
+        return held if self.copies_floor == NO_FLOOR else min(held, self.copies_floor)
 
     @property
     def candidates(self) -> tuple[int, ...]:
