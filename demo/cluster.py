@@ -1,12 +1,16 @@
-"""The node under the local launcher, and its death."""
+"""Three nodes under the local launcher, and the death of the one that leads the topic."""
 
+import contextlib
 import os
 import select
 import signal
 import socket
 import sys
 import time
+from collections import Counter
 from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
 
 from demo.errors import DemoError
 from demo.processes import Job
@@ -14,8 +18,11 @@ from demo.processes import Job
 READY_SECONDS = 40.0
 
 
+NODES = 3
+
+
 class Cluster:
-    """One node, kept alive by `penstock up`."""
+    """Nodes with controllers inside, kept alive by `penstock up`."""
 
     def __init__(self, directory: Path, *, partitions: int) -> None:
         """Start the launcher; `wait_ready` tells when the node answers."""
@@ -26,6 +33,8 @@ class Cluster:
             "up",
             "--data",
             str(directory),
+            "--nodes",
+            str(NODES),
             "--port",
             str(port),
             "--metrics-port",
@@ -47,38 +56,53 @@ class Cluster:
             raise DemoError(f"the node did not come up: {self._job.last_words()}")
         self.bootstrap = line.removeprefix("ready bootstrap=")
 
-    @property
-    def pid(self) -> int:
-        """Return the process id of the node; 0 while there is none."""
-        for file in sorted(self.directory.glob("node-*/pid")):
-            text = file.read_text(encoding="utf-8").strip()
-            if text.isdigit():
-                return int(text)
+    def pid_of(self, broker_id: int) -> int:
+        """Return the process id of a node; 0 while there is none."""
+        file = self.directory / f"node-{broker_id}" / "pid"
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            return int(file.read_text(encoding="utf-8"))
         return 0
 
-    def kill_node(self) -> int:
-        """Kill the node with -9; the launcher starts another. Returns the process id it had."""
-        pid = self.pid
-        if not pid:
-            raise DemoError(f"no process id under {self.directory}: the node is not running")
-        os.kill(pid, signal.SIGKILL)
-        return pid
+    def leader_of(self, topic: str) -> int:
+        """Return the node that leads most partitions of the topic, as clients are told."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        found = admin.list_topics(topic, timeout=READY_SECONDS).topics[topic].partitions
+        leaders = Counter(partition.leader for partition in found.values())
+        return int(leaders.most_common(1)[0][0])
 
-    def wait_restarted(self, old_pid: int) -> int:
-        """Wait until the launcher has started another node. Returns its process id."""
+    def kill_leader_of(self, topic: str) -> tuple[int, int]:
+        """Kill with -9 the node that leads the topic; the launcher starts it again.
+
+        Returns its broker id and the process id it had.
+        """
+        broker_id = self.leader_of(topic)
+        pid = self.pid_of(broker_id)
+        if not pid:
+            raise DemoError(f"no process id of node {broker_id}: it is not running")
+        os.kill(pid, signal.SIGKILL)
+        return broker_id, pid
+
+    def wait_restarted(self, broker_id: int, old_pid: int) -> int:
+        """Wait until the launcher has started the node anew. Returns its process id."""
         deadline = time.monotonic() + READY_SECONDS
-        while (pid := self.pid) in {0, old_pid}:
+        while (pid := self.pid_of(broker_id)) in {0, old_pid}:
             if time.monotonic() > deadline or not self._job.is_running:
                 raise DemoError(f"the node was not restarted: {self._job.last_words()}")
             time.sleep(0.05)
         return pid
 
     def stop(self) -> None:
-        """End launcher and node."""
+        """End launcher and nodes."""
         self._job.stop()
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port with free ones a hundred and two hundred above it, as the launcher uses."""
+    while True:
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            probe = stack.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+            for distance in (*range(1, NODES), *range(100, 100 + NODES), *range(200, 200 + NODES)):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port + distance))
+            return port

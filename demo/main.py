@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m demo",
-        description="Streams real records through a node into a table while both are killed.",
+        description="Streams real records through a cluster into a table; two parts are killed.",
     )
     parser.add_argument("path", nargs="?", help="a file (its lines) or a directory (its files)")
     parser.add_argument("--input", help="the same; also INPUT in the environment")
@@ -85,7 +85,7 @@ def _run(source: Source, directory: Path, seconds: float) -> bool:
         cluster = Cluster(directory / "cluster", partitions=PARTITIONS)
         try:
             cluster.wait_ready()
-            screen.step(f"node up at {cluster.bootstrap}, process {cluster.pid}")
+            screen.step(f"three nodes up at {cluster.bootstrap}")
             story = Story(source, cluster, directory, screen=screen, seconds=seconds)
             try:
                 gaps = _tell(story)
@@ -103,8 +103,8 @@ def _tell(story: Story) -> list[tuple[str, str]]:
     spark_gap = story.kill_spark()
     story.finish()
     return [
-        ("node killed: seconds without acknowledgement", _gap(acked_gap)),
-        ("node killed: seconds without new rows", _gap(landed_gap)),
+        ("leading node killed: seconds without acknowledgement", _gap(acked_gap)),
+        ("leading node killed: seconds without new rows", _gap(landed_gap)),
         ("Spark job killed: seconds without new rows", _gap(spark_gap)),
     ]
 

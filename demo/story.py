@@ -52,19 +52,20 @@ class Story:
         self.screen.step(f"first {self.growth.rows:,} rows in the table")
 
     def kill_node(self) -> tuple[float, float]:
-        """Kill the node in mid-stream. Returns the gaps in acknowledging and in landing."""
+        """Kill the topic's leader in mid-stream. Returns the gaps in acknowledging and landing."""
         self._until(lambda: self._acked_share >= 0.25, "a quarter acknowledged")
         self._flow(to_share=0.75)
         self.growth.begin_gap()
         self._ledger.begin_gap()
-        old = self.cluster.kill_node()
-        self.screen.step(f"[red]kill -9[/red] node, process {old}")
-        new = self.cluster.wait_restarted(old)
-        before = self._ledger.acked
-        self._until(lambda: self._ledger.acked > before, "acknowledgements again")
+        broker_id, old = self.cluster.kill_leader_of(TOPIC)
+        self.screen.step(f"[red]kill -9[/red] node {broker_id}, which led the topic, process {old}")
+        self._until(self._ledger.is_gap_over, "acknowledgements of every partition again")
         gap = self._ledger.end_gap()
-        self.screen.step(f"node is back as process {new}: {gap:.1f} s without acknowledgement")
-        self._until(lambda: self.growth.gap_seconds > 0, "new rows after the node came back")
+        leader = self.cluster.leader_of(TOPIC)
+        self.screen.step(f"node {leader} leads: {gap:.1f} s without acknowledgement")
+        new = self.cluster.wait_restarted(broker_id, old)
+        self.screen.step(f"node {broker_id} is back as process {new}")
+        self._until(lambda: self.growth.gap_seconds > 0, "new rows after the node died")
         return gap, self.growth.gap_seconds
 
     def kill_spark(self) -> float:

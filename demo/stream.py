@@ -17,6 +17,8 @@ POLL_SECONDS = 0.01
 FLUSH_SECONDS = 60.0
 STOP_SECONDS = 5.0
 BURST_RECORDS = 2000
+ON_ITS_WAY_SECONDS = 0.1
+"""Acknowledgements this soon after a kill were sent before it."""
 
 
 class Ledger:
@@ -29,6 +31,7 @@ class Ledger:
         self.acked_bytes = 0
         self.failed: list[str] = []
         self.last_ack = 0.0
+        self.last_ack_of: dict[int, float] = {}
         self.first_ack = 0.0
         self._watched_since = 0.0
         self.gap_seconds = 0.0
@@ -36,10 +39,16 @@ class Ledger:
     def begin_gap(self) -> None:
         """Something is killed now: from here on keep the longest time without acknowledgement.
 
-        The longest, and not the first: what the node had sent before it died still arrives.
+        Of a partition, since those of other nodes never stop. The longest, and not the first: what
+        the node had sent before it died still arrives.
         """
         self.gap_seconds = 0.0
         self._watched_since = time.monotonic()
+
+    def is_gap_over(self) -> bool:
+        """Whether every partition has acknowledged something since, but for what was on its way."""
+        since = self._watched_since + ON_ITS_WAY_SECONDS
+        return all(last > since for last in self.last_ack_of.values())
 
     def end_gap(self) -> float:
         """Return the longest time without acknowledgement since `begin_gap`, in seconds."""
@@ -49,12 +58,13 @@ class Ledger:
     def took(self, record_id: int, message: Message) -> None:
         """Write down one acknowledgement."""
         now = time.monotonic()
+        partition = message.partition() or 0
         if self._watched_since:
-            quiet = now - max(self.last_ack, self._watched_since)
+            quiet = now - max(self.last_ack_of.get(partition, 0.0), self._watched_since)
             self.gap_seconds = max(self.gap_seconds, quiet)
         self.first_ack = self.first_ack or now
-        self.last_ack = now
-        self.partition_of[record_id] = message.partition() or 0
+        self.last_ack = self.last_ack_of[partition] = now
+        self.partition_of[record_id] = partition
         self.offset_of[record_id] = message.offset() or 0
         self.acked += 1
         self.acked_bytes += len(message)

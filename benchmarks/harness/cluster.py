@@ -5,10 +5,9 @@ ones of the loopback address; all processes are children of this one and end wit
 """
 
 import contextlib
+import http.client
 import json
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -82,21 +81,15 @@ class ClusterProcess:
         return time.perf_counter() - begun
 
     def status(self) -> dict[str, Any]:
-        """Return what `penstock cluster status` says."""
-        first = next(node for node in self.nodes.values())
-        done = subprocess.run(
-            [
-                *(str(Path(sys.executable).with_name("penstock")), "cluster", "status"),
-                *("--config", str(first.config), "-o", "json"),
-            ],
-            capture_output=True,
-            check=False,
-            timeout=30,
-        )
-        if done.returncode:
-            raise NodeFailed(f"cluster status: {done.stderr.decode(errors='replace')}")
-        status: dict[str, Any] = json.loads(done.stdout)
-        return status
+        """Return what the active controller knows, as `penstock cluster status -o json` shows it.
+
+        Raises NodeFailed when no process says that it is the active controller.
+        """
+        for process in self.processes.values():
+            found = _cluster_page(process.metrics_port) if process.is_running else None
+            if found and found["controller"]["active_id"] == found["controller"]["answered_by"]:
+                return found
+        raise NodeFailed("there is no active controller")
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
         """Return the broker id of a partition's leader, -1 for none, as clients are told."""
@@ -184,3 +177,19 @@ class ClusterProcess:
         if not sets:
             raise NodeFailed("there are no replica sets yet")
         return iter(sets)
+
+
+def _cluster_page(metrics_port: int) -> dict[str, Any] | None:
+    """Return the /cluster page of a process, None when it does not answer soon."""
+    connection = http.client.HTTPConnection("127.0.0.1", metrics_port, timeout=0.5)
+    try:
+        connection.request("GET", "/cluster")
+        response = connection.getresponse()
+        body = response.read()
+        found: dict[str, Any] | None = json.loads(body) if response.status == 200 else None
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+    else:
+        return found
+    finally:
+        connection.close()

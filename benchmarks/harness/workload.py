@@ -6,11 +6,12 @@ the beginning, and `penstock.sim.history` judges: acknowledged but not readable 
 doubled. A record's value is its producer and number, so it is unique; its key is the producer.
 """
 
+import bisect
 import itertools
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -48,6 +49,8 @@ class _Tally:
     """How many records of one producer are acknowledged; read by other threads."""
 
     acked: int = 0
+    last_acked_ns: dict[int, int] = field(default_factory=dict)
+    """When the newest acknowledged record of each partition was sent."""
 
 
 @dataclass(slots=True)
@@ -69,6 +72,8 @@ class _Pending:
             self.outcome = Outcome.ACKED
             self.offset = message.offset()
             self.tally.acked += 1
+            last = self.tally.last_acked_ns
+            last[self.partition] = max(last.get(self.partition, 0), self.start_ns)
 
     def as_send(self) -> Send:
         return Send(
@@ -155,6 +160,8 @@ class Workload:
         self.bootstrap = bootstrap
         self.load = load or Load()
         self.polls: list[Poll] = []
+        self._acks: dict[tuple[str, int], list[tuple[int, int]]] = {}
+        """Made when it is first asked for: after the writers have stopped."""
         self._is_stopping = threading.Event()
         self._writers = [
             _Writer(f"p{number}", self.load, bootstrap, self._is_stopping)
@@ -201,6 +208,46 @@ class Workload:
         """Errors after which a producer could not go on."""
         return [text for writer in self._writers for text in writer.fatal]
 
+    def has_acked_since(self, since_ns: int, partitions: Collection[int]) -> bool:
+        """Whether every writer had a record acknowledged that it sent after `since_ns`."""
+        return all(
+            writer.tally.last_acked_ns.get(partition, 0) > since_ns
+            for writer in self._writers
+            for partition in partitions
+        )
+
+    def gaps_around(self, at_ns: int, partitions: Collection[int]) -> list[float]:
+        """Return the longest silence in seconds around `at_ns`, one per writer and partition.
+
+        Looked at are the acknowledgements from the last one before that moment to the first one of
+        a record that was sent after it: what was on its way already does not end the silence.
+        """
+        gaps = []
+        for writer in self._writers:
+            for partition in partitions:
+                acks = self._acks_of(writer, partition)
+                first = max(0, bisect.bisect_right(acks, (at_ns, 0)) - 1)
+                longest = 0
+                for (earlier, _), (later, sent) in itertools.pairwise(acks[first:]):
+                    longest = max(longest, later - earlier)
+                    if sent > at_ns:
+                        break
+                gaps.append(longest / 1e9)
+        return gaps
+
+    def _acks_of(self, writer: _Writer, partition: int) -> list[tuple[int, int]]:
+        """Return (acknowledged, sent) of every acknowledged record, in that order. Kept."""
+        key = (writer.name, partition)
+        if key not in self._acks:
+            self._acks[key] = sorted(
+                (record.end_ns, record.start_ns)
+                for record in writer.records
+                if record.partition == partition
+                and record.end_ns is not None
+                and record.outcome is Outcome.ACKED
+            )
+        return self._acks[key]
+
     def longest_gaps_ms(self, count: int) -> list[float]:
         """Return the longest spans without any acknowledgement, longest first."""
         ends = sorted(
@@ -227,7 +274,7 @@ def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
     """Create a topic and wait until it is there; one that exists is fine."""
     admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
     try:
-        admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
+        admin.create_topics([NewTopic(topic, partitions, -1)])[topic].result(30)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise

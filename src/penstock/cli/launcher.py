@@ -19,6 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
+from penstock.cli.cluster_files import (
+    CLUSTER_FILE,
+    CONTROLLER_PORT_DISTANCE,
+    HA_PORT_DISTANCE,
+    local_cluster,
+    secret_file,
+)
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from penstock.cli.node_files import settings_toml, write_whole
 from penstock.cli.node_process import NodeProcess, ended, make_directories, say
@@ -33,7 +40,9 @@ BROKER_ID_FIRST = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to launch. The ports of node i are `port` + i and `metrics_port` + i."""
+    """What to launch. The ports of node i are `port` + i and `metrics_port` + i; in a cluster also
+    `port` + 100 + i for controllers and `port` + 200 + i for slaves.
+    """
 
     directory: Path
     nodes: int
@@ -41,6 +50,12 @@ class Plan:
     metrics_port: int
     restart: bool
     overrides: Sequence[str]
+    replicas: int = 1
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """The ids of the nodes, in order."""
+        return [BROKER_ID_FIRST + number for number in range(self.nodes)]
 
 
 def launch(plan: Plan) -> int:
@@ -82,6 +97,7 @@ def _prepare(plan: Plan, number: int) -> tuple[int, Path, NodeSettings]:
         f"node.port={plan.port + number}",
         f"node.metrics_port={metrics_port}",
         f"node.data_directories={directory / 'data'}",
+        *_cluster_overrides(plan, number),
         *plan.overrides,
     ]
     settings = load_settings(None, environment={}, overrides=overrides)
@@ -96,7 +112,28 @@ def _prepare(plan: Plan, number: int) -> tuple[int, Path, NodeSettings]:
     _check_port(settings.node.host, settings.node.port, "--port")
     if settings.node.metrics_port:
         _check_port(settings.node.metrics_host, settings.node.metrics_port, "--metrics-port")
+    for port in (settings.cluster.controller_port, settings.cluster.ha_port):
+        if port:
+            _check_port(settings.cluster.host or settings.node.host, port, "--port")
     return broker_id, directory, settings
+
+
+def _cluster_overrides(plan: Plan, number: int) -> list[str]:
+    """Return what makes the nodes one cluster; nothing for a node alone."""
+    if plan.nodes == 1 and not (plan.directory / CLUSTER_FILE).exists():
+        return []
+    cluster = local_cluster(plan.directory, plan.broker_ids)
+    first = plan.port + CONTROLLER_PORT_DISTANCE - BROKER_ID_FIRST
+    voters = [f"{voter}@127.0.0.1:{first + voter}" for voter in cluster.voters]
+    return [
+        f"node.cluster_id={cluster.cluster_id}",
+        f"cluster.voters={','.join(voters)}",
+        f"cluster.controller_port={plan.port + CONTROLLER_PORT_DISTANCE + number}",
+        f"cluster.ha_port={plan.port + HA_PORT_DISTANCE + number}",
+        f"cluster.secret_file={secret_file(plan.directory).absolute()}",
+        f"controller.default_replication_factor={plan.replicas}",
+        f"topic.min_insync_replicas={min(2, max(1, plan.replicas - 1))}",
+    ]
 
 
 def _check_port(host: str, port: int, flag: str) -> None:

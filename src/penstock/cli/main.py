@@ -19,7 +19,20 @@ import typer
 
 from penstock import __version__
 from penstock.base.errors import ConfigError, PlatformError
-from penstock.cli import config, consume, group, land, log, node, produce, topic, up
+from penstock.cli import (
+    cluster,
+    config,
+    consume,
+    controllers,
+    group,
+    land,
+    log,
+    node,
+    produce,
+    sets,
+    topic,
+    up,
+)
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
 
 app = typer.Typer(
@@ -29,8 +42,11 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(name="node")(node.run_node)
+app.add_typer(node.app, name="node")
+app.add_typer(controllers.app, name="controller")
 app.command(name="up")(up.run_up)
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(sets.app, name="set")
 app.add_typer(topic.app, name="topic")
 app.command(name="produce")(produce.run_produce)
 app.command(name="consume")(consume.run_consume)

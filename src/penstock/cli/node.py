@@ -1,4 +1,4 @@
-"""`penstock node`: one node in the foreground; what a service manager runs.
+"""`penstock node`: one node in the foreground, which a service manager runs; or drain one.
 
 Lines about what the node does go to stderr, with time, level and room. SIGTERM and SIGINT end it
 cleanly. Exit code 0 after a clean end, 1 when it failed while running, 2 when a setting, a data
@@ -12,6 +12,15 @@ from typing import Annotated
 
 import typer
 
+from penstock.base.errors import ConfigError
+from penstock.cli.operator import (
+    DATA_DEFAULT,
+    ConfigOption,
+    DataOption,
+    cluster_settings,
+    operate,
+)
+
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one setting; repeatable."),
@@ -20,26 +29,53 @@ SetOption = Annotated[
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
+app = typer.Typer(help="Run one node; take its duties away.", invoke_without_command=True)
+
+
+@app.callback()
 def run_node(
-    config: Annotated[Path, typer.Option("--config", metavar="FILE", help="Settings, TOML.")],
+    context: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Settings, TOML.")
+    ] = None,
     overrides: SetOption = None,
     ends_with_parent: Annotated[bool, typer.Option("--ends-with-parent", hidden=True)] = False,
 ) -> None:
-    """Run one node in the foreground until SIGTERM or SIGINT."""
+    """Run one node in the foreground until SIGTERM or SIGINT; or a command below."""
+    if context.invoked_subcommand is not None:
+        return
+    if config is None:
+        raise ConfigError("say which node: penstock node --config FILE")
     from penstock.node.settings import check_interpreter, load_settings
 
     check_interpreter()
     if ends_with_parent:
-        _end_with_parent()
+        end_with_parent()
     settings = load_settings(config, environment=os.environ, overrides=overrides or ())
-    _log_to_stderr(settings.node.log_level)
+    log_to_stderr(settings.node.log_level)
 
     from penstock.node.main import run
 
     raise typer.Exit(run(settings))
 
 
-def _log_to_stderr(level: str) -> None:
+@app.command()
+def drain(
+    broker: Annotated[int, typer.Argument(metavar="BROKER", help="Broker id.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Give it duties again.")] = False,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+) -> None:
+    """Move every mastership away from a broker, then take it out of the sync-state sets."""
+    from penstock.controller.session import DrainRequest
+
+    def request(request_id: int) -> DrainRequest:
+        return DrainRequest(request_id=request_id, broker_id=broker, is_draining=not undo)
+
+    print(operate(cluster_settings(config, data), request))
+
+
+def log_to_stderr(level: str) -> None:
     import logging
 
     logging.basicConfig(
@@ -47,7 +83,7 @@ def _log_to_stderr(level: str) -> None:
     )
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Ask the kernel for SIGTERM when the launcher dies, so that no node is left over by kill -9.
 
     Linux only (prctl PR_SET_PDEATHSIG); elsewhere a node may outlive its launcher.

@@ -8,8 +8,9 @@ import typer
 from penstock.base.errors import ConfigError
 from penstock.cli.node import SetOption
 
-NODES_MAX = 1
-"""Several nodes would be several clusters of one node each until replica sets span nodes."""
+NODES_MAX = 50
+"""More would share port numbers: each node has three, a hundred apart."""
+REPLICAS_DEFAULT = 3
 
 
 def run_up(
@@ -17,7 +18,10 @@ def run_up(
         "penstock-data"
     ),
     port: Annotated[int, typer.Option(help="Kafka port of the first node.")] = 9092,
-    nodes: Annotated[int, typer.Option(help="How many nodes; this version runs one.")] = 1,
+    nodes: Annotated[int, typer.Option(help="How many nodes.")] = 1,
+    replicas: Annotated[
+        int, typer.Option(help="Copies of each partition; 0: three, or as many as there are nodes.")
+    ] = 0,
     no_restart: Annotated[
         bool, typer.Option("--no-restart", help="Leave a node that died as it is.")
     ] = False,
@@ -26,14 +30,18 @@ def run_up(
     ] = 9404,
     overrides: SetOption = None,
 ) -> None:
-    """Start a local node, keep it running, print one `ready` line; end it with SIGTERM."""
-    if nodes != NODES_MAX:
-        raise ConfigError("this version runs one node; use --nodes 1")
+    """Start a local cluster, keep it running, print one `ready` line; end it with SIGTERM."""
+    if not 1 <= nodes <= NODES_MAX:
+        raise ConfigError(f"--nodes {nodes}: choose 1 to {NODES_MAX}")
+    copies = replicas or min(REPLICAS_DEFAULT, nodes)
+    if not 1 <= copies <= nodes:
+        raise ConfigError(f"--replicas {replicas}: every copy needs a node; choose 1 to {nodes}")
     from penstock.cli.launcher import Plan, launch
 
     plan = Plan(
         directory=data,
         nodes=nodes,
+        replicas=copies,
         port=port,
         metrics_port=metrics_port,
         restart=not no_restart,

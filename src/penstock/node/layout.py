@@ -1,16 +1,17 @@
 """Which replica set lives in which data directory.
 
     first data directory/   metadata/   the metadata log
-    each data directory/    set-<id>/   the commit log of one replica set
+    each data directory/    set-<id>/   the commit log of one replica set, and replica.json
 
-A directory keeps its set for life: the names on disk say which. A fresh directory gets the lowest
-id that no directory has and that never had a master: a set of which metadata remembers data is not
-begun anew as an empty log. Taking a directory away takes its set's partitions away, and nothing
-else.
+A set keeps its directory for life: the names on disk say which. A set that is new on this node
+goes where the fewest are. Taking a directory away takes its sets' copies away, and nothing else:
+the controllers notice by the log id in replica.json that a copy that comes back empty is not the
+one they knew (row H-12).
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,34 +40,50 @@ class ReplicaSetPlace(NamedTuple):
         return self.directory / self.name
 
 
-def place_replica_sets(
-    directories: Sequence[Path], used: Collection[int] = ()
-) -> list[ReplicaSetPlace]:
-    """Return one place per data directory, in their order. Raises ConfigError.
+class SetPlaces:
+    """The places of this node's sets, those on disk and those that were given since."""
 
-    `used` are sets that have data somewhere: a fresh directory gets none of these ids.
-    """
-    found = [set_in(directory) for directory in directories]
-    here = [set_id for set_id in found if set_id is not None]
-    taken = {*here, *used}
-    if len(set(here)) < len(here):
-        raise ConfigError("two data directories hold the same replica set: remove the copy")
-    free = (number for number in range(1, len(directories) + len(taken) + 1) if number not in taken)
-    return [
-        ReplicaSetPlace(ReplicaSetId(next(free) if set_id is None else set_id), directory)
-        for set_id, directory in zip(found, directories, strict=True)
-    ]
+    def __init__(self, directories: Sequence[Path]) -> None:
+        """Look what is there. Raises ConfigError when two directories hold the same set."""
+        self._directories = tuple(directories)
+        self._places: dict[int, ReplicaSetPlace] = {}
+        for directory in directories:
+            for set_id in sets_in(directory):
+                if set_id in self._places:
+                    raise ConfigError(
+                        f"{directory} and {self._places[set_id].directory} both hold replica set "
+                        f"{set_id}: remove the copy"
+                    )
+                self._places[set_id] = ReplicaSetPlace(ReplicaSetId(set_id), directory)
+
+    def __iter__(self) -> Iterator[ReplicaSetPlace]:
+        return iter(list(self._places.values()))
+
+    def __contains__(self, set_id: int) -> bool:
+        return set_id in self._places
+
+    def place(self, set_id: int) -> ReplicaSetPlace:
+        """Return the set's place; a new set gets the directory with the fewest, in their order."""
+        known = self._places.get(set_id)
+        if known is None:
+            counts = Counter(place.directory for place in self._places.values())
+            directory = min(self._directories, key=lambda each: counts[each])
+            known = self._places[set_id] = ReplicaSetPlace(ReplicaSetId(set_id), directory)
+        return known
+
+    def forget(self, set_id: int) -> None:
+        """Take note that the set's files are gone."""
+        self._places.pop(set_id, None)
 
 
-def set_in(directory: Path) -> int | None:
-    """Return the id of the replica set in a data directory, None for none. Raises ConfigError."""
+def sets_in(directory: Path) -> list[int]:
+    """Return the ids of the replica sets in a data directory, ascending."""
     matches = [_SET_NAME.fullmatch(entry.name) for entry in directory.iterdir() if entry.is_dir()]
-    ids = sorted(int(match[1]) for match in matches if match is not None)
-    if len(ids) > 1:
-        raise ConfigError(f"data directory {directory} holds {len(ids)} replica sets, not one")
-    return ids[0] if ids else None
+    return sorted(int(match[1]) for match in matches if match is not None)
 
 
 def has_metadata(directory: Path) -> bool:
     """Whether the metadata log is in this data directory."""
-    return (directory / METADATA_DIRECTORY / METADATA_FILE).exists()
+    return (directory / METADATA_DIRECTORY).is_dir() and any(
+        (directory / METADATA_DIRECTORY).iterdir()
+    )

@@ -1,25 +1,27 @@
 """The composition root: settings in, a running node out. It wires and decides nothing.
 
-    lock data directories ─► metadata log ─► commit logs recovered ─► masterships ─► groups loaded
+    lock data directories ─► metadata log ─► commit logs recovered ─► registered ─► roles taken
       ─► listener ─► ready ............ SIGTERM ─► listener closed ─► logs closed ─► exit code
 
-Every start of the node is a new mastership of its replica sets: the leader epoch rises, so that
-clients look whether the log is still the one they knew.
+A process that registers is master of nothing until it is elected: every start of a master is a new
+mastership, and clients look whether the log is still the one they knew.
 """
 
 import asyncio
 import logging
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 import uvloop
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.base.invariant import InvariantViolation
 from penstock.node.continuity import check_metadata_is_there
-from penstock.node.identity import DataDirectory, open_data_directories
+from penstock.node.controller_process import ControllerProcess
+from penstock.node.identity import DataDirectory, new_cluster_id, open_data_directories
 from penstock.node.node import Node
 from penstock.node.settings import NodeSettings
 
@@ -30,19 +32,52 @@ EXIT_CONFIG = 2
 log = logging.getLogger(__name__)
 
 
+class Process(Protocol):
+    """What runs: a node, or a controller alone."""
+
+    @property
+    def address(self) -> str:
+        """Where it is reached, for the log."""
+
+    async def start(self) -> None:
+        """Bring it up. Raises ConfigError, PlatformError, OSError."""
+
+    async def stop(self) -> bool:
+        """Take it down; returns whether everything was closed as it should."""
+
+
+MakeProcess = Callable[[NodeSettings, list[DataDirectory], Callable[[str], None]], Process]
+
+
 def run(settings: NodeSettings) -> int:
     """Run one node until SIGTERM or SIGINT; returns the process's exit code.
 
     Raises ConfigError for whatever the operator has to change before it can run.
     """
+    return _run(settings, Node)
+
+
+def run_controller(settings: NodeSettings) -> int:
+    """Run a controller alone, as `run` does a node."""
+    return _run(settings, ControllerProcess)
+
+
+def _run(settings: NodeSettings, make: MakeProcess) -> int:
     paths = [Path(path) for path in settings.node.data_directories]
-    check_metadata_is_there(paths)
+    voters = [voter.peer_id for voter in settings.cluster.voter_addresses()]
+    if voters and not settings.node.cluster_id:
+        raise ConfigError(
+            "cluster.voters is given and node.cluster_id is not: all processes of a cluster have "
+            f"the same one, such as {new_cluster_id()}"
+        )
+    if not voters or settings.node.broker_id in voters:
+        check_metadata_is_there(paths)
     directories = open_data_directories(
         paths, broker_id=settings.node.broker_id, cluster_id=settings.node.cluster_id
     )
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(settings, directories))
+            return runner.run(_serve(settings, directories, make))
     finally:
         for directory in directories:
             directory.close()
@@ -83,17 +118,19 @@ class Stopping:
             self.fail(f"unexpected {error!r}")
 
 
-async def _serve(settings: NodeSettings, directories: list[DataDirectory]) -> int:
+async def _serve(
+    settings: NodeSettings, directories: list[DataDirectory], make: MakeProcess
+) -> int:
     loop = asyncio.get_running_loop()
     stopping = Stopping(loop)
     loop.set_exception_handler(stopping.on_loop_error)
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopping.stop, EXIT_CLEAN)
-    node = Node(settings, directories, stopping.fail)
+    node = make(settings, directories, stopping.fail)
     exit_code = EXIT_FAILED
     try:
         if await _start(node, stopping):
-            log.info("ready broker=%d kafka=%s", settings.node.broker_id, node.address)
+            log.info("ready id=%d %s", settings.node.broker_id, node.address)
         exit_code = await stopping.exit_code
     except ConfigError:
         raise
@@ -106,7 +143,7 @@ async def _serve(settings: NodeSettings, directories: list[DataDirectory]) -> in
     return exit_code if is_clean else EXIT_FAILED
 
 
-async def _start(node: Node, stopping: Stopping) -> bool:
+async def _start(node: Process, stopping: Stopping) -> bool:
     """Start the node; returns False when it was told to stop meanwhile."""
     starting = asyncio.get_running_loop().create_task(node.start(), name="start")
     await asyncio.wait((starting, stopping.exit_code), return_when=asyncio.FIRST_COMPLETED)

@@ -23,11 +23,14 @@ from prometheus_client.registry import Collector
 
 from penstock.broker.broker import Broker
 from penstock.broker.stats import BUCKET_COUNT, ApiStats, Histogram
+from penstock.controller.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.net.stats import NetStats
+from penstock.node.cluster_metrics import control_metrics, replica_metrics
+from penstock.node.control_plane import ControlPlane
 from penstock.runtime.disk import DiskStats
 from penstock.runtime.http_server import Page
-from penstock.runtime.metadata_log import MetadataLog
+from penstock.runtime.replica_manager import ReplicaManager
 
 _US_PER_S = 1_000_000
 
@@ -39,7 +42,15 @@ class MetricsSources(NamedTuple):
     net: NetStats
     disks: Mapping[str, DiskStats]
     """By data directory."""
-    metadata_log: MetadataLog | None
+    plane: ControlPlane
+    manager: ReplicaManager | None
+
+
+class ControllerSources(NamedTuple):
+    """The same of a controller alone."""
+
+    plane: ControlPlane
+    image: ClusterImage
 
 
 class NodeCollector(Collector):
@@ -49,7 +60,8 @@ class NodeCollector(Collector):
         self._broker = sources.broker
         self._net = sources.net
         self._disks = sources.disks
-        self._metadata_log = sources.metadata_log
+        self._plane = sources.plane
+        self._manager = sources.manager
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family once."""
@@ -57,7 +69,9 @@ class NodeCollector(Collector):
         yield from self._data()
         yield from self._logs()
         yield from self._disk_syncs()
-        yield from self._metadata()
+        yield from control_metrics(self._plane, self._broker.metadata)
+        if self._manager is not None:
+            yield from replica_metrics(self._manager)
         yield from self._groups()
         yield from self._waiting()
         yield from self._connections()
@@ -141,19 +155,6 @@ class NodeCollector(Collector):
             failed.add_metric([directory], stats.failed_syncs)
         yield times
         yield failed
-
-    def _metadata(self) -> Iterator[Metric]:
-        image, metadata_log = self._broker.metadata, self._metadata_log
-        yield GaugeMetricFamily("penstock_topics", "Topics.", len(image.topics_by_id))
-        if metadata_log is not None:
-            yield _counter(
-                "penstock_metadata_entries", "Entries applied.", metadata_log.applied_index
-            )
-            yield GaugeMetricFamily(
-                "penstock_metadata_fenced",
-                "1 after the metadata log's disk failed: restart the node.",
-                int(metadata_log.is_fenced),
-            )
 
     def _groups(self) -> Iterator[Metric]:
         groups: GroupCoordinator | None = getattr(self._broker, "groups", None)
@@ -282,10 +283,30 @@ GROUP_COUNTERS = {
 }
 
 
+class ControllerCollector(Collector):
+    """Reads the counters of a controller alone."""
+
+    def __init__(self, sources: ControllerSources) -> None:
+        self._sources = sources
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric family once."""
+        return control_metrics(self._sources.plane, self._sources.image)
+
+
 def metrics_page(sources: MetricsSources) -> Page:
-    """Return the whole page; called by the HTTP server for each scrape."""
+    """Return a node's whole page; called by the HTTP server for each scrape."""
+    return _page(NodeCollector(sources))
+
+
+def controller_page(sources: ControllerSources) -> Page:
+    """Return the page of a controller alone."""
+    return _page(ControllerCollector(sources))
+
+
+def _page(collector: Collector) -> Page:
     registry = CollectorRegistry()
-    registry.register(NodeCollector(sources))
+    registry.register(collector)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     return Page(200, CONTENT_TYPE_LATEST, generate_latest(registry))

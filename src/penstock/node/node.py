@@ -5,55 +5,50 @@ import gc
 import logging
 import secrets
 import uuid
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 
-from penstock.base.errors import ConfigError, PlatformError
-from penstock.base.ids import LeaderEpoch, ReplicaId, TopicId
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Dispatcher
-from penstock.broker.group_journal import OFFSETS_TOPIC, InternalTopicJournal
+from penstock.broker.group_journal import InternalTopicJournal
+from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.housekeeping import Housekeeping
-from penstock.broker.partitions import HostedPartition
 from penstock.broker.registry import load_apis
 from penstock.broker.replica_set import ReplicaSetMember
-from penstock.controller.commands import (
-    BeginMastership,
-    CreateCluster,
-    CreateReplicaSet,
-    CreateTopics,
-    EndMastership,
-    NewTopic,
-    RegisterBroker,
-)
-from penstock.controller.controller import Controller
-from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
+from penstock.controller.commands import RegisterBroker
 from penstock.controller.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
+from penstock.net.peer import PeerListener
 from penstock.net.stats import NetStats
-from penstock.node.continuity import (
-    check_leader_epochs,
-    check_metadata,
-    check_metadata_is_there,
-    sets_with_data,
-    sets_without_directory,
-)
+from penstock.node.continuity import check_metadata
+from penstock.node.control_plane import ControlPlane, ProcessPorts
+from penstock.node.forming import Forming
 from penstock.node.identity import DataDirectory
-from penstock.node.layout import METADATA_DIRECTORY, ReplicaSetPlace, place_replica_sets
+from penstock.node.layout import SetPlaces
+from penstock.node.logs import NodeLogs
 from penstock.node.metrics_page import MetricsSources, metrics_page
+from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, OnLink, listen, peer_security
 from penstock.node.readiness import Readiness
 from penstock.node.recovery import LogOpener
+from penstock.node.registration import Registration
 from penstock.node.settings import NodeSettings
 from penstock.node.settings_entries import settings_entries
+from penstock.node.status_page import status_page
 from penstock.runtime.clock import LoopScheduler, SystemClock
-from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.disk import FileDisk, ThreadOffload
+from penstock.runtime.ha.client import FRAME_BYTES_MAX as HA_FRAME_BYTES_MAX
 from penstock.runtime.http_server import HttpServer, Page
-from penstock.runtime.metadata_log import MetadataLog
+from penstock.runtime.replica_manager import PURPOSE as HA_PURPOSE
+from penstock.runtime.replica_manager import ManagerPorts, ReplicaManager
+from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
+from penstock.runtime.session_config import SessionConfig
 from penstock.runtime.supervisor import Supervisor
+
+FOLLOW_CONTROLLERS_MS = 1_000
+"""How soon a controller that was added or removed is noticed by the sessions."""
 
 log = logging.getLogger(__name__)
 
@@ -69,8 +64,7 @@ class Node:
     ) -> None:
         self._settings = settings
         self._directories = [directory.path for directory in directories]
-        self._places: list[ReplicaSetPlace] = []
-        self._cluster_id = directories[0].identity.cluster_id
+        self._identity = directories[0].identity
         self._clock = SystemClock()
         self._scheduler = LoopScheduler(asyncio.get_running_loop())
         self._supervisor = Supervisor(stop_process)
@@ -92,15 +86,29 @@ class Node:
         )
         self._journal = InternalTopicJournal(self._broker)
         self._housekeeping = Housekeeping(self._broker, self._journal)
+        first = self._directories[0]
+        self._ports = ProcessPorts(
+            clock=self._clock,
+            scheduler=self._scheduler,
+            disk=self._disks[first],
+            workers=self._workers[first],
+            security=peer_security(settings.cluster),
+            spawn=self._supervisor.run_once,
+        )
+        self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
+        self._incarnation = secrets.token_urlsafe(12)
+        self._controllers_timer: Cancellable | None = None
+        self._sessions: SessionClient | None = None
+        self._manager: ReplicaManager | None = None
         self._http: HttpServer | None = None
         self._listener: Listener | None = None
-        self._metadata_log: MetadataLog | None = None
+        self._peer_listeners: list[PeerListener] = []
 
     @property
     def address(self) -> str:
-        """Where clients are told to connect."""
+        """Where clients are told to connect, for the log."""
         host, port = self._settings.node.advertised()
-        return f"{host}:{port}"
+        return f"kafka={host}:{port}"
 
     async def start(self) -> None:
         """Bring the node up; returns when clients are answered.
@@ -111,12 +119,28 @@ class Node:
         raise_descriptor_limit()
         await self._start_http()
         self._readiness.enter("metadata")
-        driver = self._start_controller()
-        await self._register(driver)
-        await self._recover_logs()
-        await self._take_masterships(driver)
+        self._plane.open(self._directories[0])
+        self._plane.log.on_fenced = partial(self._on_fenced, "metadata log")
+        sessions, manager = self._connect()
+        self._start_groups()
         self._broker.follow(self._image)
-        await self._start_groups(driver)
+        self._plane.start()
+        check_metadata(
+            self._image,
+            self._directories,
+            cluster_id=self._identity.cluster_id,
+            is_only_copy=self._plane.is_only_voter,
+        )
+        self._peer_listeners = self._listen_to_peers(manager)
+        manager.start()
+        sessions.start(self._plane.controllers())
+        self._follow_controllers()
+        forming = Forming(
+            manager,
+            self._image,
+            replication_factor=self._settings.controller.default_replication_factor,
+        )
+        await forming.wait(self._settings.cluster.start_timeout_ms)
         self._housekeeping.start()
         self._listener = self._start_listener()
         # What lives now lives for long: keep the collector away from it.
@@ -135,10 +159,17 @@ class Node:
         self._housekeeping.stop()
         if self._listener is not None:
             await self._listener.stop()
+        if self._sessions is not None:
+            await self._sessions.stop()
+        if self._manager is not None:
+            await self._manager.stop()
+        if self._controllers_timer is not None:
+            self._controllers_timer.cancel()
+        await self._plane.close()
+        for listener in self._peer_listeners:
+            listener.stop()
         await self._supervisor.stop()
         failed = [member for member in self._broker.members.values() if not _close(member)]
-        if self._metadata_log is not None:
-            self._metadata_log.close()
         for workers in self._workers.values():
             workers.close()
         if self._http is not None:
@@ -154,115 +185,122 @@ class Node:
                 "/metrics": self._metrics_page,
                 "/health": self._readiness.health_page,
                 "/ready": self._readiness.ready_page,
+                "/cluster": partial(status_page, self._plane),
             }
         )
         await self._http.start(node.metrics_host, node.metrics_port)
 
-    def _start_controller(self) -> ControllerDriver:
-        """Open the metadata log in the first data directory and replay it into the image."""
-        metadata_log = self._metadata_log = self._open_metadata_log(self._directories[0])
-        metadata_log.on_fenced = partial(self._on_fenced, "metadata log")
-        controller = Controller(
-            config=self._settings.controller,
+    def _connect(self) -> tuple[SessionClient, ReplicaManager]:
+        """Make what binds this broker to the controllers and to other brokers."""
+        registration = Registration(self._identity.cluster_id, self._registered_as)
+        sessions = SessionClient(
+            SessionIdentity(
+                broker_id=self._settings.node.broker_id,
+                incarnation=self._incarnation,
+                cluster_id=lambda: self._identity.cluster_id,
+            ),
+            SessionConfig.of(self._settings.controller),
+            SessionPorts(
+                security=self._ports.security,
+                clock=self._clock,
+                owner=registration,
+                log=self._plane.driver,
+                local=self._plane.service,
+                spawn=self._supervisor.run_once,
+            ),
+        )
+        manager = ReplicaManager(
+            broker_id=self._settings.node.broker_id,
+            incarnation=self._incarnation,
             image=self._image,
-            new_topic_id=lambda: TopicId(uuid.uuid4().bytes),
+            config=self._settings.replication,
+            ports=ManagerPorts(
+                clock=self._clock,
+                scheduler=self._scheduler,
+                logs=NodeLogs(
+                    self._image,
+                    SetPlaces(self._directories),
+                    self._opener,
+                    self._disks,
+                    self._workers,
+                ),
+                controller=sessions,
+                security=self._ports.security,
+                spawn=self._supervisor.run_once,
+                new_session_id=lambda: 1 + secrets.randbelow((1 << 31) - 1),
+            ),
         )
-        driver = ControllerDriver(controller, metadata_log)
-        driver.start()
-        check_metadata(self._image, self._directories, cluster_id=self._cluster_id)
-        self._places = place_replica_sets(self._directories, sets_with_data(self._image))
-        self._broker.controller = driver
-        return driver
+        manager.on_member_opened.append(self._broker.add_member)
+        manager.on_member_closed.append(self._broker.remove_member)
+        manager.on_member_fenced.append(self._on_set_fenced)
+        registration.manager, registration.controller = manager, sessions
+        self._sessions, self._manager = sessions, manager
+        self._broker.controller = self._broker.operations = sessions
+        return sessions, manager
 
-    def _open_metadata_log(self, first: Path) -> MetadataLog:
-        check_metadata_is_there(self._directories)
-        disk, workers = self._disks[first], self._workers[first]
-        try:
-            return MetadataLog(disk, METADATA_DIRECTORY, workers, self._scheduler)
-        except (CorruptMetadata, UnsupportedMetadata) as error:
-            raise ConfigError(f"{first}: {error}; it is not changed: restore a copy") from error
-
-    async def _register(self, driver: ControllerDriver) -> None:
-        """Say who this broker is and which replica sets it carries; what is known stays."""
-        node = self._settings.node
+    def _registered_as(self) -> RegisterBroker:
+        node, cluster = self._settings.node, self._settings.cluster
         host, port = node.advertised()
-        await driver.submit(CreateCluster(cluster_id=self._cluster_id))
-        await driver.submit(
-            RegisterBroker(broker_id=node.broker_id, host=host, port=port, rack=node.rack or None)
+        return RegisterBroker(
+            broker_id=node.broker_id,
+            host=host,
+            port=port,
+            rack=node.rack or None,
+            ha_host=cluster.advertised_host or host,
+            ha_port=cluster.ha_port,
+            identity=self._identity.directory_id,
+            incarnation=self._incarnation,
+            directory_count=len(self._directories),
         )
-        for place in self._places:
-            await driver.submit(
-                CreateReplicaSet(replica_set_id=place.replica_set_id, replicas=(node.broker_id,))
-            )
 
-    async def _recover_logs(self) -> None:
-        """Open every commit log; what the last run left unfinished is replayed and cut here."""
-        own_id = ReplicaId(self._settings.node.broker_id)
-        for place in self._places:
-            set_id, directory = place.replica_set_id, place.directory
-            set_log = await self._opener.open(
-                place, self._disks[directory], self._workers[directory]
-            )
-            member = ReplicaSetMember(set_id, own_id, set_log)
-            member.on_fenced = self._on_set_fenced
-            self._broker.members[set_id] = member
-            check_leader_epochs(self._image, place, set_log.epochs)
+    def _start_groups(self) -> None:
+        self._broker.groups = GroupCoordinator(
+            self._clock,
+            self._journal,
+            config=self._settings.groups,
+            new_suffix=lambda: str(uuid.uuid4()),
+        )
+        self._broker.start_groups(
+            GroupOwnership(self._broker, self._journal, self._on_groups_unreadable)
+        )
 
-    async def _take_masterships(self, driver: ControllerDriver) -> None:
-        broker_id = self._settings.node.broker_id
-        for lost in sets_without_directory(self._image, self._places, broker_id=broker_id):
-            set_id = lost.replica_set_id
-            await driver.submit(EndMastership(replica_set_id=set_id))
-            log.error(
-                "set=%d is in none of node.data_directories: its %d partitions are not served",
-                set_id,
-                self._image.partition_counts[set_id],
+    def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
+        """Open the ports for controllers and for slaves, where the settings say so."""
+        node, cluster = self._settings.node, self._settings.cluster
+        ports: dict[int, tuple[Mapping[bytes, OnLink], int]] = {
+            cluster.controller_port: (self._plane.purposes, CONTROLLER_FRAME_BYTES_MAX),
+            cluster.ha_port: ({HA_PURPOSE: manager.on_link}, HA_FRAME_BYTES_MAX),
+        }
+        return [
+            listen(
+                address=(cluster.host or node.host, port),
+                own=self._plane.hello(),
+                security=self._ports.security,
+                purposes=purposes,
+                frame_bytes_max=frame_bytes_max,
             )
-        for set_id, member in self._broker.members.items():
-            leader_epoch = await driver.submit(
-                BeginMastership(replica_set_id=set_id, master=broker_id)
-            )
-            member.begin_mastership(LeaderEpoch(leader_epoch), (ReplicaId(broker_id),))
-            log.info("set=%d master epoch=%d end=%d", set_id, leader_epoch, member.log.end_position)
+            for port, (purposes, frame_bytes_max) in ports.items()
+            if port
+        ]
+
+    def _follow_controllers(self) -> None:
+        """Keep sessions to whoever the metadata log says its controllers are."""
+        assert self._sessions is not None
+        self._sessions.set_controllers(self._plane.controllers())
+        self._controllers_timer = self._scheduler.call_later(
+            FOLLOW_CONTROLLERS_MS, self._follow_controllers
+        )
 
     def _on_set_fenced(self, member: ReplicaSetMember, error: Exception) -> None:
         self._on_fenced(f"replica set {member.replica_set_id}", error)
 
+    def _on_groups_unreadable(self, partition: int, error: PlatformError) -> None:
+        log.error("internal partition=%d not loaded: %s", partition, error)
+        self._readiness.fence(f"groups of internal partition {partition}", str(error))
+
     def _on_fenced(self, part: str, error: Exception) -> None:
         log.critical("%s fenced: %s", part, error)
         self._readiness.fence(part, str(error))
-
-    async def _start_groups(self, driver: ControllerDriver) -> None:
-        """Make the internal topic where it is not there yet, and load the groups kept in it."""
-        config = self._settings.groups
-        if OFFSETS_TOPIC not in self._image.topics_by_name:
-            topic = NewTopic(name=OFFSETS_TOPIC, partition_count=config.partition_count)
-            await driver.submit(CreateTopics(topics=(topic,), internal=True))
-        # The topic's own count holds: the setting may have been changed since it was made.
-        config = replace(config, partition_count=len(self._journal.partitions))
-        self._broker.groups = GroupCoordinator(
-            self._clock, self._journal, config=config, new_suffix=lambda: str(uuid.uuid4())
-        )
-        for hosted in self._journal.partitions:
-            if hosted is not None:
-                self._load_groups(hosted)
-
-    def _load_groups(self, hosted: HostedPartition) -> None:
-        groups, partition = self._broker.groups, hosted.partition
-
-        def on_record(key: bytes | None, value: bytes | None) -> None:
-            if key is not None:
-                groups.load(partition, key, value)
-
-        def on_done(error: PlatformError | None) -> None:
-            if error is None:
-                groups.finish_loading(partition)
-            else:
-                log.error("internal partition=%d not loaded: %s", partition, error)
-                self._readiness.fence(f"groups of internal partition {partition}", str(error))
-
-        groups.begin_loading(partition)
-        self._journal.load(hosted, on_record, on_done)
 
     def _start_listener(self) -> Listener:
         node = self._settings.node
@@ -277,7 +315,7 @@ class Node:
     def _metrics_page(self) -> Page:
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
-        return metrics_page(MetricsSources(self._broker, net, disks, self._metadata_log))
+        return metrics_page(MetricsSources(self._broker, net, disks, self._plane, self._manager))
 
 
 def _close(member: ReplicaSetMember) -> bool:

@@ -7,11 +7,7 @@ Readiness and health are apart because a node that recovers a large log is healt
 that restarts it for not being ready would have it begin again, for ever (strimzi#5263).
 """
 
-import json
-
-from penstock.runtime.http_server import Page
-
-_JSON = "application/json"
+from penstock.runtime.http_server import Page, json_page
 
 
 class Readiness:
@@ -52,4 +48,4 @@ class Readiness:
             "ready": self.is_ready,
             "fenced": self.fenced,
         }
-        return Page(status, _JSON, json.dumps(state).encode() + b"\n")
+        return json_page(state, status)

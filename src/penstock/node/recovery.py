@@ -53,7 +53,9 @@ class LogOpener:
         """Let the recovery that runs end as soon as it can."""
         self._is_given_up = True
 
-    async def open(self, place: ReplicaSetPlace, disk: FileDisk, workers: Offload) -> SetLog:
+    async def open(
+        self, place: ReplicaSetPlace, disk: FileDisk, workers: Offload, *, is_sole_member: bool
+    ) -> SetLog:
         """Open the log of one place. Raises StorageError, OSError."""
         loop = asyncio.get_running_loop()
         self._logged_bytes = 0
@@ -71,6 +73,7 @@ class LogOpener:
             offload=workers,
             scheduler=self._scheduler,
         )
+        set_log.is_sole_member = is_sole_member
         try:
             set_log.open(await in_worker(workers, lambda: set_log.replay(progress)))
         except CorruptLog as error:  # the log knows its place in its directory only

@@ -31,6 +31,9 @@ from penstock.node.settings_sources import (
     read_overrides,
     read_toml,
 )
+from penstock.replication.config import ReplicationConfig
+from penstock.runtime.etcd.config import EtcdConfig
+from penstock.runtime.raft.config import RaftLogConfig
 from penstock.storage.config import LogConfig
 
 
@@ -42,8 +45,11 @@ class NodeSettings:
     cluster: ClusterConfig = field(default_factory=ClusterConfig)
     broker: BrokerConfig = field(default_factory=BrokerConfig)
     log: LogConfig = field(default_factory=LogConfig)
+    replication: ReplicationConfig = field(default_factory=ReplicationConfig)
     groups: GroupConfig = field(default_factory=GroupConfig)
     controller: ControllerConfig = field(default_factory=ControllerConfig)
+    raft: RaftLogConfig = field(default_factory=RaftLogConfig)
+    etcd: EtcdConfig = field(default_factory=EtcdConfig)
     topic: TopicSettings = field(default_factory=TopicSettings)
     net: NetLimits = field(default_factory=NetLimits)
 
@@ -71,13 +77,14 @@ def load_settings(
         settings,
         node=replace(settings.node, data_directories=places),
         cluster=replace(settings.cluster, **_absolute_files(settings.cluster, base)),
+        etcd=replace(settings.etcd, **_absolute_files(settings.etcd, base)),
     )
 
 
-def _absolute_files(cluster: ClusterConfig, base: Path) -> dict[str, Any]:
+def _absolute_files(section: ClusterConfig | EtcdConfig, base: Path) -> dict[str, Any]:
     """Return the settings that name files, as absolute paths; what is not given stays empty."""
-    names = [item.name for item in fields(cluster) if item.name.endswith("_file")]
-    given = {name: getattr(cluster, name) for name in names}
+    names = [item.name for item in fields(section) if item.name.endswith("_file")]
+    given = {name: getattr(section, name) for name in names}
     return {name: str((base / path).absolute()) for name, path in given.items() if path}
 
 

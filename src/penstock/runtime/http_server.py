@@ -7,6 +7,7 @@ port: bounded in request size, in time and in connections, and without routing b
 """
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -33,6 +34,12 @@ class Page(NamedTuple):
 
 Pages = Mapping[str, Callable[[], Page]]
 TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+
+
+def json_page(document: object, status: int = 200) -> Page:
+    """Return a JSON document as a page."""
+    return Page(status, JSON, json.dumps(document).encode() + b"\n")
 
 
 class HttpServer:

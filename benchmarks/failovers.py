@@ -1,0 +1,74 @@
+"""Does a cluster lose, double or reorder anything when a master dies, and how long is the gap?
+
+`python -m benchmarks.failovers --kills 300`: three nodes with controllers inside, idempotent
+librdkafka producers with acks=all at 1,200 records/s; the node that leads a partition is killed
+with -9, or stopped with SIGSTOP (`--stops`), again and again. Exit code 1 for a broken promise.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.harness.cluster import ClusterProcess
+from benchmarks.harness.failover import Failovers, kill, pause, resume, start_again
+from benchmarks.harness.results import publish
+from benchmarks.harness.workload import Load
+
+GOAL = "0 lost, 0 double, 0 out of order; gap p50 <= 0.8 s, p99 <= 2 s, max <= 3 s"
+SESSION_TIMEOUT_MS = 1_000
+"""Of the series with SIGSTOP: a stopped process is noticed by its silence alone."""
+
+
+def run(*, quick: bool) -> None:
+    """Answer the question as part of `python -m benchmarks`."""
+    series("kill", faults=6 if quick else 40, seed=1)
+
+
+def series(kind: str, *, faults: int, seed: int) -> bool:
+    """Run one series in a fresh cluster and publish it; returns whether all promises were kept."""
+    directory = Path(tempfile.mkdtemp(prefix="penstock-failovers-"))
+    is_stop = kind == "stop"
+    settings = {
+        "controller": {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 200}
+    }
+    load = Load(partitions=3, producers=2, records_per_second=600, seed=seed)
+    with ClusterProcess(directory, settings=settings if is_stop else None) as cluster:
+        found = Failovers(
+            cluster=cluster,
+            load=load,
+            kind=kind,
+            break_it=pause if is_stop else kill,
+            mend_it=resume if is_stop else start_again,
+        ).repeat(faults)
+    publish(f"failovers_{kind}", [found.as_row(kind)], goal=GOAL)
+    for problem in found.problems:
+        print(problem, file=sys.stderr)
+    if found.problems:
+        print(f"settings and logs are kept in {directory}", file=sys.stderr)
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+    return not found.problems
+
+
+def main() -> int:
+    """Read the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.failovers", description=__doc__)
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--stops", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    wanted = {"kill": arguments.kills, "stop": arguments.stops}
+    if not any(wanted.values()):
+        parser.error("say how many: --kills N, --stops N")
+    kept = [
+        series(kind, faults=faults, seed=arguments.seed)
+        for kind, faults in wanted.items()
+        if faults
+    ]
+    return 0 if all(kept) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""`penstock cluster`: the state of a whole cluster as its controllers see it."""
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from penstock.cli.operator import (
+    DATA_DEFAULT,
+    ConfigOption,
+    DataOption,
+    cluster_settings,
+    fetch_status,
+)
+from penstock.cli.output import Output, OutputOption, print_json, print_rows
+
+if TYPE_CHECKING:
+    from penstock.controller.session import SetStatus, StatusAnswer
+
+app = typer.Typer(help="The state of the cluster.")
+
+BROKER_COLUMNS = ("broker", "address", "rack", "state", "masters", "replicas", "heard_ms_ago")
+SET_COLUMNS = (
+    *("set", "master", "why", "epoch", "in_sync", "members", "policy", "partitions"),
+    *("confirm", "end", "lag"),
+)
+
+
+@app.command()
+def status(
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show controllers, brokers and replica sets: who is master and why, who is in step."""
+    answer = fetch_status(cluster_settings(config, data))
+    if output is Output.JSON:
+        print_json(status_document(answer))
+        return
+    controller = answer.controller
+    active = "none" if controller.active_id < 0 else str(controller.active_id)
+    failover = "" if controller.is_failover_enabled else "; failover is off"
+    print(
+        f"cluster {answer.cluster_id}; active controller {active}, "
+        f"epoch {controller.controller_epoch}{failover}"
+    )
+    print()
+    print_rows(broker_rows(answer), BROKER_COLUMNS, output)
+    print()
+    print_rows([set_row(one) for one in answer.sets], SET_COLUMNS, output)
+
+
+def broker_rows(answer: "StatusAnswer") -> list[dict[str, object]]:
+    """Return one row per broker."""
+    return [
+        {
+            "broker": one.broker_id,
+            "address": f"{one.host}:{one.port}",
+            "rack": one.rack or None,
+            "state": _state(is_live=one.is_live, is_fenced=one.is_fenced, drains=one.is_draining),
+            "masters": one.master_count,
+            "replicas": one.replica_count,
+            "heard_ms_ago": None if one.heard_ms_ago < 0 else one.heard_ms_ago,
+        }
+        for one in answer.brokers
+    ]
+
+
+def _state(*, is_live: bool, is_fenced: bool, drains: bool) -> str:
+    state = "fenced" if is_fenced else "live" if is_live else "silent"
+    return f"{state}, draining" if drains else state
+
+
+def set_row(one: "SetStatus") -> dict[str, object]:
+    """Return a set in one line; positions are bytes, lag is that of the slowest member."""
+    master = next((member for member in one.members if member.broker_id == one.master), None)
+    lags = [
+        member.lag_bytes
+        for member in one.members
+        if member.broker_id != one.master and member.log_end_position >= 0
+    ]
+    return {
+        "set": one.replica_set_id,
+        "master": one.master if one.master >= 0 else None,
+        "why": one.reason or one.cause,
+        "epoch": one.leader_epoch,
+        "in_sync": list(one.sync_state_set),
+        "members": [member.broker_id for member in one.members],
+        "policy": policy_text(one),
+        "partitions": one.partition_count,
+        "confirm": master.confirm_position if master else None,
+        "end": master.log_end_position if master else None,
+        "lag": max(lags, default=0),
+    }
+
+
+def policy_text(one: "SetStatus") -> str:
+    """Return the policy with the numbers that count for it."""
+    match one.policy_kind:
+        case "k-of-n":
+            return f"{one.policy_required} of {len(one.members)}"
+        case "adaptive":
+            return f"adaptive {one.policy_required}, at least {one.policy_minimum}"
+        case kind:
+            return kind
+
+
+def status_document(answer: "StatusAnswer") -> dict[str, object]:
+    """Return everything, as JSON shows it."""
+    from dataclasses import asdict
+
+    document = asdict(answer)
+    document.pop("request_id")
+    document.pop("error")
+    return document

@@ -1,0 +1,104 @@
+"""How commands reach the controllers: the settings of any process say where they are.
+
+A cluster that `penstock up` started is found by its directory; any other by the settings file of
+one of its processes, which names the voters and the file with the secret.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from penstock.base.errors import ConfigError
+from penstock.cli.connect import CommandFailed
+from penstock.node.cluster_config import ClusterConfig, VoterAddress
+from penstock.node.settings import NodeSettings, load_settings
+
+if TYPE_CHECKING:
+    from penstock.controller.commands import Command
+    from penstock.controller.session import StatusAnswer
+    from penstock.runtime.session_client import SessionClient
+
+ANSWER_SECONDS = 15.0
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Settings of any process of the cluster."),
+]
+DataOption = Annotated[
+    Path, typer.Option(metavar="DIR", help="Directory of `penstock up`, without --config.")
+]
+DATA_DEFAULT = Path("penstock-data")
+T = TypeVar("T")
+
+
+def cluster_settings(config: Path | None, data: Path) -> NodeSettings:
+    """Return the settings that lead to the controllers. Raises ConfigError."""
+    path = config or data / "node-1" / "node.toml"
+    if config is None and not path.exists():
+        raise ConfigError(
+            f"{data} holds no cluster of `penstock up`: name its directory with --data, or the "
+            "settings of one of the processes with --config"
+        )
+    return load_settings(path, environment=os.environ)
+
+
+def controllers_of(cluster: ClusterConfig) -> tuple[VoterAddress, ...]:
+    """Return where the controllers are. Raises ConfigError for a node alone."""
+    found = cluster.voter_addresses()
+    if not found:
+        raise ConfigError(
+            "this node is alone and has no port for operators: give cluster.voters, "
+            "cluster.controller_port and cluster.secret_file, or start it with penstock up --nodes"
+        )
+    return found
+
+
+def fetch_status(settings: NodeSettings) -> "StatusAnswer":
+    """Return what the active controller knows of the cluster, or any where none is active."""
+    return _run(_with_client(settings, lambda client: client.status()))
+
+
+def operate(settings: NodeSettings, make: Callable[[int], Any]) -> str:
+    """Have the active controller do something; returns what it did, in words."""
+    return _run(_with_client(settings, lambda client: client.operate(make)))
+
+
+def fetch_quorum(settings: NodeSettings) -> dict[str, Any]:
+    """Return who keeps the metadata log, as the active controller sees it."""
+    from penstock.runtime.session_messages import QuorumRequest
+
+    quorum: dict[str, Any] = json.loads(
+        operate(settings, lambda request_id: QuorumRequest(request_id=request_id))
+    )
+    return quorum
+
+
+def submit(settings: NodeSettings, command: "Command[T]") -> T:
+    """Have the active controller carry out a command; returns its answer."""
+    return _run(_with_client(settings, lambda client: client.submit(command)))
+
+
+async def _with_client(
+    settings: NodeSettings, ask: "Callable[[SessionClient], Coroutine[Any, Any, T]]"
+) -> T:
+    from penstock.node.operator_session import operator_session
+
+    controllers = {
+        voter.peer_id: (voter.host, voter.port) for voter in controllers_of(settings.cluster)
+    }
+    async with operator_session(settings, controllers) as client:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await ask(client)
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return asyncio.run(work)
+    except TimeoutError:
+        raise CommandFailed(
+            "no controller answered in time: see whether a majority of them runs"
+        ) from None

@@ -1,0 +1,189 @@
+"""`penstock set`: replica sets, their masters and their members."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.errors import ConfigError
+from penstock.cli.cluster import SET_COLUMNS, set_row
+from penstock.cli.connect import CommandFailed
+from penstock.cli.operator import (
+    DATA_DEFAULT,
+    ConfigOption,
+    DataOption,
+    cluster_settings,
+    fetch_status,
+    operate,
+    submit,
+)
+from penstock.cli.output import Output, OutputOption, print_json, print_rows
+
+app = typer.Typer(help="List and describe replica sets, move masters, add and remove members.")
+
+SetArgument = Annotated[int, typer.Argument(metavar="SET", help="Id of the set.")]
+BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", help="Broker id.")]
+MEMBER_COLUMNS = (
+    *("broker", "replica", "role", "state", "in_sync", "epoch", "log_epoch"),
+    *("start", "confirm", "end", "lag", "caught_up_ms_ago"),
+)
+
+
+@app.command(name="list")
+def list_sets(
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List all replica sets."""
+    answer = fetch_status(cluster_settings(config, data))
+    print_rows([set_row(one) for one in answer.sets], SET_COLUMNS, output)
+
+
+@app.command()
+def describe(
+    replica_set: SetArgument,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show one set with every member: epochs, log ends, confirm positions, lag."""
+    answer = fetch_status(cluster_settings(config, data))
+    found = next((one for one in answer.sets if one.replica_set_id == replica_set), None)
+    if found is None:
+        raise CommandFailed(f"there is no replica set {replica_set}: see penstock set list")
+    rows = [
+        {
+            "broker": one.broker_id,
+            "replica": one.replica_id,
+            "role": one.role or None,
+            "state": "live" if one.is_live else "gone",
+            "in_sync": one.is_in_sync,
+            "epoch": one.leader_epoch,
+            "log_epoch": one.last_log_epoch,
+            "start": one.log_start_position,
+            "confirm": one.confirm_position,
+            "end": one.log_end_position,
+            "lag": one.lag_bytes,
+            "caught_up_ms_ago": one.caught_up_ms_ago if one.caught_up_ms_ago >= 0 else None,
+        }
+        for one in found.members
+    ]
+    if output is Output.JSON:
+        print_json({**set_row(found), "members": rows})
+        return
+    print_rows([set_row(found)], SET_COLUMNS, output)
+    print()
+    print_rows(rows, MEMBER_COLUMNS, output)
+
+
+@app.command()
+def elect(
+    replica_set: SetArgument,
+    master: Annotated[int, typer.Option(metavar="BROKER", help="Elect this member.")] = -1,
+    unclean: Annotated[
+        bool,
+        typer.Option("--unclean", help="Also a member that may lack acknowledged records."),
+    ] = False,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+) -> None:
+    """Elect a master now, by the rules or as named."""
+    from penstock.controller.session import ElectRequest
+
+    def request(request_id: int) -> ElectRequest:
+        return ElectRequest(
+            request_id=request_id, replica_set_id=replica_set, master=master, is_unclean=unclean
+        )
+
+    print(operate(cluster_settings(config, data), request))
+
+
+@app.command()
+def transfer(
+    replica_set: SetArgument,
+    to: Annotated[
+        int, typer.Option(metavar="BROKER", help="The new master; else the preferred one.")
+    ] = -1,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+) -> None:
+    """Move the mastership on purpose: nothing is lost, writes pause for a moment."""
+    from penstock.controller.session import TransferRequest
+
+    def request(request_id: int) -> TransferRequest:
+        return TransferRequest(request_id=request_id, replica_set_id=replica_set, target=to)
+
+    print(operate(cluster_settings(config, data), request))
+
+
+@app.command()
+def create(
+    members: Annotated[str, typer.Argument(metavar="BROKER,...", help="Preferred master first.")],
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+) -> None:
+    """Make a new replica set of these brokers."""
+    from penstock.controller.commands import CreateReplicaSet
+
+    try:
+        replicas = tuple(int(member) for member in members.split(","))
+    except ValueError:
+        raise ConfigError(f"{members}: write broker ids with commas, as in 1,2,3") from None
+    settings = cluster_settings(config, data)
+    taken = [one.replica_set_id for one in fetch_status(settings).sets]
+    set_id = max(taken, default=0) + 1
+    submit(settings, CreateReplicaSet(replica_set_id=set_id, replicas=replicas))
+    print(f"set {set_id} with members {members}")
+
+
+@app.command()
+def add(
+    replica_set: SetArgument,
+    broker: BrokerArgument,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+) -> None:
+    """Add a member; it copies the log and joins the sync-state set when it has caught up."""
+    from penstock.controller.commands import AddReplica
+
+    command = AddReplica(replica_set_id=replica_set, broker_id=broker)
+    submit(cluster_settings(config, data), command)
+    print(f"broker {broker} is a member of set {replica_set} and copies its log now")
+
+
+@app.command()
+def remove(
+    replica_set: SetArgument,
+    broker: BrokerArgument,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+) -> None:
+    """Remove a member; the master only after a transfer."""
+    from penstock.controller.commands import RemoveReplica
+
+    command = RemoveReplica(replica_set_id=replica_set, broker_id=broker)
+    submit(cluster_settings(config, data), command)
+    print(f"broker {broker} is no member of set {replica_set} any more; its files stay")
+
+
+@app.command()
+def policy(
+    replica_set: SetArgument,
+    kind: Annotated[PolicyKind, typer.Argument(metavar="POLICY", help="How acks=all counts.")],
+    required: Annotated[
+        int, typer.Option(min=1, help="k of k-of-n; copies that `adaptive` waits for.")
+    ] = 2,
+    minimum: Annotated[
+        int, typer.Option(min=1, help="Fewest members in step that take writes.")
+    ] = 1,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+) -> None:
+    """Change how many copies an acknowledgement stands for."""
+    from penstock.controller.commands import SetAckPolicy
+
+    wanted = AckPolicy(kind=kind, required=required, minimum=minimum)
+    command = SetAckPolicy(replica_set_id=replica_set, policy=wanted)
+    submit(cluster_settings(config, data), command)
+    print(f"set {replica_set} acknowledges by {kind.value}")

@@ -1,0 +1,142 @@
+"""Metrics of controllers and of replication; the rest of the page is metrics_page.py.
+
+What concerns the whole cluster (elections, sets that lack copies) is counted by every controller
+from its own image and is meant to be read from the active one, which says so of itself. What
+concerns one broker's copies is told by that broker.
+"""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from penstock.controller.image import NO_MASTER, ClusterImage, ReplicaSetImage
+from penstock.node.control_plane import ControlPlane
+from penstock.runtime.replica_manager import ReplicaManager
+
+_MS_PER_S = 1_000
+
+
+def control_metrics(plane: ControlPlane, image: ClusterImage) -> Iterator[Metric]:
+    """Yield what a process knows of the metadata log and of the cluster."""
+    yield GaugeMetricFamily("penstock_topics", "Topics.", len(image.topics_by_id))
+    if not plane.is_open:
+        return
+    stats = plane.brain.stats
+    yield _counter("penstock_metadata_entries", "Entries applied.", plane.log.applied_index)
+    yield GaugeMetricFamily(
+        "penstock_metadata_fenced",
+        "1 after the metadata log's disk failed: restart the process.",
+        int(plane.log.is_fenced),
+    )
+    yield GaugeMetricFamily(
+        "penstock_controller_active",
+        "1 on the active controller.",
+        int(plane.log.leadership.is_leader),
+    )
+    yield GaugeMetricFamily(
+        "penstock_controller_epoch", "Term of the active controller.", plane.log.leadership.term
+    )
+    elections = CounterMetricFamily(
+        "penstock_elections", "Masterships begun by this controller, by cause.", labels=["cause"]
+    )
+    for cause, count in sorted(stats.masterships.items()):
+        elections.add_metric([cause], count)
+    yield elections
+    yield _counter(
+        "penstock_election_seconds",
+        "Time from the discovery that a master is needed to its election, summed up.",
+        stats.elect_ms_total / _MS_PER_S,
+    )
+    yield GaugeMetricFamily(
+        "penstock_election_seconds_max", "The longest of these.", stats.elect_ms_max / _MS_PER_S
+    )
+    yield _counter(
+        "penstock_elections_without_winner",
+        "Elections that found nobody who may lead.",
+        stats.elections_without_winner,
+    )
+    yield _counter("penstock_broker_evictions", "Brokers found dead.", stats.evictions)
+    yield from _set_metrics(image, plane)
+
+
+def _set_metrics(image: ClusterImage, plane: ControlPlane) -> Iterator[Metric]:
+    sets = list(image.replica_sets.values())
+    fenced = sum(broker.is_fenced for broker in image.brokers.values())
+    yield GaugeMetricFamily("penstock_brokers", "Registered brokers.", len(image.brokers))
+    yield GaugeMetricFamily("penstock_brokers_fenced", "Registered, but found dead.", fenced)
+    yield GaugeMetricFamily("penstock_sets", "Replica sets.", len(sets))
+    yield GaugeMetricFamily(
+        "penstock_sets_without_master",
+        "Sets that nobody leads.",
+        sum(one.master == NO_MASTER for one in sets),
+    )
+    yield GaugeMetricFamily(
+        "penstock_sets_under_replicated",
+        "Sets with members that are not in step.",
+        sum(len(one.sync_state_set) < len(one.replicas) for one in sets),
+    )
+    yield GaugeMetricFamily(
+        "penstock_sets_below_minimum",
+        "Sets with fewer members in step than min.insync.replicas or their policy asks for.",
+        sum(_is_below_minimum(one, image) for one in sets),
+    )
+    changes = CounterMetricFamily(
+        "penstock_sync_state_set_changes", "Changes of sync-state sets.", labels=["change"]
+    )
+    for change in ("expand", "shrink"):
+        changes.add_metric([change], plane.sync_state_watch.changes[change])
+    yield changes
+
+
+def _is_below_minimum(one: ReplicaSetImage, image: ClusterImage) -> bool:
+    least = max(one.policy.minimum, image.defaults.min_insync_replicas)
+    return len(one.sync_state_set) < min(least, len(one.replicas))
+
+
+def replica_metrics(manager: ReplicaManager) -> Iterator[Metric]:
+    """Yield what a broker knows of its own copies."""
+    is_master = _by_set("is_master", "1 where this broker leads the set.")
+    confirm_lag = _by_set("confirm_lag_bytes", "Log end minus confirm position.")
+    in_sync = _by_set("in_sync_members", "Members in step, on the master.")
+    slave_lag = GaugeMetricFamily(
+        "penstock_slave_lag_bytes",
+        "Log end minus what the slave has acknowledged, on the master.",
+        labels=["replica_set", "broker"],
+    )
+    for set_id, member in sorted(manager.members.items()):
+        label = [str(set_id)]
+        is_master.add_metric(label, int(member.is_master))
+        confirm_lag.add_metric(label, member.log.end_position - member.confirm_position)
+        if member.is_master:
+            in_sync.add_metric(label, member.in_sync_count)
+    for report in manager.reports():
+        for slave in report.slaves:
+            label = [str(report.replica_set_id), str(slave.broker_id)]
+            slave_lag.add_metric(label, slave.lag_bytes)
+    yield from (is_master, confirm_lag, in_sync, slave_lag)
+    stats = manager.follow_stats
+    yield _counter(
+        "penstock_truncated_bytes",
+        "Bytes of logs cut off because another master never had them.",
+        stats.truncated_bytes,
+    )
+    yield _counter("penstock_truncations", "Times a log was cut so.", stats.truncations)
+    yield _counter("penstock_log_installs", "Logs copied anew from a master.", stats.installs)
+    yield _counter(
+        "penstock_replication_renegotiations",
+        "Times a slave and its master had to agree anew.",
+        stats.renegotiations,
+    )
+    yield _counter(
+        "penstock_lease_losses",
+        "Times a master stopped to confirm because nobody had answered it for the lease.",
+        manager.lease_losses,
+    )
+
+
+def _by_set(name: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"penstock_set_{name}", text, labels=["replica_set"])
+
+
+def _counter(name: str, text: str, value: float) -> CounterMetricFamily:
+    return CounterMetricFamily(name, text, value=value)

@@ -1,0 +1,199 @@
+"""The control plane of one process: the metadata log, its driver, a controller's duties.
+
+    files or etcd ─► ReplicatedLog ─► ControllerDriver ─► image      in every process
+    peers' links  ─► ControllerService ─► ActiveController           acts where this process leads
+
+A node and a process that is only a controller have the same one. A process without a vote follows
+as a learner; it takes sessions too, since it may be given a vote at any time.
+"""
+
+import asyncio
+import json
+import random
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.base.errors import ConfigError
+from penstock.base.ids import TopicId
+from penstock.base.ports import Clock, Offload, Scheduler
+from penstock.controller.active import ActiveController
+from penstock.controller.controller import Controller
+from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
+from penstock.controller.image import ClusterImage
+from penstock.controller.replicated_log import Leadership
+from penstock.net.peer import PeerHello, PeerLink, PeerSecurity
+from penstock.node.layout import METADATA_DIRECTORY
+from penstock.node.settings import NodeSettings
+from penstock.node.sync_state_watch import SyncStateWatch
+from penstock.raft.configuration import Configuration
+from penstock.runtime.controller_driver import ControllerDriver
+from penstock.runtime.controller_service import BrainPorts, ControllerService
+from penstock.runtime.controller_service_membership import membership_by
+from penstock.runtime.disk import FileDisk
+from penstock.runtime.etcd.local_copy import LocalFiles
+from penstock.runtime.etcd.log import EtcdLog, EtcdPeer
+from penstock.runtime.raft.raft_log import RaftLog, RaftPorts, parse_address
+from penstock.runtime.raft.storage import RaftStorage
+from penstock.runtime.raft.transport import PURPOSE as RAFT_PURPOSE
+from penstock.runtime.raft.transport import PeerTransport
+from penstock.runtime.session_messages import PURPOSE as SESSION_PURPOSE
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessPorts:
+    """What a process is made of below all services."""
+
+    clock: Clock
+    scheduler: Scheduler
+    disk: FileDisk
+    """Of the first data directory."""
+    workers: Offload
+    security: PeerSecurity
+    spawn: Callable[[str, Coroutine[Any, Any, None]], None]
+
+
+class ControlPlane:
+    """See the module. `open` once, then `start`, then `close`."""
+
+    def __init__(
+        self, settings: NodeSettings, cluster_id: str, image: ClusterImage, ports: ProcessPorts
+    ) -> None:
+        self.own_id = settings.node.broker_id
+        self._settings = settings
+        self._cluster_id = cluster_id
+        self._image = image
+        self._ports = ports
+        self._transport: PeerTransport | None = None
+        self.sync_state_watch = SyncStateWatch(image)
+        self.is_open = False
+        self._voters = {voter.peer_id: voter for voter in settings.cluster.voter_addresses()}
+        self.log: RaftLog | EtcdLog
+        self.driver: ControllerDriver
+        self.service: ControllerService
+        self.brain: ActiveController
+
+    @property
+    def is_only_voter(self) -> bool:
+        """Whether nobody else has this metadata: what is not here is nowhere."""
+        return isinstance(self.log, RaftLog) and tuple(self.controllers()) == (self.own_id,)
+
+    def hello(self, purpose: bytes = b"") -> PeerHello:
+        """Return who this process is, for links it dials and for those it takes."""
+        return PeerHello(purpose, self._cluster_id, self.own_id, 0)
+
+    def open(self, directory: Path) -> None:
+        """Read the metadata log in `directory`. Waits for the disk.
+
+        Raises ConfigError when it can not be used.
+        """
+        try:
+            self.log = self._open_log()
+        except (CorruptMetadata, UnsupportedMetadata) as error:
+            raise ConfigError(f"{directory}: {error}; it is not changed: restore a copy") from error
+        controller = Controller(
+            config=self._settings.controller,
+            image=self._image,
+            new_topic_id=lambda: TopicId(uuid.uuid4().bytes),
+        )
+        self.driver = ControllerDriver(controller, self.log)
+        self.service = ControllerService(
+            own_id=self.own_id,
+            driver=self.driver,
+            make_brain=self._make_brain,
+            spawn=self._ports.spawn,
+            change_membership=(membership_by(self.log) if isinstance(self.log, RaftLog) else None),
+        )
+        self.log.on_leadership = self._on_leadership
+        self.is_open = True
+
+    def _make_brain(self, ports: BrainPorts) -> ActiveController:
+        self.brain = ActiveController(
+            own_id=self.own_id,
+            image=self._image,
+            config=self._settings.controller,
+            clock=self._ports.clock,
+            scheduler=self._ports.scheduler,
+            ports=ports,
+        )
+        return self.brain
+
+    def _on_leadership(self, leadership: Leadership) -> None:
+        self._image.controller_id = leadership.leader_id
+        self.service.on_leadership(leadership)
+
+    def _open_log(self) -> RaftLog | EtcdLog:
+        if self._settings.cluster.consensus == "etcd":
+            peer = EtcdPeer(self._cluster_id, self.own_id, self.own_id in self._voters)
+            files = LocalFiles(self._ports.disk, METADATA_DIRECTORY, self._ports.workers)
+            return EtcdLog(self._settings.etcd, peer, files, loop=asyncio.get_running_loop())
+        addresses = {peer_id: voter.address for peer_id, voter in self._voters.items()}
+        storage = RaftStorage(
+            self._ports.disk,
+            METADATA_DIRECTORY,
+            own_id=self.own_id,
+            members=Configuration.of(addresses or {self.own_id: ""}),
+        )
+        self._transport = PeerTransport(
+            lambda: self.hello(RAFT_PURPOSE),
+            self._ports.security,
+            self._ports.clock,
+            self._settings.raft,
+        )
+        ports = RaftPorts(
+            offload=self._ports.workers,
+            scheduler=self._ports.scheduler,
+            random_below=random.SystemRandom().randrange,
+        )
+        return RaftLog(self.own_id, storage, self._transport, ports, self._settings.raft)
+
+    def start(self) -> None:
+        """Replay what is known and take part from here on. Raises MetadataError."""
+        self.driver.start()
+        self.brain.start()
+
+    @property
+    def purposes(self) -> dict[bytes, Callable[[PeerLink], None]]:
+        """What the controller port is for."""
+        found: dict[bytes, Callable[[PeerLink], None]] = {SESSION_PURPOSE: self.service.on_link}
+        if self._transport is not None:
+            found[RAFT_PURPOSE] = self._transport.take_link
+        return found
+
+    def controllers(self) -> Mapping[int, Address]:
+        """Return where every controller is, as far as this process knows."""
+        if isinstance(self.log, RaftLog):
+            voters = {one.peer_id: one.address for one in self.log.status().peers if one.is_voter}
+        else:
+            voters = dict.fromkeys(self._voters, "")
+        return {peer_id: self._address(peer_id, text) for peer_id, text in voters.items()}
+
+    def _address(self, peer_id: int, text: str) -> Address:
+        """The settings fill in for a voter that was alone when the log began."""
+        known = self._voters.get(peer_id)
+        if text or known is None:
+            return parse_address(text)
+        return known.host, known.port
+
+    def _quorum(self) -> str:
+        """Return who keeps the metadata log, as JSON."""
+        if isinstance(self.log, RaftLog):
+            return json.dumps(asdict(self.log.status()))
+        peers = [{"peer_id": peer_id, "is_voter": True} for peer_id in self._voters]
+        leader = self.log.leadership
+        return json.dumps({"leader_id": leader.leader_id, "term": leader.term, "peers": peers})
+
+    async def close(self) -> None:
+        """Take part no longer."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self.brain.stop()
+        self.service.stop()
+        self.log.close()
+        if isinstance(self.log, EtcdLog):
+            await self.log.wait_closed()

@@ -1,0 +1,124 @@
+"""A controller alone: the metadata log, sessions and elections, and no partitions.
+
+It has a data directory, a metrics port and a controller port like a node, and nothing else.
+"""
+
+import asyncio
+import gc
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from penstock.base.errors import ConfigError
+from penstock.controller.image import ClusterImage
+from penstock.net.listener import raise_descriptor_limit
+from penstock.net.peer import PeerListener
+from penstock.node.control_plane import ControlPlane, ProcessPorts
+from penstock.node.identity import DataDirectory
+from penstock.node.metrics_page import ControllerSources, controller_page
+from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, listen, peer_security
+from penstock.node.readiness import Readiness
+from penstock.node.settings import NodeSettings
+from penstock.node.status_page import status_page
+from penstock.runtime.clock import LoopScheduler, SystemClock
+from penstock.runtime.disk import FileDisk, ThreadOffload
+from penstock.runtime.http_server import HttpServer, Page
+from penstock.runtime.supervisor import Supervisor
+
+log = logging.getLogger(__name__)
+
+
+class ControllerProcess:
+    """A controller process's parts. `start` once, then `stop` once."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        directories: list[DataDirectory],
+        stop_process: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._directory = directories[0].path
+        loop = asyncio.get_running_loop()
+        self._supervisor = Supervisor(stop_process)
+        self._workers = ThreadOffload(loop, name="disk")
+        self._disk = FileDisk(self._directory)
+        self._readiness = Readiness()
+        self._image = ClusterImage(controller_id=-1, defaults=settings.topic)
+        self._ports = ProcessPorts(
+            clock=SystemClock(),
+            scheduler=LoopScheduler(loop),
+            disk=self._disk,
+            workers=self._workers,
+            security=peer_security(settings.cluster),
+            spawn=self._supervisor.run_once,
+        )
+        cluster_id = directories[0].identity.cluster_id
+        self._plane = ControlPlane(settings, cluster_id, self._image, self._ports)
+        self._http: HttpServer | None = None
+        self._listener: PeerListener | None = None
+
+    @property
+    def address(self) -> str:
+        """Where peers reach it, for the log."""
+        cluster = self._settings.cluster
+        return f"controller={cluster.host or self._settings.node.host}:{cluster.controller_port}"
+
+    async def start(self) -> None:
+        """Bring it up. Raises ConfigError, MetadataError, OSError."""
+        cluster, node = self._settings.cluster, self._settings.node
+        if not cluster.controller_port or not cluster.voters:
+            raise ConfigError(
+                "a controller alone needs cluster.voters and cluster.controller_port: "
+                "others could not reach it"
+            )
+        raise_descriptor_limit()
+        await self._start_http()
+        self._readiness.enter("metadata")
+        self._plane.open(self._directory)
+        self._plane.log.on_fenced = self._on_fenced
+        self._plane.start()
+        self._listener = listen(
+            address=(cluster.host or node.host, cluster.controller_port),
+            own=self._plane.hello(),
+            security=self._ports.security,
+            purposes=self._plane.purposes,
+            frame_bytes_max=CONTROLLER_FRAME_BYTES_MAX,
+        )
+        gc.collect()
+        gc.freeze()
+        self._readiness.ready()
+
+    async def stop(self) -> bool:
+        """Take it down; what is agreed on is on disk already."""
+        self._readiness.is_ready = False
+        self._readiness.enter("stopping")
+        await self._plane.close()
+        if self._listener is not None:
+            self._listener.stop()
+        await self._supervisor.stop()
+        self._workers.close()
+        if self._http is not None:
+            self._http.stop()
+        return True
+
+    async def _start_http(self) -> None:
+        node = self._settings.node
+        if not node.metrics_port:
+            return
+        self._http = HttpServer(
+            {
+                "/metrics": self._metrics_page,
+                "/health": self._readiness.health_page,
+                "/ready": self._readiness.ready_page,
+                "/cluster": partial(status_page, self._plane),
+            }
+        )
+        await self._http.start(node.metrics_host, node.metrics_port)
+
+    def _on_fenced(self, error: Exception) -> None:
+        log.critical("metadata log fenced: %s", error)
+        self._readiness.fence("metadata log", str(error))
+
+    def _metrics_page(self) -> Page:
+        return controller_page(ControllerSources(self._plane, self._image))

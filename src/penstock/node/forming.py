@@ -1,0 +1,80 @@
+"""Waiting, at the start of a node, until it is what the cluster wants it to be.
+
+    logs open ─► registered ─► every set has a role here ─► clients may come
+    (as long as it takes)      (start_timeout_ms at most)
+
+Clients that come earlier would only be told to try again. With every controller gone the node goes
+on with the roles that its own copy of the metadata gives it (row H-18).
+"""
+
+import asyncio
+import logging
+
+from penstock.base.errors import ConfigError
+from penstock.broker.replica_set import Role
+from penstock.controller.image import NO_MASTER, ClusterImage
+from penstock.node.logs import SetNotHere
+from penstock.runtime.replica_manager import ReplicaManager
+
+POLL_SECONDS = 0.005
+
+log = logging.getLogger(__name__)
+
+
+class Forming:
+    """What is still missing."""
+
+    def __init__(
+        self, manager: ReplicaManager, image: ClusterImage, *, replication_factor: int
+    ) -> None:
+        self._manager = manager
+        self._image = image
+        self._replication_factor = replication_factor
+
+    async def wait(self, timeout_ms: int) -> None:
+        """Return when all is there, or when the time is over and every known log is open.
+
+        Raises ConfigError, StorageError, OSError when a log can not be opened, or does not fit the
+        metadata.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        while not (self._are_logs_open() and self._is_formed()):
+            if loop.time() > deadline and self._are_logs_open():
+                log.warning("goes on without controllers: %s", self._missing())
+                return
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _are_logs_open(self) -> bool:
+        for driver in self._manager.drivers.values():
+            if isinstance(driver.open_error, SetNotHere):
+                continue
+            if driver.open_error is not None:
+                raise driver.open_error
+            if driver.trouble:
+                raise ConfigError(f"set {driver.replica_set_id} {driver.trouble}")
+            if driver.member is None:
+                return False
+        return True
+
+    def _is_formed(self) -> bool:
+        return not self._missing()
+
+    def _missing(self) -> str:
+        manager, image = self._manager, self._image
+        broker = image.brokers.get(manager.broker_id)
+        if not manager.is_registered or broker is None or broker.is_fenced:
+            return "not registered"
+        present = sum(not one.is_fenced for one in image.brokers.values())
+        own = [one for one in image.replica_sets.values() if manager.broker_id in one.replicas]
+        if not own and present >= self._replication_factor:
+            return "no replica sets yet"
+        for one in own:
+            member = manager.members.get(one.replica_set_id)
+            if member is None or one.master == NO_MASTER:
+                continue
+            if member.leader_epoch < one.leader_epoch or member.role is Role.IDLE:
+                return f"set {one.replica_set_id} has no role here yet"
+        if any(one.master == NO_MASTER and one.leader_epoch < 0 for one in own):
+            return "new sets have no master yet"
+        return ""

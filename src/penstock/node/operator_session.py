@@ -1,0 +1,88 @@
+"""A session to the controllers for a tool that is no member of the cluster.
+
+It has what a broker's session has, but says nothing of itself: no heartbeats count, nothing is
+registered, and nothing is waited for in an image that it does not keep.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from penstock.controller.commands import Command
+from penstock.controller.errors import NotActiveController
+from penstock.controller.replicated_log import NO_LEADER
+from penstock.controller.session import PrepareTransfer, ProbeSets, SetReport, TransferReady
+from penstock.node.peers import peer_security
+from penstock.node.settings import NodeSettings
+from penstock.runtime.clock import SystemClock
+from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
+from penstock.runtime.session_config import SessionConfig
+
+R = TypeVar("R")
+NO_MEMBER = -1
+Address = tuple[str, int]
+
+
+class _Tool:
+    """A SessionOwner and a LocalLog without anything behind them."""
+
+    def reports(self) -> tuple[SetReport, ...]:
+        return ()
+
+    def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
+        del request
+        return ()
+
+    async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
+        return TransferReady(request_id=request.request_id, is_ready=False, reason="a tool")
+
+    def note_controller(self) -> None:
+        pass
+
+    async def register(self) -> None:
+        pass
+
+    async def submit(self, command: Command[R]) -> R:
+        raise NotActiveController(NO_LEADER)
+
+    async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
+        del log_index, timeout_ms
+        return True
+
+
+@asynccontextmanager
+async def operator_session(
+    settings: NodeSettings, controllers: Mapping[int, Address]
+) -> AsyncIterator[SessionClient]:
+    """Yield a client; the first request waits until a controller is reached."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(name: str, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    tool = _Tool()
+    client = SessionClient(
+        SessionIdentity(
+            broker_id=NO_MEMBER,
+            incarnation=secrets.token_urlsafe(8),
+            cluster_id=lambda: settings.node.cluster_id,
+        ),
+        SessionConfig.of(settings.controller),
+        SessionPorts(
+            security=peer_security(settings.cluster),
+            clock=SystemClock(),
+            owner=tool,
+            log=tool,
+            local=None,
+            spawn=spawn,
+        ),
+    )
+    client.start(controllers)
+    try:
+        yield client
+    finally:
+        await client.stop()

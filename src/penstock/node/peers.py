@@ -1,0 +1,58 @@
+"""The ports for other processes of the cluster, and what this process proves itself with."""
+
+import ssl
+from collections.abc import Callable, Mapping
+
+from penstock.base.errors import ConfigError
+from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
+from penstock.node.cluster_config import ClusterConfig
+from penstock.runtime.raft.transport import FRAME_BYTES_MAX as RAFT_FRAME_BYTES_MAX
+
+SESSION_FRAME_BYTES_MAX = 64 << 20
+"""Room for the status of a large cluster and for commands with many topics."""
+
+OnLink = Callable[[PeerLink], None]
+CONTROLLER_FRAME_BYTES_MAX = max(RAFT_FRAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX)
+ALONE = b"a node alone talks to nobody"
+"""The secret of a process without ports for peers: nothing is ever proved with it."""
+
+
+def peer_security(cluster: ClusterConfig) -> PeerSecurity:
+    """Return what the settings say. Raises ConfigError."""
+    secret = cluster.read_secret() or ALONE
+    if not cluster.tls_certificate_file:
+        return PeerSecurity(secret)
+    return PeerSecurity(
+        secret,
+        tls_server=_context(cluster, ssl.Purpose.CLIENT_AUTH),
+        tls_client=_context(cluster, ssl.Purpose.SERVER_AUTH),
+    )
+
+
+def _context(cluster: ClusterConfig, purpose: ssl.Purpose) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(purpose, cafile=cluster.tls_authority_file)
+        context.load_cert_chain(cluster.tls_certificate_file, cluster.tls_key_file)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            "cluster.tls_certificate_file, cluster.tls_key_file and cluster.tls_authority_file "
+            f"can not be used together: {error}"
+        ) from error
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def listen(
+    *,
+    address: tuple[str, int],
+    own: PeerHello,
+    security: PeerSecurity,
+    purposes: Mapping[bytes, OnLink],
+    frame_bytes_max: int,
+) -> PeerListener:
+    """Return an open port. Raises ConfigError when it can not be bound."""
+    listener = PeerListener(
+        *address, own, security, dict(purposes), frame_bytes_max=frame_bytes_max
+    )
+    listener.start()
+    return listener

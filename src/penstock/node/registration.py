@@ -1,0 +1,53 @@
+"""What a broker tells the controllers of itself, and does when they ask: the node's SessionOwner.
+
+    no controller knows this incarnation ─► CreateCluster, RegisterBroker, RegisterReplica each
+    heartbeat ◄── reports     probe, transfer ◄──► ReplicaManager
+
+Registration comes whenever the active controller asks for it: at the first heartbeat, after an
+eviction, after another controller took over that had not heard of it.
+"""
+
+import logging
+from collections.abc import Callable
+
+from penstock.controller.commands import CreateCluster, RegisterBroker
+from penstock.controller.port import ControllerPort
+from penstock.controller.session import PrepareTransfer, ProbeSets, SetReport, TransferReady
+from penstock.runtime.replica_manager import ReplicaManager
+
+log = logging.getLogger(__name__)
+
+
+class Registration:
+    """See the module. `manager` and `controller` are set before sessions start."""
+
+    def __init__(self, cluster_id: str, broker: Callable[[], RegisterBroker]) -> None:
+        """`broker` gives the registration as it is now."""
+        self._cluster_id = cluster_id
+        self._broker = broker
+        self.manager: ReplicaManager
+        self.controller: ControllerPort
+        self.broker_epoch = -1
+
+    async def register(self) -> None:
+        """Make this broker and its replicas known. Raises MetadataError."""
+        await self.controller.submit(CreateCluster(cluster_id=self._cluster_id))
+        self.broker_epoch = await self.controller.submit(self._broker())
+        await self.manager.register_replicas()
+        log.info("registered broker epoch=%d", self.broker_epoch)
+
+    def reports(self) -> tuple[SetReport, ...]:
+        """Return the state of every member."""
+        return self.manager.reports()
+
+    def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
+        """Return durable state, and promise what ProbeSets says."""
+        return self.manager.probe(request)
+
+    async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
+        """Stop taking writes, wait until the target holds all."""
+        return await self.manager.prepare_transfer(request)
+
+    def note_controller(self) -> None:
+        """Keep the leases."""
+        self.manager.note_controller()

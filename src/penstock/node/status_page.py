@@ -1,0 +1,20 @@
+"""`/cluster` on the metrics port: what this process's controller knows, as JSON.
+
+The same as `penstock cluster status -o json`, for a node alone and for dashboards. Only the active
+controller has everything; others know the metadata and who lives.
+"""
+
+from dataclasses import asdict
+
+from penstock.node.control_plane import ControlPlane
+from penstock.runtime.http_server import JSON, Page, json_page
+
+
+def status_page(plane: ControlPlane) -> Page:
+    """Return the page; 503 while the metadata is still being read."""
+    if not plane.is_open:
+        return Page(503, JSON, b"{}\n")
+    document = asdict(plane.brain.status(0))
+    document.pop("request_id")
+    document.pop("error")
+    return json_page(document)

@@ -1,0 +1,23 @@
+"""How often sync-state sets change, counted as the metadata says so."""
+
+from collections import Counter
+
+from penstock.controller.image import ClusterDelta, ClusterImage
+
+
+class SyncStateWatch:
+    """Counts changes of sync-state sets as entries are applied, by what happened to the set."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.changes = Counter[str]()
+        self._sizes = {
+            one.replica_set_id: len(one.sync_state_set) for one in image.replica_sets.values()
+        }
+        image.subscribe(self._on_delta)
+
+    def _on_delta(self, delta: ClusterDelta) -> None:
+        for one in delta.changed_replica_sets:
+            before = self._sizes.get(one.replica_set_id)
+            now = self._sizes[one.replica_set_id] = len(one.sync_state_set)
+            if before is not None and before != now:
+                self.changes["shrink" if now < before else "expand"] += 1
