@@ -57,6 +57,7 @@ from penstock.runtime.session_channel import (
 from penstock.runtime.session_messages import (
     ChangeControllers,
     Question,
+    QuorumRequest,
     SessionMessage,
     SubmitOutcome,
 )
@@ -141,8 +142,9 @@ class ControllerService:
         make_brain: Callable[[BrainPorts], Brain],
         spawn: Callable[[str, Coroutine[Any, Any, None]], None],
         change_membership: ChangeMembership | None = None,
+        quorum: Callable[[], str] = str,
     ) -> None:
-        """`spawn` runs a coroutine under supervision (Supervisor.run_once).
+        """`spawn` runs a coroutine under supervision (Supervisor.run_once); `quorum` returns JSON.
 
         Whoever wires the log sets its `on_leadership` to this one's before it is started.
         """
@@ -150,6 +152,7 @@ class ControllerService:
         self._driver = driver
         self._spawn = spawn
         self._change_membership = change_membership
+        self._quorum = quorum
         self._sessions: dict[int, BrokerSession] = {}
         self._tools: dict[BrokerSession, None] = {}
         self._brain = make_brain((self.submit, self.send))
@@ -167,9 +170,13 @@ class ControllerService:
             self._own_id, leadership.leader_id, leadership.term,
         )  # fmt: skip
         self._brain.on_leadership(leadership)
-        answer = HeartbeatAnswer(active_id=leadership.leader_id, controller_epoch=leadership.term)
-        for session in list(self._sessions.values()):
+        answer = self._who_is_active()
+        for session in [*self._sessions.values(), *self._tools]:
             session.send(answer)
+
+    def _who_is_active(self) -> HeartbeatAnswer:
+        leadership = self._driver.leadership
+        return HeartbeatAnswer(active_id=leadership.leader_id, controller_epoch=leadership.term)
 
     def submit(self, command: Command[Any], done: SubmitDone) -> None:
         """Run the brain's command here; `done` gets the answer or the MetadataError, later."""
@@ -245,9 +252,11 @@ class ControllerService:
                 # A session that was replaced, or a tool, says nothing about a broker.
                 if self._sessions.get(session.broker_id) is session:
                     self._on_word(session, message)
+                elif session in self._tools:
+                    session.send(self._who_is_active())
             case Submit() | ElectRequest() | TransferRequest() | DrainRequest():
                 self._on_question(session, message)
-            case StatusRequest() | ChangeControllers():
+            case StatusRequest() | ChangeControllers() | QuorumRequest():
                 self._on_question(session, message)
             case _:
                 session.channel.close("a message that brokers do not send")
@@ -289,6 +298,9 @@ class ControllerService:
         if not self.is_active:
             leader_id = self._driver.leadership.leader_id
             self._answer_error(session, message, NotActiveController(leader_id))
+            return
+        if isinstance(message, QuorumRequest):
+            session.send(OperationAnswer(request_id=message.request_id, text=self._quorum()))
             return
         session.open_requests += 1
         match message:

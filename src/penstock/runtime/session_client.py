@@ -15,7 +15,7 @@ Source: RIP-44 (a broker registers with and heartbeats every controller); KIP-63
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -288,10 +288,14 @@ class SessionClient:
 
     def _on_heartbeat_answer(self, session: ControllerSession, answer: HeartbeatAnswer) -> None:
         tracker = self._tracker
+        before = (tracker.active_id, tracker.controller_epoch)
         tracker.on_heartbeat_answer(answer.active_id, answer.controller_epoch)
         is_active = answer.active_id == session.controller_id == tracker.active_id
         if not is_active or answer.controller_epoch < tracker.controller_epoch:
             return
+        if before != (tracker.active_id, tracker.controller_epoch):
+            # It says only now that it is active: let it say whether it knows this process.
+            self._heartbeat((session,), self._ports.owner.reports())
         self._ports.owner.note_controller()
         if answer.is_registration_wanted and not self._is_registering:
             self._is_registering = True
@@ -316,7 +320,7 @@ class SessionClient:
 
     def _heartbeat(
         self,
-        sessions: "list[ControllerSession] | tuple[ControllerSession]",
+        sessions: Iterable[ControllerSession],
         reports: tuple[SetReport, ...],
     ) -> None:
         for session in sessions:

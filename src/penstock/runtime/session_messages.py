@@ -42,7 +42,14 @@ class ChangeControllers:
     address: str = ""
 
 
-Operation = s.ElectRequest | s.TransferRequest | s.DrainRequest | ChangeControllers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumRequest:
+    """Who keeps the metadata log, and how far is each? The OperationAnswer's text is JSON."""
+
+    request_id: int
+
+
+Operation = QuorumRequest | s.ElectRequest | s.TransferRequest | s.DrainRequest | ChangeControllers
 """What an operator asks of the active controller; each gets an OperationAnswer."""
 
 Question = s.Submit | s.StatusRequest | Operation
@@ -62,6 +69,7 @@ SESSION_CODEC = MessageCodec[SessionMessage](
         7: s.DrainRequest,
         8: s.StatusRequest,
         9: ChangeControllers,
+        10: QuorumRequest,
         65: s.HeartbeatAnswer,
         66: s.ProbeSets,
         67: s.PrepareTransfer,

@@ -137,6 +137,11 @@ class RaftLog:
         return self._numbering.machine_index
 
     @property
+    def is_fenced(self) -> bool:
+        """Whether this member takes part in nothing any more."""
+        return self._fenced is not None
+
+    @property
     def wants_snapshot(self) -> bool:
         """Whether enough was appended since the last snapshot."""
         return self._snapshots.are_wanted
