@@ -350,6 +350,10 @@ class HaCluster:
         except TimeoutError:
             raise AssertionError(f"never: {what}\n{self.describe()}") from None
 
+    async def pause(self, seconds: float) -> None:
+        """Let everything run for a while."""
+        await asyncio.sleep(seconds)
+
     def describe(self) -> str:
         lines = [str(self.controllers.judge.image.replica_sets)]
         for broker in self.brokers.values():
