@@ -93,7 +93,7 @@ def frames_of(disk: FaultyDisk, log: SetLog) -> dict[int, bytes]:
         at = 0
         while segment.end - segment.base - at >= FRAME_HEADER_BYTES:
             position = segment.base + at
-            if position >= log.end_position:
+            if position >= log.written_position:
                 break
             header = check_header(data, at, position, segment.end - position)
             check_body(data, at, header)

@@ -5,9 +5,11 @@ from random import Random
 
 import pytest
 
+from penstock.storage.catching_up import encode_note, note_path, read_note
 from penstock.storage.config import Retention
 from penstock.storage.errors import CorruptLog, LogBusy, LogFenced, PositionOutOfRange
 from penstock.storage.frames import KIND_BATCH
+from penstock.storage.truncation import plan_reset
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     copy_of,
@@ -382,3 +384,39 @@ def test_a_slave_that_lost_what_was_not_synced_is_not_called_damaged():
         disk.power_loss(random)
         _, again, _ = reopened(disk)
         assert again.end_position >= durable
+
+
+def test_a_damaged_pending_change_stops_the_start_and_a_damaged_note_proves_nothing():
+    _, disk, log, _ = member(10)
+    change = plan_reset(0, SMALL.segment_bytes)
+    path = change.path(log.directory)
+    data = change.encode()
+    for at in range(len(data) - 4):
+        damaged = bytearray(data)
+        damaged[at] ^= 1
+        disk.replace(path, damaged)
+        with pytest.raises(CorruptLog):
+            reopened(disk)
+    disk.remove(path)
+    note = encode_note(1234)
+    disk.replace(note_path(log.directory), note)
+    assert read_note(disk, log.directory) == 1234
+    for at in range(20):
+        damaged = bytearray(note)
+        damaged[at] ^= 1
+        disk.replace(note_path(log.directory), damaged)
+        assert read_note(disk, log.directory) == 0
+    reopened(disk)
+    assert note_path(log.directory) not in disk.names
+
+
+def test_a_log_that_is_closed_while_it_is_truncated_is_found_truncated_at_the_next_start():
+    world, disk, log, _ = member(20)
+    position = sorted(frames_of(disk, log))[11]
+    answers = []
+    log.truncate(position, answers.append)
+    log.close()
+    world.run()
+    assert answers == []
+    _, again, found = reopened(disk)
+    assert (again.end_position, found.log_end_offset) == (position, 10)
