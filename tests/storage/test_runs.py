@@ -449,3 +449,16 @@ def test_a_slave_follows_a_master_whose_segment_became_shorter_on_a_full_disk():
         for log in (pair.master, pair.slave)
     ]
     assert bases[0] == bases[1]
+
+
+@pytest.mark.parametrize(
+    "bounds", [(0, 1 << 40), (100, SMALL.segment_bytes), (0, 300), (-(1 << 40), 1 << 20)]
+)
+def test_a_run_with_impossible_segment_bounds_is_refused(bounds):
+    pair = Pair()
+    pair.append(10, size=500)
+    run = take_run(pair.world, pair.master, 0)
+    with pytest.raises(BadRun):
+        pair.slave.append_run(run._replace(segment_base=bounds[0], segment_end=bounds[1]))
+    pair.replicate()
+    pair.check()

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from penstock.storage.errors import BadInstall
+from penstock.storage.run import SEGMENT_BYTES_MAX
 from penstock.storage.snapshot import EPOCH
 
 HEADER = Struct(">4sH2xqqIIII")
@@ -99,7 +100,8 @@ class BaseImage(NamedTuple):
         """Raise BadInstall where the segments can not be those of a log that ends at position."""
         reached = 0
         for base, end, data_end in self.segments:
-            if not reached <= base <= data_end <= end or base == end:
+            is_placed = reached <= base <= data_end <= end
+            if not is_placed or not 0 < end - base <= SEGMENT_BYTES_MAX:
                 raise BadInstall("the base image's segments are not in order")
             reached = end
         last = self.segments[-1]

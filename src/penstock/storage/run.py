@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 
+SEGMENT_BYTES_MAX = 1 << 31
+"""Largest file that a configuration allows (LogConfig.segment_bytes)."""
+
 
 class Run(NamedTuple):
     """Whole frames [position, position + len(data)) of one leader epoch in one segment."""

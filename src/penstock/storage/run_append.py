@@ -28,7 +28,7 @@ from penstock.storage.frames import (
     KIND_LOG_START,
 )
 from penstock.storage.partition_log import PartitionLog
-from penstock.storage.run import Run
+from penstock.storage.run import SEGMENT_BYTES_MAX, Run
 from penstock.storage.run_check import (
     SYNCS_MAX,
     BatchFrame,
@@ -78,6 +78,7 @@ class RunAppender:
             writer.follow()
         if not run.data:
             return 0
+        _check_bounds(run)
         writer.write_staged()
         if not self._is_placed(run):
             self._is_waiting = True
@@ -90,16 +91,21 @@ class RunAppender:
         if frames and _is_end(frames[-1]) and not self._can_advance():
             frames.pop()
             count -= FRAME_HEADER_BYTES
-        if not count:
-            return 0
-        if not writer.write(count, [run.data[:count]]):
-            self._is_waiting = True
-            if writer.fenced is not None:
-                raise writer.fenced
+        if not count or not self._write(run.data[:count]):
             return 0
         self._apply(frames)
         self._catching_up.took(checked.syncs, run.position + count)
         return count
+
+    def _write(self, data: memoryview) -> bool:
+        """Write frames that were checked; False when there is no space for them now."""
+        writer = self._writer
+        if writer.write(len(data), [data]):
+            return True
+        self._is_waiting = True
+        if writer.fenced is not None:
+            raise writer.fenced
+        return False
 
     def lead(self) -> None:
         """The log is a master's from now on."""
@@ -141,8 +147,6 @@ class RunAppender:
     def _fits(self, run: Run, active_end: int) -> bool:
         if active_end == run.segment_end:
             return self._store.active.file is not None
-        if run.segment_end < run.end_position:
-            raise BadRun(run.position, "the run does not lie in its segment")
         if self._store.active.file is not None:
             self._store.set_capacity(run.segment_end - run.segment_base)
             self._fit(run.segment_end)
@@ -253,6 +257,14 @@ class RunAppender:
     def _tell(self) -> None:
         if self._writer.fenced is None:
             self.on_ready()
+
+
+def _check_bounds(run: Run) -> None:
+    """A run must lie in a segment that can be. Raises BadRun."""
+    if not run.segment_base <= run.position < run.end_position <= run.segment_end:
+        raise BadRun(run.position, "the run does not lie in its segment")
+    if run.segment_end - run.segment_base > SEGMENT_BYTES_MAX:
+        raise BadRun(run.position, "the segment is larger than any can be")
 
 
 def _is_end(frame: BatchFrame | ControlFrame) -> bool:

@@ -132,8 +132,6 @@ class _RunCheck:
         trusts_claims = self._follows.trusts_claims
         size = len(view)
         at = syncs = 0
-        if run.end_position > run.segment_end or start < run.segment_base:
-            raise BadRun(start, "the run does not lie in its segment")
         while at < size:
             if size - at < FRAME_HEADER_BYTES or self._is_ended:
                 raise BadRun(start + at, "no frame begins here")
