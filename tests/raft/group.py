@@ -12,7 +12,7 @@ from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.errors import RaftError
-from penstock.raft.messages import Message
+from penstock.raft.messages import AppendResponse, Message, VoteRequest, VoteResponse
 from penstock.raft.raft import Raft
 from penstock.raft.ready import HardState, Leadership, Ready, Role, Snapshot
 
@@ -43,6 +43,25 @@ class Disk:
             self.entries = [e for e in self.entries if e.index < first] + list(ready.entries)
         if ready.hard_state is not None:
             self.hard_state = ready.hard_state
+
+    def term(self, index: int) -> int | None:
+        """The term of what is durable at `index`; that of the snapshot for all that it covers."""
+        if index <= self.snapshot.index:
+            return self.snapshot.term
+        return next((e.term for e in self.entries if e.index == index), None)
+
+    def check_promise(self, to: int, message: Message) -> None:
+        """Nothing may be said that a crash could take back."""
+        durable = self.hard_state
+        match message:
+            case AppendResponse() if message.is_success:
+                assert message.match_index == 0 or self.term(message.match_index) is not None
+            case VoteResponse() if message.is_granted and not message.is_pre_vote:
+                assert durable.term > message.term or durable.voted_for == to
+            case VoteRequest() if not message.is_pre_vote:
+                assert durable.term > message.term or durable.voted_for == message.sender
+            case _:
+                pass
 
     def keep(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -142,6 +161,8 @@ class Oracle:
         self.leaders: dict[int, int] = {}
         self.entries: dict[tuple[int, int], tuple[Entry, int | None]] = {}
         self.applied: dict[int, Entry] = {}
+        self.majorities: dict[int, int] = {}
+        """The commit index of each term's leader up to which majorities were counted."""
 
     def on_applied(self, peer_id: int, entry: Entry) -> None:
         """State machine safety."""
@@ -166,11 +187,25 @@ class Oracle:
             self._on_elected(member)
         if raft.role is Role.LEADER:
             assert self.leaders[raft.term] == member.peer_id, "two leaders in one term"
+            self._check_commit(member)
+
+    def _check_commit(self, member: Member) -> None:
+        """What a leader commits is durable on a majority, whatever it believes."""
+        raft, index = member.raft, member.raft.commit_index
+        if index <= self.majorities.get(raft.term, 0) or raft.role is not Role.LEADER:
+            return
+        term = raft._core.log.term(index)
+        if term != raft.term:
+            return
+        self.majorities[raft.term] = index
+        # The entry itself says who must have it, unless it comes with a later one's.
+        voter_ids = raft.configuration.voter_ids
+        having = [p for p in voter_ids if member.group.disks[p].term(index) == term]
+        assert 2 * len(having) > len(voter_ids), f"{index} is durable only on {having}"
 
     def _on_elected(self, member: Member) -> None:
         """Leader completeness: all that was ever applied is in the log of every later leader."""
         raft = member.raft
-        assert raft.term > max(self.leaders, default=0) or True
         self.leaders[raft.term] = member.peer_id
         log = raft._core.log
         for index, entry in self.applied.items():
@@ -223,6 +258,7 @@ class Group:
     # -- network
 
     def post(self, to: int, message: Message) -> None:
+        self.disks[message.sender].check_promise(to, message)
         self.wire.append((to, message))
 
     def isolate(self, *peer_ids: int) -> None:
@@ -294,6 +330,15 @@ class Group:
             return self[peer_id].propose(payload)
         except RaftError:
             return None
+
+
+def led(*voter_ids: int, learners: tuple[int, ...] = (), config: RaftConfig = CONFIG) -> Group:
+    """A group led by its first voter, with learners that are caught up."""
+    group = Group(voter_ids, learners, config=config)
+    group.elect(voter_ids[0])
+    group.tick(2 * config.learner_hello_ticks if learners else 1)
+    assert group.leader.leader_id == voter_ids[0]
+    return group
 
 
 class _Draw:

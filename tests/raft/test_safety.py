@@ -4,6 +4,7 @@ The schedule comes from one number, so that a failure can be run again. Every st
 the oracle of group.py; at the end everything is healed, and the group must work and agree.
 """
 
+import os
 from collections.abc import Callable
 from random import Random
 
@@ -30,6 +31,8 @@ SMALL = {
     "lease_margin_ticks": 2,
 }
 WIRE_MAX = 200
+EXAMPLES = int(os.environ.get("PENSTOCK_SCHEDULES", "25"))
+"""For a long search set it to thousands, with `--timeout 0`."""
 
 
 class Schedule:
@@ -203,17 +206,17 @@ class Schedule:
         assert states[0][-1] == payload
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 32))
 def test_any_schedule_keeps_the_promises_of_figure_3_and_ends_in_agreement(seed: int) -> None:
     schedule = Schedule(seed)
-    schedule.run(1500)
+    schedule.run(1000)
     schedule.recover()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1 << 32))
 def test_a_valid_lease_means_that_there_is_no_later_leader(seed: int) -> None:
     schedule = Schedule(seed, has_equal_clocks=True)
-    schedule.run(1500)
+    schedule.run(1000)
     schedule.recover()
