@@ -1,6 +1,8 @@
-"""`penstock cluster`: the state of a whole cluster as its controllers see it."""
+"""`penstock cluster`: the state of a whole cluster as its controllers see it, and what holds for
+all of it.
+"""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -8,15 +10,20 @@ from penstock.cli.operator import (
     DATA_DEFAULT,
     ConfigOption,
     DataOption,
+    Switch,
+    SwitchArgument,
     cluster_settings,
     fetch_status,
+    submit,
 )
 from penstock.cli.output import Output, OutputOption, print_json, print_rows
 
 if TYPE_CHECKING:
     from penstock.controller.session import SetStatus, StatusAnswer
 
-app = typer.Typer(help="The state of the cluster.")
+app = typer.Typer(help="The state of the cluster; elections on or off; brokers that are gone.")
+
+BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", help="Broker id.")]
 
 BROKER_COLUMNS = ("broker", "address", "rack", "state", "masters", "replicas", "heard_ms_ago")
 SET_COLUMNS = (
@@ -47,6 +54,46 @@ def status(
     print_rows(broker_rows(answer), BROKER_COLUMNS, output)
     print()
     print_rows([set_row(one) for one in answer.sets], SET_COLUMNS, output)
+
+
+@app.command()
+def failover(
+    switch: SwitchArgument,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+) -> None:
+    """Switch between elected masters (on) and fixed ones, who are waited for (off)."""
+    from penstock.controller.commands import SetFailover
+
+    is_enabled = switch is Switch.ON
+    submit(cluster_settings(config, data), SetFailover(is_enabled=is_enabled))
+    print(
+        "another member takes over when a master dies"
+        if is_enabled
+        else "every set keeps its master: when it dies, the set waits until it is back"
+    )
+
+
+@app.command(name="remove-broker")
+def remove_broker(
+    broker: BrokerArgument, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
+) -> None:
+    """Forget a broker that has stopped for good and is member of no set any more."""
+    from penstock.controller.commands import RemoveBroker
+
+    submit(cluster_settings(config, data), RemoveBroker(broker_id=broker))
+    print(f"broker {broker} is forgotten")
+
+
+@app.command(name="forget-identity")
+def forget_identity(
+    broker: BrokerArgument, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
+) -> None:
+    """Let a broker whose disks are lost come back under its id with new ones."""
+    from penstock.controller.commands import ForgetIdentity
+
+    submit(cluster_settings(config, data), ForgetIdentity(broker_id=broker))
+    print(f"whoever registers next as broker {broker} may have a new data directory")
 
 
 def broker_rows(answer: "StatusAnswer") -> list[dict[str, object]]:

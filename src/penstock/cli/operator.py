@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 from collections.abc import Callable, Coroutine
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -15,7 +16,6 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.connect import CommandFailed
-from penstock.node.cluster_config import ClusterConfig, VoterAddress
 from penstock.node.settings import NodeSettings, load_settings
 
 if TYPE_CHECKING:
@@ -32,7 +32,18 @@ DataOption = Annotated[
     Path, typer.Option(metavar="DIR", help="Directory of `penstock up`, without --config.")
 ]
 DATA_DEFAULT = Path("penstock-data")
+
+
+class Switch(StrEnum):
+    """A value that a person turns on or off."""
+
+    ON = "on"
+    OFF = "off"
+
+
+SwitchArgument = Annotated[Switch, typer.Argument(metavar="on|off", show_default=False)]
 T = TypeVar("T")
+Address = tuple[str, int]
 
 
 def cluster_settings(config: Path | None, data: Path) -> NodeSettings:
@@ -46,15 +57,29 @@ def cluster_settings(config: Path | None, data: Path) -> NodeSettings:
     return load_settings(path, environment=os.environ)
 
 
-def controllers_of(cluster: ClusterConfig) -> tuple[VoterAddress, ...]:
-    """Return where the controllers are. Raises ConfigError for a node alone."""
-    found = cluster.voter_addresses()
+def controllers_of(settings: NodeSettings) -> dict[int, Address]:
+    """Return where controllers are or may be: the voters, and the process with these settings,
+    which may have been given a vote later.
+
+    Raises ConfigError for a node alone.
+    """
+    cluster, node = settings.cluster, settings.node
+    found = {voter.peer_id: (voter.host, voter.port) for voter in cluster.voter_addresses()}
+    if cluster.controller_port and node.broker_id not in found:
+        found[node.broker_id] = _own_address(settings)
     if not found:
         raise ConfigError(
             "this node is alone and has no port for operators: give cluster.voters, "
             "cluster.controller_port and cluster.secret_file, or start it with penstock up --nodes"
         )
     return found
+
+
+def _own_address(settings: NodeSettings) -> Address:
+    """Return where this process's controller port is, seen from its own machine."""
+    host = settings.cluster.host or settings.node.host
+    every = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not bound
+    return every.get(host, host), settings.cluster.controller_port
 
 
 def fetch_status(settings: NodeSettings) -> "StatusAnswer":
@@ -87,10 +112,7 @@ async def _with_client(
 ) -> T:
     from penstock.node.operator_session import operator_session
 
-    controllers = {
-        voter.peer_id: (voter.host, voter.port) for voter in controllers_of(settings.cluster)
-    }
-    async with operator_session(settings, controllers) as client:
+    async with operator_session(settings, controllers_of(settings)) as client:
         async with asyncio.timeout(ANSWER_SECONDS):
             return await ask(client)
 

@@ -12,6 +12,8 @@ from penstock.cli.operator import (
     DATA_DEFAULT,
     ConfigOption,
     DataOption,
+    Switch,
+    SwitchArgument,
     cluster_settings,
     fetch_status,
     operate,
@@ -187,3 +189,19 @@ def policy(
     command = SetAckPolicy(replica_set_id=replica_set, policy=wanted)
     submit(cluster_settings(config, data), command)
     print(f"set {replica_set} acknowledges by {kind.value}")
+
+
+@app.command()
+def unclean(
+    replica_set: SetArgument,
+    allowed: SwitchArgument,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+) -> None:
+    """Allow or forbid that a member that may lack acknowledged records is elected by itself."""
+    from penstock.controller.commands import SetUncleanElection
+
+    command = SetUncleanElection(replica_set_id=replica_set, is_allowed=allowed is Switch.ON)
+    submit(cluster_settings(config, data), command)
+    state = "may lose acknowledged records" if command.is_allowed else "loses none"
+    print(f"an election of set {replica_set} {state} from now on")

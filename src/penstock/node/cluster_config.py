@@ -41,7 +41,8 @@ class ClusterConfig:
 
     voters: tuple[str, ...] = ()
     """The first controllers, each as `id@host:port` of its controller port, the same list in every
-    process. Empty: this node alone. Changes come later with `penstock controller add|remove`."""
+    process. Empty: this node alone. Changes come later with `penstock controller add|remove`; with
+    etcd the list says who may be the active controller, and a change needs a restart."""
 
     host: Annotated[str, MaxLen(255)] = ""
     """Address the controller and HA ports bind. Empty: `node.host`."""
@@ -79,6 +80,11 @@ class ClusterConfig:
             raise ConfigError(
                 "TLS between peers needs cluster.tls_certificate_file, cluster.tls_key_file and "
                 "cluster.tls_authority_file: give all three or none"
+            )
+        if self.consensus == "etcd" and not self.voters:
+            raise ConfigError(
+                "cluster.consensus is etcd and cluster.voters is empty: name the processes that may"
+                " be the active controller, as in 1@10.0.0.1:9093"
             )
         if (self.controller_port or self.ha_port) and not self.secret_file:
             raise ConfigError(

@@ -107,6 +107,7 @@ class ControlPlane:
             make_brain=self._make_brain,
             spawn=self._ports.spawn,
             change_membership=(membership_by(self.log) if isinstance(self.log, RaftLog) else None),
+            quorum=self._quorum,
         )
         self.log.on_leadership = self._on_leadership
         self.is_open = True
@@ -148,6 +149,7 @@ class ControlPlane:
             offload=self._ports.workers,
             scheduler=self._ports.scheduler,
             random_below=random.SystemRandom().randrange,
+            address_of=self._address,
         )
         return RaftLog(self.own_id, storage, self._transport, ports, self._settings.raft)
 

@@ -45,6 +45,9 @@ REPEATABLE: frozenset[type[c.Command[Any]]] = frozenset(
 
 _RETRY_MS_MIN = 20
 _RETRY_MS_MAX = 500
+_STATUS_PATIENCE_MS = 2_000
+"""An election among controllers takes less."""
+_STATUS_LOOK_MS = 100
 
 
 class LocalLog(Protocol):
@@ -188,18 +191,27 @@ class SessionCommands:
             delay_ms = min(2 * delay_ms, _RETRY_MS_MAX)
 
     async def _status(self) -> StatusAnswer:
+        session = await self._session_for_status()
+        answer = await session.ask(lambda request_id: StatusRequest(request_id=request_id))
+        if isinstance(answer, StatusAnswer) and not answer.error:
+            return answer
+        raise _error_of(answer)
+
+    async def _session_for_status(self) -> ControllerSession:
+        """Return the active controller's, or any when none has said in time that it is active.
+
+        Whoever is no controller, or no longer, would call every broker silent.
+        """
+        patient_until_ms = self._clock.monotonic_ms() + _STATUS_PATIENCE_MS
         while True:
             news = self._tracker.news
             candidates = {one.controller_id: one for one in self._sessions.open_sessions()}
-            if candidates:
-                any_session = next(iter(candidates.values()))
-                answer = await candidates.get(self._tracker.active_id, any_session).ask(
-                    lambda request_id: StatusRequest(request_id=request_id)
-                )
-                if isinstance(answer, StatusAnswer) and not answer.error:
-                    return answer
-                raise _error_of(answer)
-            await self._tracker.wait(news, _RETRY_MS_MAX)
+            active = candidates.get(self._tracker.active_id)
+            if active is not None:
+                return active
+            if candidates and self._clock.monotonic_ms() >= patient_until_ms:
+                return next(iter(candidates.values()))
+            await self._tracker.wait(news, _STATUS_LOOK_MS)
 
     def _session(self, controller_id: int) -> ControllerSession:
         session = self._sessions.session(controller_id)

@@ -74,6 +74,10 @@ class RaftPorts:
     random_below: Callable[[int], int]
     """`random_below(n)` returns 0 to n - 1; elections of two voters must not draw alike."""
 
+    address_of: Callable[[int, str], Address] = lambda _, text: parse_address(text)
+    """Where a voter is reached, by its id and what the configuration says: a voter that was alone
+    when the log began stands there without an address. Port 0: nowhere, it is not dialled."""
+
 
 class RaftLog:
     """See the module. All methods and callbacks are for the loop."""
@@ -96,6 +100,7 @@ class RaftLog:
         self._storage = storage
         self._transport = transport
         self._scheduler = ports.scheduler
+        self._address_of = ports.address_of
         self._config = config
         self._core = Raft(
             own_id=own_id,
@@ -436,7 +441,8 @@ class RaftLog:
         wanted = self._core.peers_to_dial
         if wanted != self._dialled:
             self._dialled = wanted
-            self._transport.set_peers({peer: parse_address(text) for peer, text in wanted})
+            places = {peer: self._address_of(peer, text) for peer, text in wanted}
+            self._transport.set_peers({peer: place for peer, place in places.items() if place[1]})
 
     def _fence(self, reason: str) -> None:
         self._fenced = MetadataLogFenced(f"metadata log takes no more changes: {reason}")
