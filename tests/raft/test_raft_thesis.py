@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.raft.core import HURRIED_CAMPAIGNS_MAX
 from penstock.raft.entry import EntryKind
 from penstock.raft.errors import (
     InvalidMessage,
@@ -13,7 +14,7 @@ from penstock.raft.errors import (
     ReadRefused,
     TransferRefused,
 )
-from penstock.raft.messages import AppendEntries, TimeoutNow, VoteResponse
+from penstock.raft.messages import AppendEntries, TimeoutNow, VoteRequest, VoteResponse
 from penstock.raft.ready import NO_PEER, Role
 from tests.raft.group import CONFIG, Group, Member, led
 from tests.raft.single import Single, append, entries, entry, success, vote_request
@@ -241,6 +242,18 @@ def test_who_notices_the_closed_connection_first_asks_again_until_the_others_do(
     group[3].peer_lost(1)
     group.tick(6 * config.lost_leader_ticks_max)
     assert group.leader.term == 2
+
+
+def test_hurried_campaigns_are_bounded() -> None:
+    """Ours: a voter that is left alone does not ask several times a second for ever."""
+    single = Single(term=1).step(append(2, 1))
+    single.raft.peer_lost(2)
+    single.take(object)
+    single.tick(20 * CONFIG.election_ticks_min)
+    asked = len(single.take(VoteRequest)) // 2
+    assert asked <= HURRIED_CAMPAIGNS_MAX + 20
+    single.tick(20 * CONFIG.election_ticks_min)
+    assert len(single.take(VoteRequest)) // 2 == 20
 
 
 def test_a_closed_connection_while_the_leader_lives_changes_nothing() -> None:

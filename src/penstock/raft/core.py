@@ -156,6 +156,7 @@ class Core:
     def candidate_wait_ticks(self) -> int:
         """Draw how long to wait for votes: also in a hurry some round trips and a sync."""
         if self.hurries_left:
+            self.hurries_left -= 1
             shortest = self.config.lost_leader_ticks_max
             return shortest + self.random_below(shortest)
         return self._election_ticks()
