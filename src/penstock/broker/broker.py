@@ -83,6 +83,8 @@ class Broker:
         """None on a node without sessions to controllers: it has nobody to elect."""
         self.groups: GroupCoordinator
         self.group_ownership: GroupOwnership | None = None
+        self.is_suspect: Callable[[int], bool] = _nobody
+        """Whether a broker is probably dead, though no controller has said so yet."""
         self.settings_entries: SettingsEntries = list
         self.apis: dict[int, Api] = {}
 
@@ -162,3 +164,9 @@ class Broker:
         for member in self.members.values():
             member.waiting_for_all.expire(now_ms)
             member.waiting_for_master.expire(now_ms)
+
+
+def _nobody(broker_id: int) -> bool:
+    """Suspect nobody: without links to others there is nothing to go by."""
+    del broker_id
+    return False

@@ -1,12 +1,16 @@
 """Partitions of the cluster image as Metadata and DescribeTopicPartitions show them.
 
-leader         master of the set, -1 and LEADER_NOT_AVAILABLE while it has none that lives
+leader         master of the set, -1 and LEADER_NOT_AVAILABLE while it has none that lives, or it is
+               suspect: told of a dead leader, librdkafka believes it for a second, told of
+               none it asks again after 100 ms
 leader epoch   the set's; replicas = members; ISR = sync-state set
 offline        members whose broker is fenced or not registered
 brokers        registered and not fenced
 controller     the active controller where it is a live broker, else any live broker: every
                broker passes commands on, and clients look for the controller among brokers
 """
+
+from collections.abc import Callable
 
 from penstock.controller.image import BrokerImage, ClusterImage, ReplicaSetImage
 from penstock.protocol.error_codes import ErrorCode
@@ -15,10 +19,13 @@ from penstock.protocol.metadata import PartitionState
 NO_BROKER = -1
 
 
-def partition_states(image: ClusterImage) -> dict[int, PartitionState]:
+def partition_states(
+    image: ClusterImage, is_suspect: Callable[[int], bool]
+) -> dict[int, PartitionState]:
     """Return what the partitions of each replica set have in common, by set id."""
     return {
-        set_id: _state(image, replica_set) for set_id, replica_set in image.replica_sets.items()
+        set_id: _state(image, replica_set, is_suspect)
+        for set_id, replica_set in image.replica_sets.items()
     }
 
 
@@ -44,8 +51,11 @@ def controller_for_clients(image: ClusterImage) -> int:
     return next((one.broker_id for one in live_brokers(image)), NO_BROKER)
 
 
-def _state(image: ClusterImage, replica_set: ReplicaSetImage) -> PartitionState:
-    has_master = live_broker(image, replica_set.master) is not None
+def _state(
+    image: ClusterImage, replica_set: ReplicaSetImage, is_suspect: Callable[[int], bool]
+) -> PartitionState:
+    master = live_broker(image, replica_set.master)
+    has_master = master is not None and not is_suspect(master.broker_id)
     return PartitionState(
         leader_id=replica_set.master if has_master else NO_BROKER,
         leader_epoch=replica_set.leader_epoch,

@@ -26,7 +26,7 @@ SetOption = Annotated[
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one setting; repeatable."),
 ]
 
-LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LOG_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
 
 
 app = typer.Typer(help="Run one node; take its duties away.", invoke_without_command=True)
@@ -77,9 +77,11 @@ def drain(
 
 def log_to_stderr(level: str) -> None:
     import logging
+    import time
 
+    logging.Formatter.converter = time.gmtime  # logs of several machines are read side by side
     logging.basicConfig(
-        stream=sys.stderr, level=level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S%z"
+        stream=sys.stderr, level=level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S"
     )
 
 

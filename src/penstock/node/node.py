@@ -236,6 +236,7 @@ class Node:
         registration.manager, registration.controller = manager, sessions
         self._sessions, self._manager = sessions, manager
         self._broker.controller = self._broker.operations = sessions
+        self._broker.is_suspect = manager.is_suspect
         return sessions, manager
 
     def _registered_as(self) -> RegisterBroker:

@@ -45,6 +45,9 @@ from penstock.storage.set_log import SetLog
 
 PURPOSE = b"ha"
 TICK_MS = 50
+SUSPICION_MS_MAX = 2_000
+"""How long the loss of a link makes a master suspect. Controllers that live replace a dead one much
+sooner; after it, whatever the metadata says is told again."""
 STOP_SECONDS = 10.0
 """A log that is being cut or replaced has so long to finish when the process stops."""
 
@@ -66,7 +69,9 @@ class LogSource(Protocol):
     async def open(self, replica_set_id: ReplicaSetId) -> OpenedLog:
         """Recover the set's log, or choose a place and make a new one. Raises PlatformError.
 
-        Best with `is_sole_member` False before the log's own `open`, where it is not alone.
+        Where the set has other members, `is_sole_member` must be False before the log's own
+        `open`: else the snapshot at its end takes an unconfirmed tail for confirmed, and the slave
+        later refuses to have it cut.
         """
 
     def close(self, replica_set_id: ReplicaSetId, log: SetLog) -> None:
@@ -175,6 +180,13 @@ class ReplicaManager:
         """Whether the image knows this very process: what it says of masters is meant for it."""
         broker = self.image.brokers.get(self.broker_id)
         return broker is not None and broker.incarnation == self.incarnation
+
+    def is_suspect(self, broker_id: int) -> bool:
+        """Whether a master that is followed here has hung up lately: it is probably dead."""
+        link = self.client.links.get(broker_id)
+        if link is None or link.lost_ms is None:
+            return False
+        return self.ports.clock.monotonic_ms() - link.lost_ms < SUSPICION_MS_MAX
 
     @property
     def lease_losses(self) -> int:

@@ -34,7 +34,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     names = {one.name for one in body.topics} or broker.metadata.topics_by_name.keys()
     first_name, first_partition = _start(body.cursor)
     left = min(max(body.response_partition_limit, 1), PARTITIONS_MAX)
-    states = partition_states(broker.metadata)
+    states = partition_states(broker.metadata, broker.is_suspect)
     topics: list[Fields] = []
     next_cursor: Fields | None = None
     for name in sorted(names):

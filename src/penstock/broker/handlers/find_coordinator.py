@@ -45,7 +45,7 @@ def _coordinator(broker: Broker, key_type: int, key: str) -> dict[str, object]:
     placed = topic.partitions[partition_of(key, len(topic.partitions))] if topic else None
     replica_set = image.replica_sets.get(placed.replica_set_id) if placed else None
     master = live_broker(image, replica_set.master) if replica_set else None
-    if master is None:
+    if master is None or broker.is_suspect(master.broker_id):
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return {"error_code": error, "error_message": "no coordinator yet", **_NOT_FOUND}
     return {

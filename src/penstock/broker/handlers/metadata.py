@@ -55,7 +55,7 @@ async def handle(broker: Broker, request: Request) -> bytes:
     else:
         found = await _wanted_topics(broker, request.body, wanted)
     image = broker.metadata
-    states = partition_states(image)
+    states = partition_states(image, broker.is_suspect)
     topics = [
         one
         if isinstance(one, TopicMetadata)

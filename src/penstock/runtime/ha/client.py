@@ -103,6 +103,8 @@ class MasterLink:
         self.master_id = master_id
         self.sets: dict[int, FollowedSet] = {}
         self.live: LiveLink | None = None
+        self.lost_ms: int | None = None
+        """When an open link was lost that has not come back; monotonic."""
         self._ports = ports
         self._on_ended = on_ended
         self._is_stopped = False
@@ -201,6 +203,7 @@ class MasterLink:
     def _attach(self, link: PeerLink) -> None:
         log.info("master=%d connected", self.master_id)
         live = self.live = LiveLink(link, self._ports.clock, self._ports.config)
+        self.lost_ms = None
         link.on_closed = lambda reason: self._closed(live, reason)
         link.on_frame = self._on_frame
         for followed in list(self.sets.values()):
@@ -210,6 +213,7 @@ class MasterLink:
         if self.live is not live:
             return
         self.live = None
+        self.lost_ms = self._ports.clock.monotonic_ms()
         log.info("master=%d disconnected: %s", self.master_id, reason)
         for followed in list(self.sets.values()):
             followed.detach()
