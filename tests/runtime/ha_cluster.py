@@ -157,7 +157,7 @@ class Broker:
         id_path = self.directory / f"{name}.log-id"
         if not id_path.exists():
             id_path.write_text(f"log-{next(self.cluster.numbers)}")
-        set_log = SetLog.recover(
+        set_log = SetLog(
             disk=disk,
             directory=name,
             config=self.log_config,
@@ -165,6 +165,8 @@ class Broker:
             offload=self.offload,
             scheduler=LoopScheduler(asyncio.get_running_loop()),
         )
+        set_log.is_sole_member = False  # or the snapshot of a start takes all for confirmed
+        set_log.open(set_log.replay(lambda _done, _total: None))
         self.logs[replica_set_id] = set_log
         return OpenedLog(set_log, id_path.read_text())
 
