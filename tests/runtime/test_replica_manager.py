@@ -14,9 +14,8 @@ from penstock.controller.commands import (
     SetAckPolicy,
     SetUncleanElection,
 )
-from penstock.controller.session import PrepareTransfer, ProbedSet, ProbeSets
+from penstock.controller.session import ProbedSet, ProbeSets
 from penstock.replication.config import ReplicationConfig
-from penstock.replication.errors import NotMaster
 from penstock.runtime.ha.followed_set import State
 from penstock.storage.config import Retention
 from tests.net.serving import run
@@ -252,66 +251,6 @@ def test_a_slave_whose_confirmed_records_would_be_cut_stops_and_says_so(tmp_path
             cluster.controllers.elect(1, 3, 3)
             await cluster.in_step(2, 3)
             await cluster.equal(2, 3)
-
-    run(scenario())
-
-
-# --- transfer ------------------------------------------------------------------------------------
-
-
-def transfer(epoch: int, target: int, timeout_ms: int = 3_000) -> PrepareTransfer:
-    return PrepareTransfer(
-        request_id=1, replica_set_id=1, leader_epoch=epoch, target=target, timeout_ms=timeout_ms
-    )
-
-
-def test_a_transfer_stops_writes_until_the_target_holds_all(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with ha_cluster(tmp_path, 1, 2) as cluster:
-            await cluster.make_set(1, 2)
-            await cluster.in_step(1, 2)
-            await cluster.confirmed(1)
-            fill(cluster, 1, 100)
-            ready = await cluster[1].manager.prepare_transfer(transfer(0, 2))
-            assert ready.is_ready, ready.reason
-            end = cluster[1].member().log.end_position
-            assert ready.log_end_position == end
-            assert cluster[2].member().log.durable_position == end
-            with pytest.raises(NotMaster):
-                cluster[1].append()
-            cluster.controllers.elect(1, 2, 1, 2)
-            await cluster.leads(2)
-            fill(cluster, 2)
-            await cluster.equal(1, 2)
-
-    run(scenario())
-
-
-def test_a_transfer_that_comes_to_nothing_lets_the_master_go_on(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with ha_cluster(tmp_path, 1, 2, disconnect_grace_ms=60_000) as cluster:
-            await cluster.make_set(1, 2)
-            await cluster.confirmed(1)
-            stale = await cluster[1].manager.prepare_transfer(transfer(7, 2))
-            assert not stale.is_ready
-            cluster[2].manager.drivers[1].promise(0, 1 << 60)  # it acknowledges nothing
-            fill(cluster, 1)
-            late = await cluster[1].manager.prepare_transfer(transfer(0, 2, timeout_ms=50))
-            assert not late.is_ready
-            cluster[1].append()
-
-    run(scenario())
-
-
-def test_a_ready_master_that_hears_of_no_other_goes_on_after_the_time(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with ha_cluster(tmp_path, 1, 2) as cluster:
-            await cluster.make_set(1, 2)
-            await cluster.confirmed(1)
-            ready = await cluster[1].manager.prepare_transfer(transfer(0, 2, timeout_ms=100))
-            assert ready.is_ready
-            assert not cluster[1].member().is_master
-            await cluster.leads(1)
 
     run(scenario())
 

@@ -1,0 +1,72 @@
+"""Planned transfers over real links: the target holds everything before the mastership moves."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.controller.session import PrepareTransfer
+from penstock.replication.errors import NotMaster
+from tests.net.serving import run
+from tests.runtime.ha_cluster import HaCluster, ha_cluster
+
+
+def fill(cluster: HaCluster, broker: int, batches: int = 20) -> None:
+    for number in range(batches):
+        cluster[broker].append(3, fill=number + 7 * broker)
+
+
+def transfer(epoch: int, target: int, timeout_ms: int = 3_000) -> PrepareTransfer:
+    return PrepareTransfer(
+        request_id=1, replica_set_id=1, leader_epoch=epoch, target=target, timeout_ms=timeout_ms
+    )
+
+
+def test_a_transfer_stops_writes_until_the_target_holds_all(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.in_step(1, 2)
+            await cluster.confirmed(1)
+            fill(cluster, 1, 100)
+            ready = await cluster[1].manager.prepare_transfer(transfer(0, 2))
+            assert ready.is_ready, ready.reason
+            end = cluster[1].member().log.end_position
+            assert ready.log_end_position == end
+            assert cluster[2].member().log.durable_position == end
+            with pytest.raises(NotMaster):
+                cluster[1].append()
+            cluster.controllers.elect(1, 2, 1, 2)
+            await cluster.leads(2)
+            fill(cluster, 2)
+            await cluster.equal(1, 2)
+
+    run(scenario())
+
+
+def test_a_transfer_that_comes_to_nothing_lets_the_master_go_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, disconnect_grace_ms=60_000) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.confirmed(1)
+            stale = await cluster[1].manager.prepare_transfer(transfer(7, 2))
+            assert not stale.is_ready
+            cluster[2].manager.drivers[1].promise(0, 1 << 60)  # it acknowledges nothing
+            fill(cluster, 1)
+            late = await cluster[1].manager.prepare_transfer(transfer(0, 2, timeout_ms=50))
+            assert not late.is_ready
+            cluster[1].append()
+
+    run(scenario())
+
+
+def test_a_ready_master_that_hears_of_no_other_goes_on_after_the_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.confirmed(1)
+            ready = await cluster[1].manager.prepare_transfer(transfer(0, 2, timeout_ms=100))
+            assert ready.is_ready
+            assert not cluster[1].member().is_master
+            await cluster.leads(1)
+
+    run(scenario())
