@@ -4,8 +4,8 @@ A cluster that `penstock up` started is found by its directory; any other by the
 one of its processes, which names the voters and the file with the secret.
 """
 
-import asyncio
-import json
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Coroutine
 from enum import StrEnum
@@ -16,14 +16,15 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.connect import CommandFailed
-from penstock.node.settings import NodeSettings, load_settings
 
 if TYPE_CHECKING:
     from penstock.controller.commands import Command
     from penstock.controller.session import StatusAnswer
+    from penstock.node.settings import NodeSettings
     from penstock.runtime.session_client import SessionClient
 
 ANSWER_SECONDS = 15.0
+TROUBLES_SHOWN_MAX = 3
 ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Settings of any process of the cluster."),
@@ -54,6 +55,8 @@ def cluster_settings(config: Path | None, data: Path) -> NodeSettings:
             f"{data} holds no cluster of `penstock up`: name its directory with --data, or the "
             "settings of one of the processes with --config"
         )
+    from penstock.node.settings import load_settings
+
     return load_settings(path, environment=os.environ)
 
 
@@ -82,7 +85,7 @@ def _own_address(settings: NodeSettings) -> Address:
     return every.get(host, host), settings.cluster.controller_port
 
 
-def fetch_status(settings: NodeSettings) -> "StatusAnswer":
+def fetch_status(settings: NodeSettings) -> StatusAnswer:
     """Return what the active controller knows of the cluster, or any where none is active."""
     return _run(_with_client(settings, lambda client: client.status()))
 
@@ -94,6 +97,8 @@ def operate(settings: NodeSettings, make: Callable[[int], Any]) -> str:
 
 def fetch_quorum(settings: NodeSettings) -> dict[str, Any]:
     """Return who keeps the metadata log, as the active controller sees it."""
+    import json
+
     from penstock.runtime.session_messages import QuorumRequest
 
     quorum: dict[str, Any] = json.loads(
@@ -102,14 +107,16 @@ def fetch_quorum(settings: NodeSettings) -> dict[str, Any]:
     return quorum
 
 
-def submit(settings: NodeSettings, command: "Command[T]") -> T:
+def submit(settings: NodeSettings, command: Command[T]) -> T:
     """Have the active controller carry out a command; returns its answer."""
     return _run(_with_client(settings, lambda client: client.submit(command)))
 
 
 async def _with_client(
-    settings: NodeSettings, ask: "Callable[[SessionClient], Coroutine[Any, Any, T]]"
+    settings: NodeSettings, ask: Callable[[SessionClient], Coroutine[Any, Any, T]]
 ) -> T:
+    import asyncio
+
     from penstock.node.operator_session import operator_session
 
     async with operator_session(settings, controllers_of(settings)) as client:
@@ -118,9 +125,30 @@ async def _with_client(
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
+    import asyncio
+
+    from penstock.controller.errors import MetadataTimeout
+
+    troubles = _collect_troubles()
     try:
         return asyncio.run(work)
-    except TimeoutError:
+    except (TimeoutError, MetadataTimeout):
+        heard = f" ({'; '.join(troubles[:TROUBLES_SHOWN_MAX])})" if troubles else ""
         raise CommandFailed(
-            "no controller answered in time: see whether a majority of them runs"
+            f"no active controller answered in time: see whether a majority of them runs{heard}"
         ) from None
+
+
+def _collect_troubles() -> list[str]:
+    """Return a list that warnings go to from now on: a tool has one line to say what is wrong."""
+    import logging
+
+    found: list[str] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if (text := record.getMessage()) not in found:
+                found.append(text)
+
+    logging.getLogger("penstock").addHandler(Collector(logging.WARNING))
+    return found

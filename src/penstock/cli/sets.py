@@ -1,6 +1,6 @@
 """`penstock set`: replica sets, their masters and their members."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,10 @@ from penstock.cli.operator import (
     submit,
 )
 from penstock.cli.output import Output, OutputOption, print_json, print_rows
+
+if TYPE_CHECKING:
+    from penstock.controller.session import SetStatus
+    from penstock.node.settings import NodeSettings
 
 app = typer.Typer(help="List and describe replica sets, move masters, add and remove members.")
 
@@ -50,10 +54,7 @@ def describe(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show one set with every member: epochs, log ends, confirm positions, lag."""
-    answer = fetch_status(cluster_settings(config, data))
-    found = next((one for one in answer.sets if one.replica_set_id == replica_set), None)
-    if found is None:
-        raise CommandFailed(f"there is no replica set {replica_set}: see penstock set list")
+    found = _find(cluster_settings(config, data), replica_set)
     rows = [
         {
             "broker": one.broker_id,
@@ -77,6 +78,18 @@ def describe(
     print_rows([set_row(found)], SET_COLUMNS, output)
     print()
     print_rows(rows, MEMBER_COLUMNS, output)
+
+
+def _find(settings: "NodeSettings", replica_set: int) -> "SetStatus":
+    """Return the set. Raises CommandFailed."""
+    for one in fetch_status(settings).sets:
+        if one.replica_set_id == replica_set:
+            return one
+    raise CommandFailed(f"there is no replica set {replica_set}: see penstock set list")
+
+
+def _members(settings: "NodeSettings", replica_set: int) -> list[int]:
+    return [member.broker_id for member in _find(settings, replica_set).members]
 
 
 @app.command()
@@ -149,8 +162,10 @@ def add(
     """Add a member; it copies the log and joins the sync-state set when it has caught up."""
     from penstock.controller.commands import AddReplica
 
-    command = AddReplica(replica_set_id=replica_set, broker_id=broker)
-    submit(cluster_settings(config, data), command)
+    settings = cluster_settings(config, data)
+    if broker in _members(settings, replica_set):
+        raise CommandFailed(f"broker {broker} is a member of set {replica_set} already")
+    submit(settings, AddReplica(replica_set_id=replica_set, broker_id=broker))
     print(f"broker {broker} is a member of set {replica_set} and copies its log now")
 
 
@@ -164,8 +179,10 @@ def remove(
     """Remove a member; the master only after a transfer."""
     from penstock.controller.commands import RemoveReplica
 
-    command = RemoveReplica(replica_set_id=replica_set, broker_id=broker)
-    submit(cluster_settings(config, data), command)
+    settings = cluster_settings(config, data)
+    if broker not in _members(settings, replica_set):
+        raise CommandFailed(f"broker {broker} is not a member of set {replica_set}")
+    submit(settings, RemoveReplica(replica_set_id=replica_set, broker_id=broker))
     print(f"broker {broker} is no member of set {replica_set} any more; its files stay")
 
 

@@ -99,6 +99,7 @@ class ControlPlane:
             config=self._settings.controller,
             image=self._image,
             new_topic_id=lambda: TopicId(uuid.uuid4().bytes),
+            wall_ms=self._ports.clock.wall_ms,
         )
         self.driver = ControllerDriver(controller, self.log)
         self.service = ControllerService(
