@@ -18,7 +18,7 @@ def test_help_lists_the_commands(capsys):
     code, out, err = run(capsys, "--help")
     assert (code, err) == (0, "")
     assert "penstock [OPTIONS] COMMAND" in out
-    for command in ("node", "up"):
+    for command in ("node", "controller", "up", "cluster", "set"):
         assert f"\n  {command} " in out
 
 
@@ -36,12 +36,23 @@ def test_version_is_printed(capsys):
     ("arguments", "line"),
     [
         (["nod"], "penstock: No such command 'nod'. Did you mean 'node'? (see penstock --help)\n"),
-        (["node"], "penstock: Missing option '--config' (see penstock node --help)\n"),
-        (["up", "--nodes", "3"], "penstock: this version runs one node; use --nodes 1\n"),
+        (["node"], "penstock: say which node: penstock node --config FILE\n"),
+        (["controller"], "penstock: say which controller: penstock controller --config FILE\n"),
+        (["up", "--nodes", "0"], "penstock: --nodes 0: choose 1 to 50\n"),
+        (["up", "--nodes", "51"], "penstock: --nodes 51: choose 1 to 50\n"),
+        (
+            ["up", "--nodes", "2", "--replicas", "3"],
+            "penstock: --replicas 3: every copy needs a node; choose 1 to 2\n",
+        ),
         (["node", "--config", "absent.toml"], "penstock: absent.toml: no such settings file\n"),
+        (
+            ["controller", "--config", "absent.toml"],
+            "penstock: absent.toml: no such settings file\n",
+        ),
     ],
 )
-def test_a_wrong_call_is_one_line_and_exit_code_2(capsys, arguments, line):
+def test_a_wrong_call_is_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path, arguments, line):
+    monkeypatch.chdir(tmp_path)
     assert run(capsys, *arguments) == (2, "", line)
 
 

@@ -36,7 +36,7 @@ class Place:
         return LogOpener(CONFIG, SystemClock(), scheduler, self.readiness)
 
     async def open(self, opener: LogOpener) -> SetLog:
-        return await opener.open(self.place, self.disk, self.workers)
+        return await opener.open(self.place, self.disk, self.workers, is_sole_member=True)
 
 
 def append(log: SetLog, count: int, size: int) -> None:

@@ -238,6 +238,9 @@ async def test_tool_that_is_no_broker_may_ask_and_counts_as_nobody() -> None:
         controller = cluster.controllers[1]
         first, second = Caller(controller, -1, 1), Caller(controller, -1, 1)
         first.heartbeat(-1, 1)
+        answer = await first.next()
+        assert isinstance(answer, HeartbeatAnswer), "it hears whom to ask"
+        assert (answer.active_id, answer.is_registration_wanted) == (1, False)
         for tool in (first, second):
             tool.send(StatusRequest(request_id=4))
             assert isinstance(await tool.next(), StatusAnswer)
