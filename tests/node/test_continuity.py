@@ -5,16 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.base.ids import ReplicaSetId
 from penstock.controller.image import ClusterImage, ReplicaSetImage
-from penstock.node.continuity import (
-    check_leader_epochs,
-    check_metadata,
-    check_metadata_is_there,
-    sets_with_data,
-    sets_without_directory,
-)
-from penstock.node.layout import ReplicaSetPlace
+from penstock.node.continuity import check_metadata, check_metadata_is_there
 from tests.node.test_layout import directories
 
 
@@ -36,7 +28,7 @@ def image_with(cluster_id: str = "c", **epochs: int) -> ClusterImage:
 
 def put_metadata(directory: Path) -> None:
     (directory / "metadata").mkdir()
-    (directory / "metadata" / "log").write_bytes(b"x")
+    (directory / "metadata" / "raft.log").write_bytes(b"x")
 
 
 def test_fresh_directories_need_no_metadata(tmp_path: Path) -> None:
@@ -57,29 +49,24 @@ def test_a_directory_that_is_absent_is_left_to_who_opens_it(tmp_path: Path) -> N
     check_metadata_is_there([tmp_path / "absent"])
 
 
-def test_metadata_must_be_of_the_same_cluster_and_know_every_set(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_only_copy", [True, False])
+def test_metadata_of_another_cluster_is_refused(tmp_path: Path, *, is_only_copy: bool) -> None:
     paths = directories(tmp_path, 1, None)
-    check_metadata(image_with(s1=0), paths, cluster_id="c")
+    check_metadata(image_with(s1=0), paths, cluster_id="c", is_only_copy=is_only_copy)
     with pytest.raises(ConfigError, match="belongs to cluster other"):
-        check_metadata(image_with("other", s1=0), paths, cluster_id="c")
-    for empty_or_old in (image_with("", s2=0), image_with(s2=0)):
+        check_metadata(image_with("other", s1=0), paths, cluster_id="c", is_only_copy=is_only_copy)
+
+
+def test_metadata_that_is_the_only_copy_must_know_every_set(tmp_path: Path) -> None:
+    paths = directories(tmp_path, 1, None)
+    (paths[0] / "set-3").mkdir()
+    check_metadata(image_with(s1=0, s3=0), paths, cluster_id="c", is_only_copy=True)
+    for empty_or_old in (image_with("", s2=0), image_with(s2=0), image_with(s1=0)):
         with pytest.raises(ConfigError, match="knows nothing of"):
-            check_metadata(empty_or_old, paths, cluster_id="c")
+            check_metadata(empty_or_old, paths, cluster_id="c", is_only_copy=True)
 
 
-def test_a_log_may_be_behind_the_metadata_and_never_ahead_of_it(tmp_path: Path) -> None:
-    place = ReplicaSetPlace(ReplicaSetId(1), tmp_path)
-    check_leader_epochs(image_with(s1=4), place, [(0, 0), (3, 900)])
-    check_leader_epochs(image_with(s1=4), place, [(4, 900)])
-    check_leader_epochs(image_with(s1=-1), place, [])
-    with pytest.raises(ConfigError, match="older copy"):
-        check_leader_epochs(image_with(s1=4), place, [(0, 0), (5, 900)])
-
-
-def test_a_set_that_was_never_led_has_no_data_and_one_without_directory_is_named(
-    tmp_path: Path,
-) -> None:
-    image = image_with(s1=0, s2=7, s3=-1)
-    assert sets_with_data(image) == {1, 2}
-    here = [ReplicaSetPlace(ReplicaSetId(1), tmp_path)]
-    assert [one.replica_set_id for one in sets_without_directory(image, here, broker_id=1)] == [2]
+def test_one_of_several_copies_may_not_have_heard_of_a_set_yet(tmp_path: Path) -> None:
+    paths = directories(tmp_path, 1, None)
+    for behind in (image_with(""), image_with(s2=0)):
+        check_metadata(behind, paths, cluster_id="c", is_only_copy=False)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.node.layout import place_replica_sets, set_in
+from penstock.node.layout import SetPlaces, has_metadata, sets_in
 
 
 def directories(root: Path, *sets: int | None) -> list[Path]:
@@ -17,34 +17,57 @@ def directories(root: Path, *sets: int | None) -> list[Path]:
     return made
 
 
-def ids(root: Path, *sets: int | None, used: set[int] = frozenset()) -> list[int]:
-    return [place.replica_set_id for place in place_replica_sets(directories(root, *sets), used)]
+def ids(places: SetPlaces) -> list[int]:
+    return [place.replica_set_id for place in places]
 
 
-def test_fresh_directories_get_the_lowest_ids_in_their_order(tmp_path: Path) -> None:
-    assert ids(tmp_path, None, None, None) == [1, 2, 3]
+def test_fresh_directories_hold_no_set_until_one_is_placed(tmp_path: Path) -> None:
+    first, second = directories(tmp_path, None, None)
+    places = SetPlaces([first, second])
+    assert ids(places) == []
+    assert places.place(7).directory == first
+    assert places.place(9).directory == second
+    assert ids(places) == [7, 9]
 
 
 def test_a_directory_keeps_its_set_wherever_it_is_named(tmp_path: Path) -> None:
-    assert ids(tmp_path, 3, None, 1) == [3, 2, 1]
+    paths = directories(tmp_path, 3, None, 1)
+    places = SetPlaces(paths[::-1])
+    assert (places.place(3).directory, places.place(1).directory) == (paths[0], paths[2])
+    assert places.place(3).path == paths[0] / "set-3"
 
 
-def test_a_fresh_directory_does_not_take_the_id_of_a_set_with_data_elsewhere(
-    tmp_path: Path,
-) -> None:
-    assert ids(tmp_path, 1, None, used={1, 2}) == [1, 3]
+def test_a_new_set_goes_where_the_fewest_are_and_stays_there(tmp_path: Path) -> None:
+    first, second = directories(tmp_path, 1, None)
+    (first / "set-2").mkdir()
+    places = SetPlaces([first, second])
+    assert [places.place(set_id).directory for set_id in (3, 4, 5, 6)] == [
+        second,
+        second,
+        first,
+        second,
+    ]
+    assert places.place(5).directory == first
+
+
+def test_a_set_that_is_gone_leaves_its_directory_to_others(tmp_path: Path) -> None:
+    first, second = directories(tmp_path, 1, 2)
+    places = SetPlaces([first, second])
+    places.forget(2)
+    assert 2 not in places
+    assert 1 in places
+    assert places.place(3).directory == second
 
 
 def test_a_copy_of_a_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="same replica set"):
-        ids(tmp_path, 2, 2)
+    with pytest.raises(ConfigError, match="both hold replica set 2: remove the copy"):
+        SetPlaces(directories(tmp_path, 2, 2))
 
 
-def test_two_sets_in_one_directory_are_refused(tmp_path: Path) -> None:
-    (path,) = directories(tmp_path, 1)
-    (path / "set-2").mkdir()
-    with pytest.raises(ConfigError, match="2 replica sets"):
-        set_in(path)
+def test_a_directory_may_hold_several_sets(tmp_path: Path) -> None:
+    (path,) = directories(tmp_path, 12)
+    (path / "set-3").mkdir()
+    assert sets_in(path) == [3, 12]
 
 
 def test_other_names_are_no_sets(tmp_path: Path) -> None:
@@ -52,4 +75,13 @@ def test_other_names_are_no_sets(tmp_path: Path) -> None:
     for name in ("set-0", "set-x", "set-01", "metadata"):
         (path / name).mkdir()
     (path / "set-5").write_text("a file")
-    assert set_in(path) is None
+    assert sets_in(path) == []
+
+
+def test_an_empty_metadata_directory_holds_no_metadata(tmp_path: Path) -> None:
+    (path,) = directories(tmp_path, None)
+    assert not has_metadata(path)
+    (path / "metadata").mkdir()
+    assert not has_metadata(path)
+    (path / "metadata" / "raft.log").write_bytes(b"x")
+    assert has_metadata(path)
