@@ -51,9 +51,9 @@ class ClusterProcess:
         self._data_of = data_of
         broker_ids = range(1, brokers + 1)
         apart = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)
-        voters = apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX]
+        self.voters = tuple(apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX])
         ports = {peer_id: free_port() for peer_id in (*broker_ids, *apart)}
-        self._voters = [f"{peer_id}@127.0.0.1:{ports[peer_id]}" for peer_id in voters]
+        self._voters = [f"{peer_id}@127.0.0.1:{ports[peer_id]}" for peer_id in self.voters]
         self.controllers = {
             peer_id: self._process(peer_id, ports[peer_id], role="controller") for peer_id in apart
         }
@@ -90,6 +90,23 @@ class ClusterProcess:
             if found and found["controller"]["active_id"] == found["controller"]["answered_by"]:
                 return found
         raise NodeFailed("there is no active controller")
+
+    def is_heard_everywhere(self) -> bool:
+        """Whether every controller that runs has a session with every broker that runs.
+
+        One that comes back knows of no broker at first; elected just then, it has to wait.
+        """
+        pages = [
+            _cluster_page(self.processes[voter].metrics_port)
+            for voter in self.voters
+            if self.processes[voter].is_running
+        ]
+        running = {peer_id for peer_id, node in self.nodes.items() if node.is_running}
+        return all(
+            page is not None
+            and running <= {one["broker_id"] for one in page["brokers"] if one["is_live"]}
+            for page in pages
+        )
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
         """Return the broker id of a partition's leader, -1 for none, as clients are told."""

@@ -140,16 +140,17 @@ class Failovers:
 
 
 def is_whole(cluster: ClusterProcess) -> bool:
-    """Whether every set has a master and all of its members in step."""
+    """Whether every set has a master and all of its members in step, and controllers know all."""
     try:
         sets = cluster.status()["sets"]
     except Exception:  # noqa: BLE001  a cluster that can not say is not whole
         return False
-    return bool(sets) and all(
+    is_in_step = bool(sets) and all(
         one["master"] in one["sync_state_set"]
         and sorted(one["sync_state_set"]) == sorted(each["broker_id"] for each in one["members"])
         for one in sets
     )
+    return is_in_step and cluster.is_heard_everywhere()
 
 
 def kill(cluster: ClusterProcess, broker_id: int) -> None:

@@ -18,10 +18,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from benchmarks.harness.direct_readers import DirectReader, value_name
 from penstock.sim.history import Outcome, Poll, Report, Send, check
 
 FLUSH_SECONDS = 120.0
 READ_SECONDS = 120.0
+FINAL_READER = "final"
 _CLIENT = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
@@ -42,6 +44,11 @@ class Load:
     value_bytes: int = 200
     seed: int = 1
     is_idempotent: bool = True
+    direct_brokers: tuple[str, ...] = ()
+    """Addresses of brokers that get a reader each which stays with them."""
+    stale_seconds_max: float = 0.0
+    """How long before a read something must have been acknowledged for the read to have to show
+    it."""
 
 
 @dataclass(slots=True)
@@ -167,6 +174,10 @@ class Workload:
             _Writer(f"p{number}", self.load, bootstrap, self._is_stopping)
             for number in range(self.load.producers)
         ]
+        self._direct = [
+            DirectReader(address, self.load.topic, self.load.partitions)
+            for address in self.load.direct_brokers
+        ]
         self._is_reading_done = threading.Event()
         self._threads: list[threading.Thread] = []
         self._reader = threading.Thread(target=self._read_along, daemon=True)
@@ -178,6 +189,8 @@ class Workload:
         for thread in self._threads:
             thread.start()
         self._reader.start()
+        for reader in self._direct:
+            reader.start()
 
     @property
     def acked(self) -> int:
@@ -199,9 +212,21 @@ class Workload:
         self.stop_writing()
         self._is_reading_done.set()
         self._reader.join(30)
-        self.polls += read_all(self.bootstrap, self.load.topic, self.load.partitions)
+        for reader in self._direct:
+            reader.stop()
+        final = read_all(self.bootstrap, self.load.topic, self.load.partitions)
         sends = [record.as_send() for writer in self._writers for record in writer.records]
-        return check(sends, self.polls)
+        return check(
+            sends,
+            [*self.polls, *(poll for reader in self._direct for poll in reader.polls), *final],
+            final_reader=FINAL_READER,
+            stale_ns_max=int(self.load.stale_seconds_max * 1e9),
+        )
+
+    @property
+    def refusals(self) -> list[str]:
+        """What brokers said to readers that they never may."""
+        return [text for reader in self._direct for text in reader.refusals]
 
     @property
     def fatal_errors(self) -> list[str]:
@@ -222,18 +247,40 @@ class Workload:
         Looked at are the acknowledgements from the last one before that moment to the first one of
         a record that was sent after it: what was on its way already does not end the silence.
         """
-        gaps = []
-        for writer in self._writers:
-            for partition in partitions:
-                acks = self._acks_of(writer, partition)
-                first = max(0, bisect.bisect_right(acks, (at_ns, 0)) - 1)
-                longest = 0
-                for (earlier, _), (later, sent) in itertools.pairwise(acks[first:]):
-                    longest = max(longest, later - earlier)
-                    if sent > at_ns:
-                        break
-                gaps.append(longest / 1e9)
-        return gaps
+        return [
+            _silence_around(self._acks_of(writer, partition), at_ns)
+            for writer in self._writers
+            for partition in partitions
+        ]
+
+    def read_gaps_around(self, at_ns: int, partitions: Collection[int]) -> list[float]:
+        """Return the same for the reader that reads along, one per partition, after `finish`."""
+        return [
+            _silence_around(self._reads_of(partition), at_ns)
+            for partition in partitions
+            if self._reads_of(partition)
+        ]
+
+    def acks(self) -> list[tuple[int, int]]:
+        """Return (acknowledged at, latency) of every acknowledged record, ns, in that order."""
+        return sorted(
+            (record.end_ns, record.end_ns - record.start_ns)
+            for writer in self._writers
+            for record in writer.records
+            if record.end_ns is not None and record.outcome is Outcome.ACKED
+        )
+
+    def _reads_of(self, partition: int) -> list[tuple[int, int]]:
+        """Return (read at, sent at) of every answer of the reader, newest record of it. Kept."""
+        key = ("reader", partition)
+        if key not in self._acks:
+            sent = {record.value: record.start_ns for w in self._writers for record in w.records}
+            self._acks[key] = sorted(
+                (poll.end_ns, sent.get(poll.records[-1][1], 0))
+                for poll in self.polls
+                if poll.partition == partition
+            )
+        return self._acks[key]
 
     def _acks_of(self, writer: _Writer, partition: int) -> list[tuple[int, int]]:
         """Return (acknowledged, sent) of every acknowledged record, in that order. Kept."""
@@ -270,6 +317,19 @@ class Workload:
             consumer.close()
 
 
+def _silence_around(events: list[tuple[int, int]], at_ns: int) -> float:
+    """Return the longest silence, s, from the last (time, sent) before `at_ns` to the first event
+    whose record was sent after it.
+    """
+    first = max(0, bisect.bisect_right(events, (at_ns, 0)) - 1)
+    longest = 0
+    for (earlier, _), (later, sent) in itertools.pairwise(events[first:]):
+        longest = max(longest, later - earlier)
+        if sent > at_ns:
+            break
+    return longest / 1e9
+
+
 def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
     """Create a topic and wait until it is there; one that exists is fine."""
     admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
@@ -293,7 +353,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[Poll]:
         deadline = time.monotonic() + READ_SECONDS
         while any(end > 0 for end in ends.values()) and time.monotonic() < deadline:
             started = time.monotonic_ns()
-            for poll in _as_polls("final", consumer.consume(2000, 0.5), started):
+            for poll in _as_polls(FINAL_READER, consumer.consume(2000, 0.5), started):
                 polls.append(poll)
                 if poll.records[-1][0] + 1 >= ends[int(poll.partition)]:
                     ends[int(poll.partition)] = 0
@@ -335,7 +395,6 @@ def _as_polls(name: str, messages: list[Message], started_ns: int) -> list[Poll]
         offset, value, partition = message.offset(), message.value(), message.partition()
         if message.error() is not None or offset is None or partition is None:
             continue
-        text = bytes(value or b"").partition(b".")[0].decode(errors="replace")
-        grouped.setdefault(partition, []).append((offset, text))
+        grouped.setdefault(partition, []).append((offset, value_name(value and bytes(value))))
     ended = time.monotonic_ns()
     return [Poll(name, part, records, started_ns, ended) for part, records in grouped.items()]

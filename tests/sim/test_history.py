@@ -140,3 +140,36 @@ def test_any_missing_acknowledged_record_is_found(count: int, data: st.DataObjec
 
 def _chunks(sends: list[Send], size: int) -> list[tuple[int, list[Send]]]:
     return [(at, sends[at : at + size]) for at in range(0, len(sends), size)]
+
+
+def final(*records: tuple[int, str]) -> Poll:
+    return Poll("final", 0, records, 5000, 5001)
+
+
+def test_what_was_read_and_is_not_there_in_the_end_has_vanished() -> None:
+    sends = [acked("a", 0), unknown("b", 50)]
+    polls = [poll((0, "a"), (1, "b")), final((0, "a"))]
+    report = check(sends, polls, final_reader="final")
+    assert found(report) == {Anomaly.VANISHED}
+    assert check(sends, polls).is_clean()
+
+
+def test_a_broker_that_hides_what_was_acknowledged_before_is_stale() -> None:
+    sends = [acked("a", 0), acked("b", 1)]
+    shown = poll((0, "a"), at=500)._replace(end_offset=1)
+    report = check(sends, [shown, final((0, "a"), (1, "b"))])
+    assert found(report) == {Anomaly.STALE_READ}
+
+
+def test_an_answer_may_be_as_old_as_was_allowed() -> None:
+    sends = [acked("a", 0), acked("b", 1)]
+    shown = poll((0, "a"), at=500)._replace(end_offset=1)
+    polls = [shown, final((0, "a"), (1, "b"))]
+    assert check(sends, polls, stale_ns_max=500).is_clean()
+    assert not check(sends, polls, stale_ns_max=480).is_clean()
+
+
+def test_what_is_acknowledged_after_a_read_began_may_be_missing_in_it() -> None:
+    sends = [acked("a", 0), acked("b", 1, at=600)]
+    shown = poll((0, "a"), at=500)._replace(end_offset=1)
+    assert check(sends, [shown, final((0, "a"), (1, "b"))]).is_clean()

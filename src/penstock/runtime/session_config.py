@@ -32,8 +32,9 @@ class SessionConfig:
     redial_min_ms: Annotated[int, Ge(1), Le(60_000)] = 100
     """Wait before the second attempt to reach a controller; it doubles with every failure."""
 
-    redial_max_ms: Annotated[int, Ge(1), Le(60_000)] = 2_000
-    """Longest wait between two attempts."""
+    redial_max_ms: Annotated[int, Ge(1), Le(60_000)] = 500
+    """Longest wait between two attempts. A controller that comes back and is elected before a
+    broker has found it knows nothing of that broker, and waits a whole session timeout for it."""
 
     command_timeout_ms: Annotated[int, Ge(100), Le(600_000)] = 30_000
     """How long a change of metadata may take in all, with finding the active controller and being

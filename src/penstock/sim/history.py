@@ -11,12 +11,14 @@ Outcome of a send: ACKED (the broker said so), FAILED (it definitely did not hap
 time-out: it may or may not be in the log; neither is an anomaly, but twice or out of order is).
 
 Source: the anomaly names of the Jepsen Kafka workload (jepsen-io/jepsen, tests/kafka.clj), own
-definitions; `phantom` and `realtime-order` are added. Departure: the order of one producer is
-checked over every record that was seen in the log, acknowledged or not.
+definitions; `phantom`, `realtime-order`, `vanished` and `stale-read` are added. Departure: order
+of one producer is checked over every record that was seen in the log, acknowledged or not.
 
 Deliberately not here: transactions (aborted and precommitted reads), consumer group positions.
 """
 
+import bisect
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from enum import Enum
@@ -58,6 +60,8 @@ class Poll(NamedTuple):
     end_ns: int
     is_fresh: bool = False
     """The consumer was placed anew (seek, assignment): going back or jumping is no anomaly."""
+    end_offset: int | None = None
+    """Where the log ends (exclusive), as the broker that answered said; None when unknown."""
 
 
 class Anomaly(Enum):
@@ -73,6 +77,8 @@ class Anomaly(Enum):
     REALTIME_ORDER = "realtime-order"  # acknowledged before another was sent, but stands after it
     NONMONOTONIC_POLL = "nonmonotonic-poll"  # a consumer went back or repeated
     POLL_SKIP = "poll-skip"  # a consumer jumped over records that exist
+    VANISHED = "vanished"  # somebody read it, and in the end it is not there
+    STALE_READ = "stale-read"  # the log was said to end before what was acknowledged long before
 
 
 class Finding(NamedTuple):
@@ -132,10 +138,23 @@ class _Facts(NamedTuple):
     read: set[Value]
     highest_read: int
     """The highest offset that anybody read; -1 when nobody read anything."""
+    final_reader: str | None
+    stale_ns_max: int
 
 
-def check(sends: Iterable[Send], polls: Iterable[Poll]) -> Report:
-    """Judge a finished history; the last polls should have read every partition to its end."""
+def check(
+    sends: Iterable[Send],
+    polls: Iterable[Poll],
+    *,
+    final_reader: str | None = None,
+    stale_ns_max: int = 0,
+) -> Report:
+    """Judge a finished history; the last polls should have read every partition to its end.
+
+    `final_reader` names the consumer that did so and saw all that is there; None: not looked for.
+    An answer may lack what was acknowledged up to `stale_ns_max` nanoseconds before it was asked
+    for: the time after which a cut-off master has to know that it may be none any more.
+    """
     sends_of: dict[Partition, list[Send]] = defaultdict(list)
     polls_of: dict[Partition, list[Poll]] = defaultdict(list)
     for send in sends:
@@ -145,7 +164,9 @@ def check(sends: Iterable[Send], polls: Iterable[Poll]) -> Report:
     findings: list[Finding] = []
     read = 0
     for partition in list(sends_of) + [p for p in polls_of if p not in sends_of]:
-        facts = _gather(partition, sends_of[partition], polls_of[partition])
+        facts = _gather(
+            partition, sends_of[partition], polls_of[partition], (final_reader, stale_ns_max)
+        )
         read += len(facts.read)
         for look in _CHECKS:
             findings.extend(look(facts))
@@ -154,7 +175,9 @@ def check(sends: Iterable[Send], polls: Iterable[Poll]) -> Report:
     return Report(len(everything), acked, read, tuple(findings))
 
 
-def _gather(partition: Partition, sends: list[Send], polls: list[Poll]) -> _Facts:
+def _gather(
+    partition: Partition, sends: list[Send], polls: list[Poll], rules: tuple[str | None, int]
+) -> _Facts:
     at_offset: dict[int, list[Value]] = {}
     offsets_of: dict[Value, list[int]] = {}
     read: set[Value] = set()
@@ -174,7 +197,7 @@ def _gather(partition: Partition, sends: list[Send], polls: list[Poll]) -> _Fact
             saw(offset, value)
             read.add(value)
             highest_read = max(highest_read, offset)
-    return _Facts(partition, sends, polls, at_offset, offsets_of, read, highest_read)
+    return _Facts(partition, sends, polls, at_offset, offsets_of, read, highest_read, *rules)
 
 
 def _inconsistent_offsets(facts: _Facts) -> Iterable[Finding]:
@@ -257,6 +280,39 @@ def _consumer_order(facts: _Facts) -> Iterable[Finding]:
             previous_of[poll.consumer] = previous
 
 
+def _vanished(facts: _Facts) -> Iterable[Finding]:
+    """Whatever anybody was shown must be there for whoever reads everything in the end."""
+    if facts.final_reader is None:
+        return
+    there: set[Value] = set()
+    for poll in facts.polls:
+        if poll.consumer == facts.final_reader:
+            there.update(value for _, value in poll.records)
+    for poll in facts.polls:
+        for offset, value in poll.records:
+            if value not in there:
+                there.add(value)  # one finding is enough
+                detail = f"{poll.consumer} read {value!r} at {offset}, which is not there any more"
+                yield Finding(Anomaly.VANISHED, facts.partition, detail)
+
+
+def _stale_reads(facts: _Facts) -> Iterable[Finding]:
+    """Nobody may be told that the log ends before what was acknowledged before it was asked."""
+    acked = sorted(
+        (send.end_ns, send.offset)
+        for send in facts.sends
+        if send.outcome is Outcome.ACKED and send.offset is not None and send.end_ns is not None
+    )
+    highest = list(itertools.accumulate((offset for _, offset in acked), max))
+    for poll in facts.polls:
+        if poll.end_offset is None:
+            continue
+        known = bisect.bisect_left(acked, (poll.start_ns - facts.stale_ns_max, -1))
+        if known and highest[known - 1] >= poll.end_offset:
+            detail = f"{poll.consumer}: told {poll.end_offset} with {highest[known - 1]} in the log"
+            yield Finding(Anomaly.STALE_READ, facts.partition, detail)
+
+
 _CHECKS: tuple[Callable[[_Facts], Iterable[Finding]], ...] = (
     _inconsistent_offsets,
     _duplicates,
@@ -265,4 +321,6 @@ _CHECKS: tuple[Callable[[_Facts], Iterable[Finding]], ...] = (
     _producer_order,
     _realtime_order,
     _consumer_order,
+    _vanished,
+    _stale_reads,
 )
