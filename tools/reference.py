@@ -4,8 +4,8 @@
 
 docs/operations/configuration.md comes from the settings dataclasses: names, bounds, defaults and
 the docstring below each field. The list of docs/operations/metrics.md comes from the calls in
-node/metrics_page.py that make a metric. `--check` writes nothing and exits with 1 if a page is out
-of date.
+node/metrics_page.py and node/cluster_metrics.py that make a metric. `--check` writes nothing and
+exits with 1 if a page is out of date.
 """
 
 import ast
@@ -17,11 +17,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, Field, fields
 from enum import Enum
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Unit
 
-from penstock.node import metrics_page
+from penstock.node import cluster_metrics, metrics_page
 from penstock.node.settings import section_types, setting_types
 
 DOCUMENTS = Path(__file__).parent.parent / "docs" / "operations"
@@ -124,11 +125,13 @@ def bounds(hint: object) -> Iterator[str]:
 
 
 METRIC_KINDS = {
-    "CounterMetricFamily": ("counter", "_total"),
-    "_counter": ("counter", "_total"),
-    "GaugeMetricFamily": ("gauge", ""),
-    "HistogramMetricFamily": ("histogram", ""),
+    "CounterMetricFamily": ("counter", "{}_total"),
+    "_counter": ("counter", "{}_total"),
+    "GaugeMetricFamily": ("gauge", "{}"),
+    "_by_set": ("gauge", "penstock_set_{}"),
+    "HistogramMetricFamily": ("histogram", "{}"),
 }
+FIXED_LABELS = {"_by_set": ["replica_set"]}
 METRICS_HEAD = """\
 # Metrics and health
 
@@ -141,6 +144,11 @@ One HTTP port (`node.metrics_port`, 9404; 0 switches it off) answers
 | `/metrics` | all metrics as Prometheus text |
 | `/health` | 200 while the node works, also while it recovers; 503 once a log is fenced |
 | `/ready` | 200 when clients are answered; 503 with the phase and its progress before that |
+| `/cluster` | brokers, sets and members as this process's controller knows them, as JSON |
+
+A controller alone answers the same paths; its metrics are those of the metadata log and of the
+cluster. What concerns the whole cluster (elections, `penstock_brokers*`, `penstock_sets*`) is
+counted by every controller; read it where `penstock_controller_active` is 1.
 
 What to watch:
 
@@ -153,6 +161,14 @@ What to watch:
 - `penstock_loop_delay_seconds`: above some ten milliseconds the node has more to do than one core
 - `penstock_log_end_position_bytes` minus `penstock_log_snapshot_position_bytes`: what a start after
   a crash has to replay
+- `penstock_sets_without_master` above 0: partitions that nobody serves; `penstock cluster status`
+  says why
+- `penstock_sets_below_minimum` above 0: `acks=all` is refused there for want of copies
+- `penstock_sets_under_replicated` above 0 for long: a broker is away, or can not keep up;
+  `penstock_slave_lag_bytes` on the master says who
+- `penstock_controller_active` is 1 on no process: nothing about metadata can be changed
+- `penstock_truncated_bytes_total` grows after an unclean election, or under policies that
+  acknowledge before all copies have the records
 - `process_open_fds` against `process_max_fds`
 
 There are no series per partition: ten thousand of them would make a page of megabytes. Sizes and
@@ -176,20 +192,27 @@ def metrics_reference() -> str:
 
 def metrics() -> Iterator[tuple[str, str, str, str]]:
     """Yield (name, kind, labels, meaning) of every metric family."""
-    for node in ast.walk(ast.parse(inspect.getsource(metrics_page))):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-            continue
-        kind = METRIC_KINDS.get(node.func.id)
-        if kind is None or not isinstance(node.args[0], ast.Constant):
-            continue
-        name, about = (ast.literal_eval(argument) for argument in node.args[:2])
-        labels = next((word.value for word in node.keywords if word.arg == "labels"), None)
-        names = ast.literal_eval(labels) if labels is not None else []
-        yield f"{name}{kind[1]}", kind[0], ", ".join(names), about
+    for module in (metrics_page, cluster_metrics):
+        yield from metrics_made_in(module)
     for name, about in metrics_page.LOG_GAUGES.items():
         yield f"penstock_log_{name}", "gauge", "replica_set", about
     for name, about in metrics_page.GROUP_COUNTERS.items():
         yield f"penstock_group_{name}_total", "counter", "", about
+
+
+def metrics_made_in(module: ModuleType) -> Iterator[tuple[str, str, str, str]]:
+    """Yield those whose name stands in a call."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            continue
+        maker = node.func.id
+        if maker not in METRIC_KINDS or not isinstance(node.args[0], ast.Constant):
+            continue
+        kind, pattern = METRIC_KINDS[maker]
+        name, about = (ast.literal_eval(argument) for argument in node.args[:2])
+        given = next((word.value for word in node.keywords if word.arg == "labels"), None)
+        labels = ast.literal_eval(given) if given is not None else FIXED_LABELS.get(maker, [])
+        yield pattern.format(name), kind, ", ".join(labels), about
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -32,6 +32,19 @@ def samples(node: LiveNode) -> dict[Sample, float]:
     }
 
 
+def families(page: str) -> set[str]:
+    """Names of this platform's metrics on a page, as they are documented."""
+    return {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in text_string_to_metric_families(page)
+        if family.name.startswith("penstock_")
+    }
+
+
+def documented() -> set[str]:
+    return set(re.findall(r"^\| `(penstock_\w+)`", DOCUMENT.read_text(), re.MULTILINE))
+
+
 def test_no_series_is_on_the_page_twice(node: LiveNode) -> None:
     page = node.call(node.node._metrics_page).body.decode()
     series = [line.rsplit(" ", 1)[0] for line in page.splitlines() if line[0] != "#"]
@@ -44,13 +57,7 @@ def test_every_metric_is_in_the_document_and_the_other_way_round(node: LiveNode)
     produce(client, "events", batch(b"a"))
     client.close()
     page = node.call(node.node._metrics_page).body.decode()
-    shown = {
-        f"{family.name}_total" if family.type == "counter" else family.name
-        for family in text_string_to_metric_families(page)
-        if family.name.startswith("penstock_")
-    }
-    documented = set(re.findall(r"^\| `(penstock_\w+)`", DOCUMENT.read_text(), re.MULTILINE))
-    assert shown == documented
+    assert families(page) == documented()
 
 
 def test_counters_move_with_what_clients_do(node: LiveNode) -> None:
@@ -84,6 +91,26 @@ def test_counters_move_with_what_clients_do(node: LiveNode) -> None:
     assert sum(v for (name, _), v in moved.items() if name == "penstock_disk_sync_seconds_count")
 
 
+def test_a_node_alone_says_that_it_leads_its_set_and_the_metadata(node: LiveNode) -> None:
+    found = samples(node)
+    one_set = (("replica_set", "1"),)
+    expected = {
+        ("penstock_controller_active", ()): 1,
+        ("penstock_controller_epoch", ()): 1,
+        ("penstock_brokers", ()): 1,
+        ("penstock_brokers_fenced", ()): 0,
+        ("penstock_sets", ()): 1,
+        ("penstock_sets_without_master", ()): 0,
+        ("penstock_sets_under_replicated", ()): 0,
+        ("penstock_sets_below_minimum", ()): 0,
+        ("penstock_elections_total", (("cause", "first"),)): 1,
+        ("penstock_set_is_master", one_set): 1,
+        ("penstock_set_in_sync_members", one_set): 1,
+        ("penstock_set_confirm_lag_bytes", one_set): 0,
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
 def test_a_request_that_can_not_be_parsed_is_counted_by_its_reason(node: LiveNode) -> None:
     client = node.connect()
     client.send_body(ApiKey.PRODUCE, 9, b"\xff" * 20)
@@ -102,4 +129,5 @@ def test_a_restart_shows_what_it_replayed_and_the_topics(tmp_path: Path) -> None
         found = samples(node)
     assert found["penstock_topics", ()] == 2
     assert found["penstock_log_recovery_replayed_bytes", (("replica_set", "1"),)] == 0
-    assert found["penstock_log_leader_epoch", (("replica_set", "1"),)] == 1
+    # The new process's registration ended the mastership, and its election began the next one.
+    assert found["penstock_log_leader_epoch", (("replica_set", "1"),)] == 2

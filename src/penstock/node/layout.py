@@ -19,7 +19,6 @@ from penstock.base.errors import ConfigError
 from penstock.base.ids import ReplicaSetId
 
 METADATA_DIRECTORY = "metadata"
-METADATA_FILE = "log"
 _SET_NAME = re.compile(r"set-([1-9][0-9]{0,8})")
 
 
