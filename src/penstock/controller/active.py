@@ -158,6 +158,15 @@ class ActiveController:
         if self._context.liveness.closed(broker_id, session_id):
             self._lose(broker_id)
 
+    def is_awaited(self, broker_id: int) -> bool:
+        """Whether this controller is active and has not heard of the broker yet."""
+        return self.is_active and self._context.liveness.is_awaited(broker_id)
+
+    def on_refused(self, broker_id: int) -> None:
+        """Nobody listens where the broker should."""
+        self._context.liveness.refused(broker_id)
+        self._look_soon()
+
     def _lose(self, broker_id: int) -> None:
         self._elections.on_lost(broker_id)
         self._transfers.on_lost(broker_id)

@@ -70,6 +70,16 @@ class Liveness:
         if broker_id not in self._sessions:
             self._sessions[broker_id] = BrokerSession(session_id=NO_SESSION, heard_ms=now_ms)
 
+    def is_awaited(self, broker_id: int) -> bool:
+        """Whether the broker is within its time to be heard of for the first time."""
+        session = self._sessions.get(broker_id)
+        return session is not None and session.session_id == NO_SESSION and session.is_open
+
+    def refused(self, broker_id: int) -> None:
+        """Nobody listens where the broker should: an awaited one is dead, without more waiting."""
+        if self.is_awaited(broker_id):
+            self._sessions[broker_id].is_open = False
+
     def forget(self, broker_id: int) -> None:
         """The broker was removed from the cluster."""
         self._sessions.pop(broker_id, None)

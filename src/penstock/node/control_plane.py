@@ -33,6 +33,7 @@ from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.controller_service import BrainPorts, ControllerService
 from penstock.runtime.controller_service_membership import membership_by
 from penstock.runtime.disk import FileDisk
+from penstock.runtime.door_check import DoorCheck
 from penstock.runtime.etcd.local_copy import LocalFiles
 from penstock.runtime.etcd.log import EtcdLog, EtcdPeer
 from penstock.runtime.raft.raft_log import RaftLog, RaftPorts, parse_address
@@ -110,6 +111,12 @@ class ControlPlane:
             change_membership=(membership_by(self.log) if isinstance(self.log, RaftLog) else None),
             quorum=self._quorum,
         )
+        self._door_check = DoorCheck(
+            self._image,
+            is_awaited=self.brain.is_awaited,
+            on_refused=self.brain.on_refused,
+            spawn=self._ports.spawn,
+        )
         self.log.on_leadership = self._on_leadership
         self.is_open = True
 
@@ -127,6 +134,8 @@ class ControlPlane:
     def _on_leadership(self, leadership: Leadership) -> None:
         self._image.controller_id = leadership.leader_id
         self.service.on_leadership(leadership)
+        if leadership.is_leader:
+            self._door_check.begin()
 
     def _open_log(self) -> RaftLog | EtcdLog:
         if self._settings.cluster.consensus == "etcd":
@@ -185,8 +194,15 @@ class ControlPlane:
     def _quorum(self) -> str:
         """Return who keeps the metadata log, as JSON."""
         if isinstance(self.log, RaftLog):
-            return json.dumps(asdict(self.log.status()))
-        peers = [{"peer_id": peer_id, "is_voter": True} for peer_id in self._voters]
+            status = asdict(self.log.status())
+            for one in status["peers"]:
+                host, port = self._address(one["peer_id"], one["address"])
+                one["address"] = f"{host}:{port}" if port else ""
+            return json.dumps(status)
+        peers = [
+            {"peer_id": one.peer_id, "address": one.address, "is_voter": True}
+            for one in self._voters.values()
+        ]
         leader = self.log.leadership
         return json.dumps({"leader_id": leader.leader_id, "term": leader.term, "peers": peers})
 
