@@ -187,9 +187,12 @@ class ControlPlane:
     def _address(self, peer_id: int, text: str) -> Address:
         """The settings fill in for a voter that was alone when the log began."""
         known = self._voters.get(peer_id)
-        if text or known is None:
+        if text or (known is None and peer_id != self.own_id):
             return parse_address(text)
-        return known.host, known.port
+        if known is not None:
+            return known.host, known.port
+        node, cluster = self._settings.node, self._settings.cluster
+        return cluster.advertised_host or node.advertised()[0], cluster.controller_port
 
     def _quorum(self) -> str:
         """Return who keeps the metadata log, as JSON."""

@@ -1,10 +1,12 @@
 """A session to the controllers for a tool that is no member of the cluster.
 
 It has what a broker's session has, but says nothing of itself: no heartbeats count, nothing is
-registered, and nothing is waited for in an image that it does not keep.
+registered, and nothing is waited for in an image that it does not keep. The controllers that it
+starts with need not be all there are.
 """
 
 import asyncio
+import json
 import secrets
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
@@ -13,15 +15,25 @@ from typing import Any, TypeVar
 from penstock.controller.commands import Command
 from penstock.controller.errors import NotActiveController
 from penstock.controller.replicated_log import NO_LEADER
-from penstock.controller.session import PrepareTransfer, ProbeSets, SetReport, TransferReady
+from penstock.controller.session import (
+    OperationAnswer,
+    PrepareTransfer,
+    ProbeSets,
+    SetReport,
+    TransferReady,
+)
 from penstock.node.peers import peer_security
 from penstock.node.settings import NodeSettings
 from penstock.runtime.clock import SystemClock
+from penstock.runtime.raft.raft_log import parse_address
 from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
 from penstock.runtime.session_config import SessionConfig
+from penstock.runtime.session_link import AnswerLost, NoSession
+from penstock.runtime.session_messages import QuorumRequest
 
 R = TypeVar("R")
 NO_MEMBER = -1
+LOOK_SECONDS = 0.01
 Address = tuple[str, int]
 
 
@@ -82,7 +94,30 @@ async def operator_session(
         ),
     )
     client.start(controllers)
+    learning = asyncio.create_task(_learn_controllers(client, controllers))
     try:
         yield client
     finally:
+        learning.cancel()
         await client.stop()
+
+
+async def _learn_controllers(client: SessionClient, known: Mapping[int, Address]) -> None:
+    """Ask whoever answers first who has a vote by now, and open sessions to those as well."""
+    while not client.open_sessions():  # noqa: ASYNC110  nothing tells a tool of it
+        await asyncio.sleep(LOOK_SECONDS)
+    try:
+        answer = await client.open_sessions()[0].ask(
+            lambda request_id: QuorumRequest(request_id=request_id)
+        )
+    except (AnswerLost, NoSession):
+        return
+    if not isinstance(answer, OperationAnswer) or answer.error:
+        return
+    voters = {
+        int(one["peer_id"]): parse_address(one.get("address", ""))
+        for one in json.loads(answer.text)["peers"]
+        if one["is_voter"]
+    }
+    reachable = {peer: place for peer, place in voters.items() if place[1]}
+    client.set_controllers({**reachable, **known})

@@ -295,12 +295,12 @@ class ControllerService:
         if isinstance(message, StatusRequest):
             session.send(self._brain.status(message.request_id))
             return
+        if isinstance(message, QuorumRequest):
+            session.send(OperationAnswer(request_id=message.request_id, text=self._quorum()))
+            return
         if not self.is_active:
             leader_id = self._driver.leadership.leader_id
             self._answer_error(session, message, NotActiveController(leader_id))
-            return
-        if isinstance(message, QuorumRequest):
-            session.send(OperationAnswer(request_id=message.request_id, text=self._quorum()))
             return
         session.open_requests += 1
         match message:

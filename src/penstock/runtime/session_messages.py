@@ -44,7 +44,10 @@ class ChangeControllers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumRequest:
-    """Who keeps the metadata log, and how far is each? The OperationAnswer's text is JSON."""
+    """Who keeps the metadata log, and how far is each? The OperationAnswer's text is JSON.
+
+    Any controller answers who has a vote and where; only the active one knows how far each is.
+    """
 
     request_id: int
 

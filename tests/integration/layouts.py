@@ -1,0 +1,151 @@
+"""Processes of one cluster that are set up one by one, and the operator's commands to them."""
+
+import contextlib
+import io
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from benchmarks.harness.node import NodeProcess, SettingsOf, free_port
+from benchmarks.harness.workload import wait_until
+
+from penstock.cli.main import guarded
+from penstock.node.identity import new_cluster_id
+
+WAIT_SECONDS = 40.0
+FAST = {
+    "controller": {"heartbeat_interval_ms": 250, "session_timeout_ms": 1500},
+    "replication": {"lease_ms": 1200},
+}
+"""A second for what takes five: the tests wait for brokers to be given up."""
+
+
+class Layout:
+    """A directory for processes that share a cluster id and a secret."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.secret = directory / "cluster.secret"
+        self.secret.write_text(secrets.token_hex(32))
+        self._cluster_id = new_cluster_id()
+        self._controller_ports: dict[int, int] = {}
+        self.nodes: dict[int, NodeProcess] = {}
+
+    def __enter__(self) -> "Layout":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for node in self.nodes.values():
+            node.kill()
+
+    def controller_address(self, peer_id: int) -> str:
+        """Return host:port of a controller port, also of a process that is still to come."""
+        port = self._controller_ports.setdefault(peer_id, free_port())
+        return f"127.0.0.1:{port}"
+
+    def add(
+        self,
+        peer_id: int,
+        *,
+        voters: tuple[int, ...] = (),
+        replicas: int = 1,
+        settings: SettingsOf | None = None,
+    ) -> NodeProcess:
+        """Write the settings of a node that knows these controllers; start it yourself."""
+        self.controller_address(peer_id)
+        merged: dict[str, dict[str, object]] = {
+            "node": {"broker_id": peer_id, "cluster_id": self._cluster_id},
+            "cluster": {
+                "voters": [f"{one}@{self.controller_address(one)}" for one in voters],
+                "controller_port": self._controller_ports[peer_id],
+                "ha_port": free_port(),
+                "secret_file": str(self.secret.absolute()),
+            },
+            "controller": {"default_replication_factor": replicas},
+        }
+        for values_of in (FAST, settings or {}):
+            for section, values in values_of.items():
+                merged.setdefault(section, {}).update(values)
+        node = NodeProcess(self._directory / f"node-{peer_id}", settings=merged)
+        self.nodes[peer_id] = node
+        return node
+
+    @property
+    def bootstrap(self) -> str:
+        """All brokers."""
+        return ",".join(node.bootstrap for node in self.nodes.values())
+
+    def run(self, *command: str, via: int) -> tuple[int, str]:
+        """Run a command with the settings of one process; return exit code and all it printed."""
+        return run_penstock(*command, "--config", str(self.nodes[via].config))
+
+    def do(self, *command: str, via: int) -> str:
+        """Run a command that must succeed, trying again while it is refused."""
+        last = ""
+
+        def works() -> bool:
+            nonlocal last
+            code, last = self.run(*command, via=via)
+            return code == 0
+
+        assert wait_until(works, WAIT_SECONDS), f"{command}: {last}\n{self.tails()}"
+        return last
+
+    def status(self, via: int) -> dict[str, Any]:
+        """Return `cluster status` as JSON."""
+        found: dict[str, Any] = json.loads(self.do("cluster", "status", "-o", "json", via=via))
+        return found
+
+    def replica_set(self, set_id: int, via: int) -> dict[str, Any]:
+        """Return one set of the status, empty while it is not there."""
+        sets = self.status(via)["sets"]
+        return next((one for one in sets if one["replica_set_id"] == set_id), {})
+
+    def wait(self, set_id: int, holds: Callable[[dict[str, Any]], bool], *, via: int) -> None:
+        """Wait until a set is as it should be."""
+        found: dict[str, Any] = {}
+
+        def is_so() -> bool:
+            nonlocal found
+            with contextlib.suppress(AssertionError, KeyError):
+                found = self.replica_set(set_id, via)
+                return holds(found)
+            return False
+
+        assert wait_until(is_so, WAIT_SECONDS), f"{found}\n{self.tails()}"
+
+    def wait_in_step(self, set_id: int, members: list[int], *, via: int) -> None:
+        """Wait until the sync-state set is this."""
+        self.wait(set_id, lambda one: one["sync_state_set"] == members, via=via)
+
+    def wait_for_master(self, set_id: int, master: int, *, via: int) -> None:
+        """Wait until the set has this master."""
+        self.wait(set_id, lambda one: one["master"] == master, via=via)
+
+    def tails(self) -> str:
+        """Return the end of every log."""
+        return "\n".join(f"--- {key}\n{node.log_tail(25)}" for key, node in self.nodes.items())
+
+
+def run_penstock(*command: str) -> tuple[int, str]:
+    """Run a command of the CLI in this process; return exit code and all it printed."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        code = guarded(list(command))
+    return code, printed.getvalue()
+
+
+def member_of(replica_set: Mapping[str, Any], broker_id: int) -> dict[str, Any]:
+    """Return a member of a set of the status."""
+    found: dict[str, Any] = next(
+        one for one in replica_set["members"] if one["broker_id"] == broker_id
+    )
+    return found
