@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-unit test-process check check-format check-lint check-types
-.PHONY: check-rooms check-tidy format docs compat bench lock clean
+.PHONY: check-rooms check-tidy format docs compat bench chaos lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -63,6 +63,9 @@ compat: setup java ## other Kafka clients; skips with a reason where Maven or Ja
 
 bench: setup java ## figures of this machine as JSON
 	$(BIN)/python -m benchmarks
+
+chaos: setup ## real nodes and controllers killed and stopped under load, about 5 minutes
+	$(BIN)/python -m benchmarks.chaos $(if $(SEED),--seed $(SEED))
 
 lock: setup ## pin the newest versions that pyproject.toml allows
 	@tools/lock.sh $(VENV)

@@ -241,22 +241,27 @@ class Workload:
             for partition in partitions
         )
 
-    def gaps_around(self, at_ns: int, partitions: Collection[int]) -> list[float]:
+    def gaps_around(
+        self, at_ns: int, partitions: Collection[int], *, count_from: int = 0
+    ) -> list[float]:
         """Return the longest silence in seconds around `at_ns`, one per writer and partition.
 
         Looked at are the acknowledgements from the last one before that moment to the first one of
         a record that was sent after it: what was on its way already does not end the silence.
+        Silence before `count_from` does not count.
         """
         return [
-            _silence_around(self._acks_of(writer, partition), at_ns)
+            _silence_around(self._acks_of(writer, partition), at_ns, count_from)
             for writer in self._writers
             for partition in partitions
         ]
 
-    def read_gaps_around(self, at_ns: int, partitions: Collection[int]) -> list[float]:
+    def read_gaps_around(
+        self, at_ns: int, partitions: Collection[int], *, count_from: int = 0
+    ) -> list[float]:
         """Return the same for the reader that reads along, one per partition, after `finish`."""
         return [
-            _silence_around(self._reads_of(partition), at_ns)
+            _silence_around(self._reads_of(partition), at_ns, count_from)
             for partition in partitions
             if self._reads_of(partition)
         ]
@@ -317,14 +322,14 @@ class Workload:
             consumer.close()
 
 
-def _silence_around(events: list[tuple[int, int]], at_ns: int) -> float:
+def _silence_around(events: list[tuple[int, int]], at_ns: int, count_from: int) -> float:
     """Return the longest silence, s, from the last (time, sent) before `at_ns` to the first event
     whose record was sent after it.
     """
     first = max(0, bisect.bisect_right(events, (at_ns, 0)) - 1)
     longest = 0
     for (earlier, _), (later, sent) in itertools.pairwise(events[first:]):
-        longest = max(longest, later - earlier)
+        longest = max(longest, later - max(earlier, count_from))
         if sent > at_ns:
             break
     return longest / 1e9
