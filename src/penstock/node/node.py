@@ -29,6 +29,7 @@ from penstock.node.forming import Forming
 from penstock.node.identity import DataDirectory
 from penstock.node.layout import SetPlaces
 from penstock.node.logs import NodeLogs
+from penstock.node.metadata_commands import MetadataCommands
 from penstock.node.metrics_page import MetricsSources, metrics_page
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, OnLink, listen, peer_security
 from penstock.node.readiness import Readiness
@@ -235,7 +236,7 @@ class Node:
         manager.on_member_fenced.append(self._on_set_fenced)
         registration.manager, registration.controller = manager, sessions
         self._sessions, self._manager = sessions, manager
-        self._broker.controller = self._broker.operations = sessions
+        self._broker.controller = self._broker.operations = MetadataCommands(self._plane, sessions)
         self._broker.is_suspect = manager.is_suspect
         return sessions, manager
 
