@@ -4,20 +4,40 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src/penstock"
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 HOPS = re.findall(r"^\| \d+ \| `([a-z_/]+\.py)` `([\w.]+)`", PAGE, re.MULTILINE)
+SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+PATHS = [text for title, text in SECTIONS.items() if "hop by hop" in title]
+
+
+def test_every_path_is_a_table_with_numbered_hops() -> None:
+    assert len(PATHS) == 4
+    for text in PATHS:
+        numbers = [int(number) for number in re.findall(r"^\| (\d+) \|", text, re.MULTILINE)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert len(numbers) >= 8
 
 
 def test_every_hop_names_a_function_that_stands_in_its_file() -> None:
-    assert len(HOPS) > 10
+    assert len(HOPS) > 40
     for file, name in HOPS:
-        code = (ROOT / "src/penstock" / file).read_text()
-        defined = name.rpartition(".")[2]
+        code = (SOURCE / file).read_text()
+        owner, _, defined = name.rpartition(".")
         assert re.search(rf"(def|class) {defined}\b|self\.{defined} = ", code), (file, name)
+        assert not owner or re.search(rf"class {owner}\b", code), (file, name)
 
 
-def test_every_file_and_room_the_page_names_exists() -> None:
+def test_every_file_and_package_the_page_names_exists() -> None:
     for file in re.findall(r"`((?:[a-z]+/)+[a-z_]+\.py)`", PAGE):
-        assert (ROOT / "src/penstock" / file).exists(), file
-    for room in re.findall(r"^\| `([a-z]+)` \|", PAGE, re.MULTILINE):
-        assert (ROOT / "src/penstock" / room / "__init__.py").exists(), room
+        assert (SOURCE / file).exists(), file
+    for package in re.findall(r"`((?:[a-z]+/)+)`", PAGE):
+        assert (SOURCE / package / "__init__.py").exists(), package
+    for pattern in re.findall(r"`((?:[a-z]+/)+[a-z_]*\*[a-z_]*\.py)`", PAGE):
+        assert list(SOURCE.glob(pattern)), pattern
+
+
+def test_every_room_is_on_the_page_and_every_one_on_the_page_exists() -> None:
+    told = re.findall(r"^\| `([a-z]+)` \|", SECTIONS["The rooms"], re.MULTILINE)
+    there = [path.parent.name for path in SOURCE.glob("*/__init__.py")]
+    assert sorted(told) == sorted(there)
