@@ -2,13 +2,13 @@
 
 import asyncio
 import functools
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TypeVar
 
 import pytest
 
 from penstock.base.ids import TopicId
-from penstock.base.ports import Cancellable
+from penstock.base.ports import Buffer, Cancellable
 from penstock.controller.commands import (
     AllocateProducerIds,
     BeginMastership,
@@ -27,9 +27,14 @@ from penstock.controller.errors import (
     UnknownBroker,
 )
 from penstock.controller.image import ClusterImage
+from penstock.controller.replicated_log import Leadership
+from penstock.raft.configuration import Configuration
 from penstock.runtime.controller_driver import ControllerDriver
-from penstock.runtime.metadata_log import MetadataLog
-from tests.runtime.crash_disk import CrashDisk
+from penstock.runtime.raft.config import RaftLogConfig
+from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
+from penstock.runtime.raft.storage import RaftStorage
+from penstock.runtime.raft.transport import Address, RaftReceiver
+from tests.runtime.raft_harness import ReservingDisk
 
 T = TypeVar("T")
 
@@ -77,10 +82,28 @@ class GatedWorker:
             asyncio.get_running_loop().call_soon(run)
 
 
+class NoPeers:
+    """The transport of a voter alone."""
+
+    def start(self, receiver: RaftReceiver) -> None:
+        """Nobody will be heard."""
+
+    def set_peers(self, addresses: Mapping[int, Address]) -> None:
+        assert not addresses
+
+    def send(self, peer_id: int, *frame: Buffer) -> None:
+        raise AssertionError("nobody is there")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 class Node:
+    """A controller alone with its log; `found` waits until it leads."""
+
     def __init__(
         self,
-        disk: CrashDisk,
+        disk: ReservingDisk,
         *,
         timeout_ms: int = 30_000,
         commands_max: int = 1_000,
@@ -92,23 +115,36 @@ class Node:
         controller = Controller(
             config=ControllerConfig(), image=self.image, new_topic_id=self._new_id
         )
-        self.log = MetadataLog(
-            disk,
-            "metadata",
-            self.worker,
-            self.worker,
-            snapshot_after_bytes=snapshot_after_bytes,
+        self.log = RaftLog(
+            1,
+            RaftStorage(disk, "metadata", own_id=1, members=Configuration.of({1: ""})),
+            NoPeers(),
+            RaftPorts(
+                offload=self.worker, scheduler=self.worker, random_below=lambda below: below // 2
+            ),
+            RaftLogConfig(snapshot_after_bytes=snapshot_after_bytes),
         )
         self.driver = ControllerDriver(
             controller, self.log, timeout_ms=timeout_ms, commands_max=commands_max
         )
+        self._leads = asyncio.Event()
+        self.log.on_leadership = self._on_leadership
         self.driver.start()
+
+    def _on_leadership(self, leadership: Leadership) -> None:
+        self.driver.on_leadership(leadership)
+        if leadership.is_leader:
+            self._leads.set()
 
     def _new_id(self) -> TopicId:
         self._ids += 1
         return TopicId(self._ids.to_bytes(16, "big"))
 
+    async def leads(self) -> None:
+        await self._leads.wait()
+
     async def found(self) -> None:
+        await self.leads()
         await self.driver.submit(CreateCluster(cluster_id="c"))
         await self.driver.submit(RegisterBroker(broker_id=0, host="h", port=1))
         await self.driver.submit(CreateReplicaSet(replica_set_id=0, replicas=(0,)))
@@ -121,7 +157,7 @@ class Node:
 
 @on_loop
 async def test_restarted_node_has_the_image_it_had() -> None:
-    disk = CrashDisk()
+    disk = ReservingDisk()
     node = Node(disk)
     await node.found()
     assert await node.create("t")
@@ -132,7 +168,7 @@ async def test_restarted_node_has_the_image_it_had() -> None:
 
 @on_loop
 async def test_commands_at_the_same_time_see_each_other() -> None:
-    node = Node(CrashDisk())
+    node = Node(ReservingDisk())
     await node.found()
     created = await asyncio.gather(*[node.create("t") for _ in range(10)])
     assert sorted(created) == [False] * 9 + [True]
@@ -144,7 +180,8 @@ async def test_commands_at_the_same_time_see_each_other() -> None:
 
 @on_loop
 async def test_refused_command_raises_and_writes_nothing() -> None:
-    node = Node(CrashDisk())
+    node = Node(ReservingDisk())
+    await node.leads()
     before = node.log.applied_index
     with pytest.raises(UnknownBroker):
         await node.driver.submit(AllocateProducerIds(broker_id=5))
@@ -153,7 +190,7 @@ async def test_refused_command_raises_and_writes_nothing() -> None:
 
 @on_loop
 async def test_command_that_times_out_still_happens_before_the_next_one() -> None:
-    node = Node(CrashDisk(), timeout_ms=20)
+    node = Node(ReservingDisk(), timeout_ms=20)
     await node.found()
     node.worker.is_open = False
     with pytest.raises(MetadataTimeout):
@@ -165,7 +202,7 @@ async def test_command_that_times_out_still_happens_before_the_next_one() -> Non
 
 @on_loop
 async def test_cancelled_caller_leaves_its_command_to_the_log() -> None:
-    node = Node(CrashDisk())
+    node = Node(ReservingDisk())
     await node.found()
     node.worker.is_open = False
     task = asyncio.create_task(node.create("t"))
@@ -180,12 +217,13 @@ async def test_cancelled_caller_leaves_its_command_to_the_log() -> None:
 
 @on_loop
 async def test_full_disk_is_told_and_the_next_command_works() -> None:
-    disk = CrashDisk()
+    disk = ReservingDisk()
     node = Node(disk)
     await node.found()
-    disk.room = 0
+    disk.room = disk.files["metadata/raft.log"].size()
+    many = CreateTopics(topics=tuple(NewTopic(name=f"{n:0200}") for n in range(2_000)))
     with pytest.raises(MetadataLogFull):
-        await node.create("t")
+        await node.driver.submit(many)
     assert node.image.topics_by_name == {}
     disk.room = 1 << 40
     assert await node.create("t")
@@ -193,7 +231,7 @@ async def test_full_disk_is_told_and_the_next_command_works() -> None:
 
 @on_loop
 async def test_too_many_waiting_commands_are_refused() -> None:
-    node = Node(CrashDisk(), commands_max=2)
+    node = Node(ReservingDisk(), commands_max=2)
     await node.found()
     outcomes = await asyncio.gather(
         *[node.create(f"t{number}") for number in range(3)], return_exceptions=True
@@ -203,7 +241,7 @@ async def test_too_many_waiting_commands_are_refused() -> None:
 
 @on_loop
 async def test_log_is_compacted_to_a_snapshot_and_restarts_from_it() -> None:
-    disk = CrashDisk()
+    disk = ReservingDisk()
     node = Node(disk, snapshot_after_bytes=2_000)
     await node.found()
     for number in range(40):
