@@ -12,6 +12,7 @@ QUESTIONS = (
     "produce",
     "consume",
     "latency",
+    "replicated",
     "small_requests",
     "partitions",
     "restart",

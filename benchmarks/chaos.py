@@ -27,6 +27,8 @@ GOAL = "0 lost, 0 double, 0 out of order, nothing read that vanishes, no stale r
 SESSION_TIMEOUT_MS = 1_000
 """A stopped process is noticed by its silence alone; a killed one at once."""
 SETTINGS = {"controller": {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 200}}
+CLIENT_TIMEOUT_MS = 1_500
+"""After so long without an answer a client asks elsewhere: nothing else tells it of a hang."""
 REPORT = Path("build/chaos")
 
 
@@ -61,7 +63,7 @@ def chaos(
                 load = _load(cluster, kind, seed)
                 one = Chaos(cluster=cluster, kind=kind, load=load, chooser=chooser)
                 runs.append(one.repeat(until()))
-                print(_line(runs[-1]), flush=True)
+                print(_line(runs[-1]), *runs[-1].problems, sep="\n", flush=True)
                 if runs[-1].problems:
                     break  # the cluster may be no good for the next kind
     return runs
@@ -74,6 +76,7 @@ def _load(cluster: ClusterProcess, kind: Kind, seed: int) -> Load:
         producers=2,
         records_per_second=600,
         seed=seed,
+        socket_timeout_ms=CLIENT_TIMEOUT_MS,
         direct_brokers=tuple(node.bootstrap for node in cluster.nodes.values()),
         stale_seconds_max=SESSION_TIMEOUT_MS / 1000,
     )
@@ -129,10 +132,7 @@ def _report(runs: list[ChaosRun], target: Path, directory: Path, *, seed: int) -
     document = {"seed": seed, "machine": machine, "goal": GOAL, "rows": rows, "faults": spans}
     (target / "report.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(f"report: {target / 'report.html'}")
-    problems = [problem for one in runs for problem in one.problems]
-    for problem in problems:
-        print(problem, file=sys.stderr)
-    if problems:
+    if any(one.problems for one in runs):
         print(f"settings and logs are kept in {directory}; seed {seed}", file=sys.stderr)
         return 1
     shutil.rmtree(directory, ignore_errors=True)

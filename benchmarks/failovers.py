@@ -19,6 +19,8 @@ from benchmarks.harness.workload import Load
 GOAL = "0 lost, 0 double, 0 out of order; gap p50 <= 0.8 s, p99 <= 2 s, max <= 3 s"
 SESSION_TIMEOUT_MS = 1_000
 """Of the series with SIGSTOP: a stopped process is noticed by its silence alone."""
+CLIENT_TIMEOUT_MS = 1_500
+"""Of the same: a client notices that its broker hangs by its own timeout alone."""
 
 
 def run(*, quick: bool) -> None:
@@ -33,7 +35,13 @@ def series(kind: str, *, faults: int, seed: int) -> bool:
     settings = {
         "controller": {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 200}
     }
-    load = Load(partitions=3, producers=2, records_per_second=600, seed=seed)
+    load = Load(
+        partitions=3,
+        producers=2,
+        records_per_second=600,
+        seed=seed,
+        socket_timeout_ms=CLIENT_TIMEOUT_MS if is_stop else 10_000,
+    )
     with ClusterProcess(directory, settings=settings if is_stop else None) as cluster:
         found = Failovers(
             cluster=cluster,

@@ -24,6 +24,10 @@ from penstock.node.identity import new_cluster_id
 FORM_SECONDS = 60.0
 CONTROLLERS_INSIDE_MAX = 3
 FIRST_CONTROLLER_ID = 101
+SEGMENT_BYTES = 32 << 20
+"""Each member of each set has two of them on the disk from the start."""
+SEGMENT_BYTES = 64 << 20
+"""Nine copies of logs with two segments each: with the default size they would take 4.6 GB."""
 
 DataOf = Callable[[int], Path]
 
@@ -179,6 +183,7 @@ class ClusterProcess:
                 "secret_file": str(self._secret.absolute()),
             },
             "controller": {"default_replication_factor": self._replicas},
+            "log": {"segment_bytes": SEGMENT_BYTES},
         }
         for section, values in self._extra.items():
             merged.setdefault(section, {}).update(values)

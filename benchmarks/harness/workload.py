@@ -27,7 +27,6 @@ FINAL_READER = "final"
 _CLIENT = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
-    "socket.timeout.ms": 10_000,
     "log_level": 0,
 }
 
@@ -44,6 +43,8 @@ class Load:
     value_bytes: int = 200
     seed: int = 1
     is_idempotent: bool = True
+    socket_timeout_ms: int = 10_000
+    """How long a client waits for an answer. Nothing else tells it that its broker hangs."""
     direct_brokers: tuple[str, ...] = ()
     """Addresses of brokers that get a reader each which stays with them."""
     stale_seconds_max: float = 0.0
@@ -127,6 +128,7 @@ class _Writer:
     def _settings(self) -> dict[str, object]:
         return {
             **_CLIENT,
+            "socket.timeout.ms": self.load.socket_timeout_ms,
             "bootstrap.servers": self.bootstrap,
             "enable.idempotence": self.load.is_idempotent,
             "acks": "all",
@@ -312,7 +314,7 @@ class Workload:
         return sorted(gaps, reverse=True)[:count]
 
     def _read_along(self) -> None:
-        consumer = _reader(self.bootstrap)
+        consumer = _reader(self.bootstrap, self.load.socket_timeout_ms)
         _assign(consumer, self.load.topic, self.load.partitions)
         try:
             while not self._is_reading_done.is_set():
@@ -377,11 +379,13 @@ def wait_until(holds: Callable[[], bool], timeout_seconds: float) -> bool:
     return True
 
 
-def _reader(bootstrap: str) -> Consumer:
+def _reader(bootstrap: str, socket_timeout_ms: int = 10_000) -> Consumer:
     return Consumer(
         {
             **_CLIENT,
             "bootstrap.servers": bootstrap,
+            "socket.timeout.ms": socket_timeout_ms,
+            "fetch.wait.max.ms": min(500, socket_timeout_ms // 2),
             "group.id": "history-reader",
             "enable.auto.commit": False,
             "enable.partition.eof": False,
