@@ -16,11 +16,13 @@ from penstock.cli.main import guarded
 from penstock.node.identity import new_cluster_id
 
 WAIT_SECONDS = 40.0
-FAST = {
+FAST: dict[str, dict[str, object]] = {
+    "log": {"segment_bytes": 8 << 20},
     "controller": {"heartbeat_interval_ms": 250, "session_timeout_ms": 1500},
     "replication": {"lease_ms": 1200},
 }
-"""A second for what takes five: the tests wait for brokers to be given up."""
+"""A second for what takes five: the tests wait for brokers to be given up. Small segments: a set
+takes the space of one at once, and there are many sets."""
 
 
 class Layout:

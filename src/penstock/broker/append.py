@@ -29,7 +29,7 @@ from penstock.record.batch import (
 )
 from penstock.record.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
 from penstock.record.recompress import recompress
-from penstock.replication.errors import NotEnoughReplicas, NotMaster
+from penstock.replication.errors import NotMaster
 
 ACKS_ALL = -1
 NO_TIMESTAMP = -1
@@ -65,8 +65,8 @@ def append_batch(
     size = len(records)
     if not member.is_master:
         member.check_writable()
-    if acks == ACKS_ALL and member.in_sync_count < rules.min_insync_replicas:
-        raise NotEnoughReplicas(member.in_sync_count, rules.min_insync_replicas)
+    if acks == ACKS_ALL:
+        member.check_in_step(rules.min_insync_replicas)
     header = check_batch(records, 0, size)
     if header.batch_length + 12 != size:
         raise InvalidRecord("a produce request holds exactly one batch for each partition")

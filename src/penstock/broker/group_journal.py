@@ -31,7 +31,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.record.read import iter_records
-from penstock.replication.errors import NotEnoughReplicas, ReplicationError
+from penstock.replication.errors import ReplicationError
 from penstock.storage.errors import LogFenced, StorageError
 from penstock.storage.set_log import Chunk, NeedsDisk
 
@@ -114,9 +114,7 @@ class InternalTopicJournal:
 
     def _append(self, hosted: HostedPartition, records: Sequence[KeyValue], done: Done) -> int:
         hosted.member.check_writable()
-        minimum = hosted.topic.rules.min_insync_replicas
-        if hosted.member.in_sync_count < minimum:
-            raise NotEnoughReplicas(hosted.member.in_sync_count, minimum)
+        hosted.member.check_in_step(hosted.topic.rules.min_insync_replicas)
         now_ms = self._broker.clock.wall_ms()
         batch = memoryview(bytearray(build_batch([Record(k, v, (), now_ms) for k, v in records])))
         member = hosted.member

@@ -97,7 +97,8 @@ class PendingProduce:
         hosted = self._hosted(answer)
         if answer.error_code or hosted is None:
             return answer
-        if hosted.member.in_sync_count >= hosted.topic.rules.min_insync_replicas:
+        member = hosted.member
+        if member.in_sync_count >= member.least_in_step(hosted.topic.rules.min_insync_replicas):
             return answer
         error = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return PartitionAnswer(answer.topic, answer.partition, error)

@@ -28,7 +28,7 @@ from penstock.base.invariant import invariant
 from penstock.broker.purgatory import AckQueue
 from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.epochs import EpochHistory
-from penstock.replication.errors import NotMaster
+from penstock.replication.errors import NotEnoughReplicas, NotMaster
 from penstock.storage.partition_log import PartitionLog
 from penstock.storage.set_log import SetLog
 
@@ -123,6 +123,18 @@ class ReplicaSetMember:
     def policy(self) -> AckPolicy:
         """The acknowledgement policy of the present mastership."""
         return self.confirm.membership.policy
+
+    def least_in_step(self, min_insync_replicas: int) -> int:
+        """Return how many members must be in step for a write with acks=all: what the topic asks
+        for, or the policy of the set where that is more.
+        """
+        return max(min_insync_replicas, self.confirm.membership.policy.minimum)
+
+    def check_in_step(self, min_insync_replicas: int) -> None:
+        """Check that a write with acks=all may begin. Raises NotEnoughReplicas."""
+        least = self.least_in_step(min_insync_replicas)
+        if self.in_sync_count < least:
+            raise NotEnoughReplicas(self.in_sync_count, least)
 
     @property
     def epoch_start(self) -> int:

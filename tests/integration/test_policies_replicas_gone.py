@@ -1,0 +1,157 @@
+"""What a client sees when replicas are gone: the cells of docs/operations/acknowledgements.md.
+
+One cluster with a controller of its own; each policy has a set whose preferred master is broker 1,
+and a topic on it.
+"""
+
+import contextlib
+import http.client
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.harness.cluster import ClusterProcess
+from benchmarks.harness.workload import read_all, wait_until
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.integration.clients import acked, errors, send
+from tests.integration.layouts import FAST, WAIT_SECONDS, member_of, run_penstock
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+
+ACKED, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS = 0, 7, 19
+BOTH_SLAVES_GONE = {
+    "all": ACKED,
+    "all-min-2": NOT_ENOUGH_REPLICAS,
+    "adaptive": ACKED,
+    "adaptive-min-2": NOT_ENOUGH_REPLICAS,
+    "k-of-n": REQUEST_TIMED_OUT,
+    "quorum": REQUEST_TIMED_OUT,
+    "async-may-lose": ACKED,
+}
+"""Topic -> the error that a producer with acks=all gets."""
+POLICIES = {
+    "adaptive": ("adaptive", "--required", "2", "--minimum", "1"),
+    "adaptive-min-2": ("adaptive", "--required", "2", "--minimum", "2"),
+    "k-of-n": ("k-of-n", "--required", "2"),
+    "quorum": ("quorum",),
+    "async-may-lose": ("async-may-lose",),
+}
+"""Topic -> the policy of its set, where it is not `all`."""
+TOPICS = tuple(BOTH_SLAVES_GONE)
+REQUEST_MS = 1500
+
+
+class Policies:
+    """The cluster with a set for each policy."""
+
+    def __init__(self, cluster: ClusterProcess) -> None:
+        self.cluster = cluster
+        self.sets: dict[str, int] = {}
+        self.acked: dict[str, list[str]] = {topic: [] for topic in TOPICS}
+        self._sent = 0
+
+    def run(self, *command: str) -> tuple[int, str]:
+        """Run an operator's command."""
+        controller = next(iter(self.cluster.controllers.values()))
+        return run_penstock(*command, "--config", str(controller.config))
+
+    def do(self, *command: str) -> str:
+        """Run a command that must succeed."""
+        code, printed = self.run(*command)
+        assert code == 0, printed
+        return printed
+
+    def prepare(self) -> None:
+        """Make a set and a topic for each policy: a new topic goes where the fewest are."""
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap, "log_level": 0})
+        for _ in TOPICS:
+            self.do("set", "create", "1,2,3")
+        for filler in ("on-set-1", "on-set-2", "on-set-3"):
+            admin.create_topics([NewTopic(filler, 1, 3)])[filler].result(30)
+        for number, topic in enumerate(TOPICS, 4):
+            self.wait(number, lambda one: one["sync_state_set"] == [1, 2, 3])
+            config = {"min.insync.replicas": "2" if topic == "all-min-2" else "1"}
+            new = NewTopic(topic, 1, 3, config=config)
+            admin.create_topics([new])[topic].result(30)
+            assert self.replica_set(number)["partition_count"] == 1
+            self.sets[topic] = number
+            if topic in POLICIES:
+                self.do("set", "policy", str(number), *POLICIES[topic])
+
+    def replica_set(self, set_id: int) -> dict[str, Any]:
+        """Return a set of the status."""
+        sets = self.cluster.status()["sets"]
+        return next(one for one in sets if one["replica_set_id"] == set_id)
+
+    def wait(self, set_id: int, holds: Any) -> None:
+        """Wait until a set is as it should be."""
+        assert wait_until(lambda: bool(holds(self.replica_set(set_id))), WAIT_SECONDS), (
+            self.replica_set(set_id),
+            self.cluster.log_tails(),
+        )
+
+    def wait_for_all(self, holds: Any) -> None:
+        """Wait until every policy's set is as it should be."""
+        for set_id in self.sets.values():
+            self.wait(set_id, holds)
+
+    def produce(self) -> dict[str, int]:
+        """Send a record to every topic with acks=all; return topic -> error code."""
+        self._sent += 1
+        with ThreadPoolExecutor(len(TOPICS)) as pool:
+            return dict(zip(TOPICS, pool.map(self._produce, TOPICS), strict=True))
+
+    def _produce(self, topic: str) -> int:
+        value = f"{topic}-{self._sent}"
+        answers = send(
+            self.cluster.bootstrap,
+            topic,
+            [value.encode()],
+            settings={"request.timeout.ms": REQUEST_MS},
+        )
+        self.acked[topic] += [one.decode() for one in acked(answers)]
+        return next(iter(errors(answers)), ACKED)
+
+    def read(self, topic: str) -> list[str]:
+        """Return every value in the topic."""
+        polls = read_all(self.cluster.bootstrap, topic, 1)
+        return [value for poll in polls for _, value in poll.records]
+
+    def back(self, *broker_ids: int) -> None:
+        """Start brokers again and wait until all are in step."""
+        for broker_id in broker_ids:
+            self.cluster.nodes[broker_id].start()
+        self.wait_for_all(lambda one: one["sync_state_set"] == [1, 2, 3])
+
+
+@pytest.fixture(scope="module")
+def policies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Policies]:
+    directory = tmp_path_factory.mktemp("policies")
+    settings = {**FAST, "replication": {**FAST["replication"], "disconnect_grace_ms": 300}}
+    with ClusterProcess(directory, controllers=1, settings=settings) as cluster:
+        found = Policies(cluster)
+        found.prepare()
+        yield found
+
+
+def test_what_producers_see_when_members_go_and_come_back(policies: Policies) -> None:
+    nodes = policies.cluster.nodes
+    assert policies.produce() == dict.fromkeys(TOPICS, ACKED)
+    nodes[3].kill()
+    assert policies.produce() == dict.fromkeys(TOPICS, ACKED)
+    nodes[2].kill()
+    policies.wait_for_all(lambda one: one["sync_state_set"] == [1])
+    assert policies.produce() == BOTH_SLAVES_GONE
+    policies.back(2, 3)
+    assert policies.produce() == dict.fromkeys(TOPICS, ACKED)
+
+    nodes[1].kill()
+    policies.wait_for_all(lambda one: one["master"] in (2, 3))
+    assert policies.produce() == dict.fromkeys(TOPICS, ACKED)
+    for topic in TOPICS:
+        assert set(policies.acked[topic]) <= set(policies.read(topic)), topic
+    policies.back(1)
