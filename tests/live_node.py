@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -115,6 +115,10 @@ class LiveNode:
 
     def stop(self) -> None:
         self.loop.call_soon_threadsafe(self._stop.set)
+        self.join()
+
+    def join(self) -> None:
+        """Wait until the thread has ended: by itself where the start failed."""
         self._thread.join(ANSWER_SECONDS)
         assert not self._thread.is_alive()
 
@@ -155,6 +159,8 @@ class LiveNode:
             await self.node.stop()
         except BaseException as error:  # noqa: BLE001  told to the test
             self._error = error
+            with suppress(AttributeError):  # it was not made
+                await self.node.stop()
             self._ready.set()
         finally:
             for directory in directories:
@@ -168,7 +174,7 @@ class LiveNode:
     async def _is_settled(self) -> bool:
         sets, members = self.broker.metadata.replica_sets, self.broker.members
         epochs = {key: one.leader_epoch for key, one in members.items() if one.is_master}
-        if not sets or any(epochs.get(key) != one.leader_epoch for key, one in sets.items()):
+        if not sets or any(epochs.get(key) != sets[key].leader_epoch for key in members):
             return False
         return await self.broker.internal_topic.ensure() and not self.broker.groups.is_loading
 

@@ -129,5 +129,5 @@ def test_a_restart_shows_what_it_replayed_and_the_topics(tmp_path: Path) -> None
         found = samples(node)
     assert found["penstock_topics", ()] == 2
     assert found["penstock_log_recovery_replayed_bytes", (("replica_set", "1"),)] == 0
-    # The new process's registration ended the mastership, and its election began the next one.
+    # One epoch ends the mastership of the process that is gone, the next begins the new one.
     assert found["penstock_log_leader_epoch", (("replica_set", "1"),)] == 2

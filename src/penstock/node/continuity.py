@@ -2,12 +2,14 @@
 
     before anything is opened   the commit logs are there and the metadata log is not
     after the metadata log      it is another cluster's, or does not know a set that has a log
-    after the commit logs       a log has seen a mastership that the metadata log does not know of
-                                (runtime/ha/set_driver.py: the set is not led, and the start fails)
+    after each commit log       it has seen a mastership that the metadata log does not know of
 
 Metadata says which topics exist, and partitions of others are dropped. With an empty, older or
 foreign metadata log a start would thus throw acknowledged records away, although every file is
 whole. All of this is refused with a ConfigError before a commit log has been changed.
+
+What concerns one copy of several is no such case: a follower's metadata may be behind at its start,
+and what its log has beyond the master's is cut off where the two shake hands.
 
 A set whose directory is not among the data directories is no such case: it loses its master, its
 partitions are not served, and they are again when the directory comes back.
@@ -17,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
-from penstock.controller.image import ClusterImage
-from penstock.node.layout import METADATA_DIRECTORY, has_metadata, sets_in
+from penstock.controller.image import NO_EPOCH, ClusterImage
+from penstock.node.layout import METADATA_DIRECTORY, ReplicaSetPlace, has_metadata, sets_in
 
 _ADVICE = "restore the directory from a copy, or correct node.data_directories"
 
@@ -66,4 +68,29 @@ def check_metadata(
             raise ConfigError(
                 f"{where} knows nothing of {directory / f'set-{set_id}'}, so it is empty, too old "
                 f"or not of this node: {_ADVICE}"
+            )
+
+
+class LogsBehindMetadata:
+    """What the metadata said of every set at the start, against what its log says when opened.
+
+    The node's own registration begins new leader epochs, so that a comparison with what is said
+    later could find nothing.
+    """
+
+    def __init__(self) -> None:
+        self._leader_epochs: dict[int, int] = {}
+
+    def expect(self, image: ClusterImage) -> None:
+        """Take note of the metadata as it was read; it is the only copy."""
+        sets = image.replica_sets
+        self._leader_epochs = {set_id: one.leader_epoch for set_id, one in sets.items()}
+
+    def check(self, place: ReplicaSetPlace, log_epoch: int) -> None:
+        """Refuse a log that is ahead, the first time it is opened. Raises ConfigError."""
+        known_epoch = self._leader_epochs.pop(place.replica_set_id, None)
+        if known_epoch is not None and log_epoch > max(known_epoch, NO_EPOCH):
+            raise ConfigError(
+                f"{place.path} has records of leader epoch {log_epoch} and the metadata log knows "
+                f"of {known_epoch}, so it is an older copy: restore the newest one"
             )

@@ -10,7 +10,6 @@ on with the roles that its own copy of the metadata gives it (row H-18).
 import asyncio
 import logging
 
-from penstock.base.errors import ConfigError
 from penstock.broker.replica_set import Role
 from penstock.controller.image import NO_MASTER, ClusterImage
 from penstock.node.logs import SetNotHere
@@ -34,8 +33,7 @@ class Forming:
     async def wait(self, timeout_ms: int) -> None:
         """Return when all is there, or when the time is over and every known log is open.
 
-        Raises ConfigError, StorageError, OSError when a log can not be opened, or does not fit the
-        metadata.
+        Raises ConfigError, StorageError, OSError when a log can not be opened.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_ms / 1000
@@ -51,8 +49,6 @@ class Forming:
                 continue
             if driver.open_error is not None:
                 raise driver.open_error
-            if driver.trouble:
-                raise ConfigError(f"set {driver.replica_set_id} {driver.trouble}")
             if driver.member is None:
                 return False
         return True
@@ -71,7 +67,7 @@ class Forming:
             return "no replica sets yet"
         for one in own:
             member = manager.members.get(one.replica_set_id)
-            if member is None or one.master == NO_MASTER:
+            if member is None or one.master == NO_MASTER or member.log.is_fenced:
                 continue
             if member.leader_epoch < one.leader_epoch or member.role is Role.IDLE:
                 return f"set {one.replica_set_id} has no role here yet"

@@ -16,6 +16,7 @@ from penstock.base.errors import ConfigError, PlatformError
 from penstock.base.ids import ReplicaSetId
 from penstock.base.ports import Offload
 from penstock.controller.image import NO_EPOCH, ClusterImage
+from penstock.node.continuity import LogsBehindMetadata
 from penstock.node.layout import ReplicaSetPlace, SetPlaces
 from penstock.node.recovery import LogOpener, in_worker
 from penstock.runtime.disk import FileDisk
@@ -46,12 +47,15 @@ class NodeLogs:
         opener: LogOpener,
         disks: Mapping[Path, FileDisk],
         workers: Mapping[Path, Offload],
+        *,
+        behind_metadata: LogsBehindMetadata,
     ) -> None:
         self._image = image
         self._places = places
         self._opener = opener
         self._disks = disks
         self._workers = workers
+        self._behind_metadata = behind_metadata
 
     async def open(self, replica_set_id: ReplicaSetId) -> OpenedLog:
         """Recover the set's log, or make an empty one. Raises PlatformError, OSError."""
@@ -64,6 +68,11 @@ class NodeLogs:
         disk, workers = self._disks[place.directory], self._workers[place.directory]
         log_id = await in_worker(workers, lambda: log_id_of(place, disk))
         opened = await self._opener.open(place, disk, workers, is_sole_member=is_sole)
+        try:
+            self._behind_metadata.check(place, opened.leader_epoch)
+        except ConfigError:
+            opened.close()
+            raise
         return OpenedLog(opened, log_id)
 
     def close(self, replica_set_id: ReplicaSetId, log: SetLog) -> None:

@@ -23,7 +23,7 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
 from penstock.net.peer import PeerListener
 from penstock.net.stats import NetStats
-from penstock.node.continuity import check_metadata
+from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
 from penstock.node.forming import Forming
 from penstock.node.identity import DataDirectory
@@ -76,6 +76,7 @@ class Node:
         self._disks = {path: FileDisk(path) for path in self._directories}
         self._readiness = Readiness()
         self._opener = LogOpener(settings.log, self._clock, self._scheduler, self._readiness)
+        self._behind_metadata = LogsBehindMetadata()
         self._image = ClusterImage(controller_id=settings.node.broker_id, defaults=settings.topic)
         self._broker = Broker(
             broker_id=settings.node.broker_id,
@@ -132,6 +133,8 @@ class Node:
             cluster_id=self._identity.cluster_id,
             is_only_copy=self._plane.is_only_voter,
         )
+        if self._plane.is_only_voter:
+            self._behind_metadata.expect(self._image)
         self._peer_listeners = self._listen_to_peers(manager)
         manager.start()
         sessions.start(self._plane.controllers())
@@ -224,6 +227,7 @@ class Node:
                     self._opener,
                     self._disks,
                     self._workers,
+                    behind_metadata=self._behind_metadata,
                 ),
                 controller=sessions,
                 security=self._ports.security,
