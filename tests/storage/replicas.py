@@ -6,6 +6,7 @@ from typing import Any
 from penstock.storage.base_export import BaseExport
 from penstock.storage.config import LogConfig
 from penstock.storage.frames import FRAME_HEADER_BYTES, check_body, check_header
+from penstock.storage.partition_log import PartitionLog
 from penstock.storage.run import ColdRun, Run
 from penstock.storage.set_log import SetLog
 from penstock.storage.verify import list_segments
@@ -234,3 +235,21 @@ def crashes(operation, state):
             continue
         state["disk"].on_operation = None
         return
+
+
+def fill_segment(world: World, log: SetLog, partition: PartitionLog, left: int) -> bool:
+    """Append until the active segment has `left` bytes, without a turn; False without room."""
+    world.run()
+    deletes = 20
+    end = take_run(world, log, log.end_position).segment_end - left - deletes * 56
+    while (rest := end - log.end_position - FRAME_HEADER_BYTES) > 8000:
+        append(log, partition, size=5000, records=deletes)
+        world.run()
+    if rest < 61:
+        return False
+    append(log, partition, size=rest, records=deletes)
+    for _ in range(deletes):
+        log.delete_records(partition, partition.log_start_offset + 1)
+    log.writer.write_staged()
+    assert log.end_position == end + deletes * 56
+    return True

@@ -32,6 +32,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from penstock.base.ids import TopicPartition
+from penstock.base.ports import Buffer
 from penstock.storage.errors import CorruptFrame
 
 FRAME_HEADER_BYTES = 48
@@ -85,6 +86,17 @@ class FrameHeader(NamedTuple):
     def flushed_before(self) -> int:
         """Position below which everything was synced when this frame was appended; 0 unknown."""
         return 0 if self.unflushed == UNFLUSHED_MAX else self.position - self.unflushed
+
+
+def begun_epoch(header: FrameHeader, payload: Buffer) -> tuple[int, int]:
+    """Return (leader epoch, start) of what an epoch frame or an end marker may have begun.
+
+    An end marker begins its epoch where it lies, if nothing before it did.
+    """
+    if header.kind == KIND_END:
+        return header.leader_epoch, header.position
+    epoch, start = EPOCH_PAYLOAD.unpack(payload)
+    return epoch, start
 
 
 def frame_key(topic_partition: TopicPartition) -> bytes:

@@ -18,8 +18,7 @@ is completed before anything else; see pending_change.py.
 
 Without any snapshot the log is rebuilt from all of its segments.
 
-Source: Kafka `LogLoader`; the evidence rule is ours (ADR 0002).
-All of it waits for the disk.
+Source: Kafka `LogLoader`; the evidence rule is ours (ADR 0002). All of it waits for the disk.
 """
 
 from array import array
@@ -33,12 +32,11 @@ from penstock.storage.catching_up import EVERYWHERE, read_note, remove_note
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptFile, CorruptLog
 from penstock.storage.frames import (
-    EPOCH_PAYLOAD,
     KIND_BATCH,
-    KIND_EPOCH,
     KIND_LOG_START,
     LOG_START_PAYLOAD,
     FrameHeader,
+    begun_epoch,
 )
 from penstock.storage.partition_log import EMPTY, Columns, PartitionLog
 from penstock.storage.pending_change import (
@@ -347,6 +345,8 @@ class Recovery:
                 file.close()
                 break
             file.close()
+            if scan.end_marker is not None:
+                self._apply(scan.end_marker, memoryview(b""))
             self._seal(segment, scan.position)
         done = self.position - start
         progress(done, done)
@@ -382,10 +382,6 @@ class Recovery:
             raise CorruptLog(self._directory, header.position, "leader epoch went back")
         if header.kind == KIND_BATCH:
             self._apply_batch(header, payload)
-        elif header.kind == KIND_EPOCH:
-            epoch, start = EPOCH_PAYLOAD.unpack(payload)
-            if epoch >= 0 and (not self.epochs or epoch > self.epochs[-1][0]):
-                self.epochs.append((epoch, start))
         elif header.kind == KIND_LOG_START:
             wanted = TopicPartition(TopicId(header.topic_id), header.partition)
             partition = self.partitions.get(wanted)
@@ -393,6 +389,10 @@ class Recovery:
                 (offset,) = LOG_START_PAYLOAD.unpack(payload)
                 offset = min(offset, partition.log_end_offset)
                 partition.log_start_offset = max(offset, partition.log_start_offset)
+        else:
+            epoch, start = begun_epoch(header, payload)
+            if epoch >= 0 and (not self.epochs or epoch > self.epochs[-1][0]):
+                self.epochs.append((epoch, start))
 
     def _apply_batch(self, frame: FrameHeader, payload: memoryview) -> None:
         topic_partition = TopicPartition(TopicId(frame.topic_id), frame.partition)

@@ -24,7 +24,6 @@ from penstock.storage.frames import (
     FRAME_HEADER_BYTES,
     KEY,
     KIND_END,
-    KIND_EPOCH,
     KIND_LOG_START,
 )
 from penstock.storage.partition_log import PartitionLog
@@ -234,17 +233,17 @@ class RunAppender:
 
     def _apply_control(self, frame: ControlFrame) -> None:
         writer = self._writer
-        if frame.kind == KIND_EPOCH:
-            if frame.leader_epoch > writer.leader_epoch:
-                writer.leader_epoch, writer.epoch_start = frame.leader_epoch, frame.value
-                self._checkpointer.epochs.append((frame.leader_epoch, frame.value))
-        elif frame.kind == KIND_LOG_START:
+        if frame.kind == KIND_LOG_START:
             partition = self._find(frame.key)
             if partition is not None:
                 offset = min(frame.value, partition.log_end_offset)
                 partition.log_start_offset = max(offset, partition.log_start_offset)
                 writer.dirty.append(partition)
-        else:
+            return
+        if frame.leader_epoch > writer.leader_epoch:
+            writer.leader_epoch, writer.epoch_start = frame.leader_epoch, frame.value
+            self._checkpointer.epochs.append((frame.leader_epoch, frame.value))
+        if frame.kind == KIND_END:
             writer.enter_next_segment(frame.position)
 
     def _has_room(self) -> None:

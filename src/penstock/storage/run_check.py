@@ -62,7 +62,10 @@ class BatchFrame(NamedTuple):
 
 
 class ControlFrame(NamedTuple):
-    """Another frame that passed. `value` is the log start offset, or where the epoch started."""
+    """Another frame that passed. `value` is the log start offset, or where the epoch started.
+
+    An end marker may begin an epoch: then that started where the marker lies.
+    """
 
     kind: int
     key: bytes
@@ -189,14 +192,12 @@ class _RunCheck:
         payload = view[at + FRAME_HEADER_BYTES : at + frame_bytes]
         if kind == KIND_EPOCH:
             value = self._check_epoch(epoch, position, payload)
+        elif kind == KIND_END:
+            value = self._check_end(epoch, position, key)
         elif epoch != self._epoch:
             raise BadRun(position, f"leader epoch {epoch} was not begun")
-        elif kind == KIND_LOG_START:
-            (value,) = LOG_START_PAYLOAD.unpack(payload)
-        elif key != WHOLE_SET:
-            raise BadRun(position, "an end marker names a partition")
         else:
-            self._is_ended = True
+            (value,) = LOG_START_PAYLOAD.unpack(payload)
         self.frames.append(ControlFrame(kind, key, epoch, position, value))
 
     def _check_epoch(self, epoch: int, position: int, payload: memoryview) -> int:
@@ -212,6 +213,15 @@ class _RunCheck:
             raise BadRun(position, f"epoch {epoch} can not have started at {start}")
         self._epoch, self._epoch_start = epoch, start
         return start
+
+    def _check_end(self, epoch: int, position: int, key: bytes) -> int:
+        """Check an end marker; one of a newer epoch begins that. Return where its epoch started."""
+        if key != WHOLE_SET or epoch < self._epoch:
+            raise BadRun(position, f"end marker of epoch {epoch}, have {self._epoch}")
+        if epoch > self._epoch:
+            self._epoch, self._epoch_start = epoch, position
+        self._is_ended = True
+        return self._epoch_start
 
 
 def count_syncs(run: Run, flushed_position: int) -> int:

@@ -39,6 +39,8 @@ class SegmentScan:
         self.end = end
         self.error: CorruptFrame | None = None
         """Why the scan stopped; None where the segment properly ends."""
+        self.end_marker: FrameHeader | None = None
+        """The marker that ended it. It is not yielded; one of a newer epoch has begun that."""
 
     def __iter__(self) -> Iterator[tuple[FrameHeader, memoryview]]:
         """Yield frames until the segment ends or a frame is bad."""
@@ -49,6 +51,7 @@ class SegmentScan:
                 self.error = error
                 return
             if header.kind == KIND_END:
+                self.end_marker = header
                 return
             self.position += header.frame_bytes
             yield header, payload

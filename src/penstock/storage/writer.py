@@ -230,22 +230,29 @@ class LogWriter:
         self._stage_frame(kind, key, payload)
 
     def begin_epoch(self, leader_epoch: int) -> int:
-        """Append the frame that starts an epoch; return the position at which the epoch starts."""
+        """Append what starts an epoch; return the position at which it starts.
+
+        A full segment is closed under it: masters of the past may have closed it differently.
+        """
         known = self.leader_epoch
-        invariant(leader_epoch >= known, "leader epoch went back", new=leader_epoch, old=known)
+        invariant(leader_epoch > known, "leader epoch did not rise", new=leader_epoch, old=known)
         was_following = self.is_following
         self.lead()
         try:
             if self.end_position + SEGMENT_OVERHEAD > self._room_end:
-                self._make_room(EPOCH_PAYLOAD.size, 0)
+                self._make_room(EPOCH_PAYLOAD.size, 0, leader_epoch)
         except StorageError:
             if was_following:
                 self.follow()
             raise
-        start = self.end_position
-        self.leader_epoch, self.epoch_start = leader_epoch, start
-        self._stage_frame(KIND_EPOCH, WHOLE_SET, EPOCH_PAYLOAD.pack(leader_epoch, start))
-        return start
+        if self.leader_epoch != leader_epoch:
+            self.leader_epoch, self.epoch_start = leader_epoch, self.end_position
+            self._stage_epoch()
+        return self.epoch_start
+
+    def _stage_epoch(self) -> None:
+        payload = EPOCH_PAYLOAD.pack(self.leader_epoch, self.epoch_start)
+        self._stage_frame(KIND_EPOCH, WHOLE_SET, payload)
 
     def follow(self) -> None:
         """Take nothing but a master's runs from now on; what was staged is still written."""
@@ -262,28 +269,25 @@ class LogWriter:
         self._set_room()
 
     def _stage_frame(self, kind: int, key: bytes, payload: bytes) -> None:
-        frame = build_frame(
-            kind,
-            key,
-            payload,
-            leader_epoch=self.leader_epoch,
-            position=self.end_position,
-            unflushed=self.end_position - self.claim_position,
-        )
+        frame = self._build(kind, key, payload, self.leader_epoch)
         at = self.end_position - self.written_position
         self._view[at : at + len(frame)] = frame
         self.end_position += len(frame)
         self._schedule()
+
+    def _build(self, kind: int, key: bytes, payload: bytes, epoch: int) -> bytes:
+        at, gap = self.end_position, self.end_position - self.claim_position
+        return build_frame(kind, key, payload, leader_epoch=epoch, position=at, unflushed=gap)
 
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
             self.scheduler.call_soon(self._turn)
 
-    def _make_room(self, payload_bytes: int, reserve_bytes: int) -> bool:
+    def _make_room(self, payload_bytes: int, reserve_bytes: int, new_epoch: int = -1) -> bool:
         """Make sure a frame fits; return whether it is to be written without staging.
 
-        The last `reserve_bytes` of the segment are left to others.
+        The last `reserve_bytes` of the segment are left to others. `new_epoch`: see `_roll`.
         """
         if self.fenced is not None:
             raise self.fenced
@@ -295,7 +299,7 @@ class LogWriter:
         if payload_bytes > limit:
             raise BatchTooLargeForLog(payload_bytes, limit)
         if self.end_position + frame_bytes > self._store.active.end - reserve_bytes:
-            self._roll()
+            self._roll(new_epoch)
         is_large = payload_bytes >= self._large_bytes
         if is_large and self._store.active.file is not None:
             return True
@@ -305,30 +309,28 @@ class LogWriter:
                 raise self._refusal()
         return False
 
-    def _roll(self) -> None:
-        """Close the active segment and go on in the next. Raises with nothing changed."""
+    def _roll(self, new_epoch: int = -1) -> None:
+        """Close the active segment and go on in the next. Raises with nothing changed.
+
+        `new_epoch` begins with the end marker; without room for one, with the next segment.
+        """
         self.write_staged()
-        store = self._store
-        old = store.active
+        store, old = self._store, self._store.active
         if self.fenced is not None or self.end_position != self.written_position:
             raise self._refusal()
         if store.next_file is None and store.prepare_error is not None:
             raise self._refusal()
         data_end = self.end_position
-        if old.end - data_end >= FRAME_HEADER_BYTES:
-            marker = build_frame(
-                KIND_END,
-                WHOLE_SET,
-                b"",
-                leader_epoch=self.leader_epoch,
-                position=data_end,
-                unflushed=data_end - self.claim_position,
-            )
+        epoch = max(self.leader_epoch, new_epoch)
+        has_marker = old.end - data_end >= FRAME_HEADER_BYTES
+        if has_marker:
+            marker = self._build(KIND_END, WHOLE_SET, b"", epoch)
             if not self.write(len(marker), [marker]):
                 raise self._refusal()
+        if epoch > self.leader_epoch:
+            self.leader_epoch, self.epoch_start = epoch, data_end if has_marker else old.end
         self.enter_next_segment(data_end)
-        start = EPOCH_PAYLOAD.pack(self.leader_epoch, self.epoch_start)
-        self._stage_frame(KIND_EPOCH, WHOLE_SET, start)
+        self._stage_epoch()
 
     def enter_next_segment(self, data_end: int) -> None:
         """Go on in the next segment; everything up to `data_end` and the marker is written."""
@@ -389,8 +391,8 @@ class LogWriter:
         if error.errno != errno.ENOSPC:
             self.fence(f"write failed: {error}")
             return
-        self.is_full = self._has_write_failed = True
-        self._retry_later()
+        self._has_write_failed = True
+        self.wait_for_space()
 
     def _turn(self) -> None:
         """Once in a loop turn with appends: write, start the sync, tell the owner."""
@@ -467,8 +469,7 @@ class LogWriter:
         """Take nothing any more, without an error: the log is about to be opened anew."""
         self.fenced = LogBusy(self._directory)
         self._room_end = -1
-        self.on_written = self.on_flushed = self.on_durable = _nothing
-        self.on_room = self.on_turn = _nothing
+        self.on_written = self.on_flushed = self.on_durable = self.on_room = self.on_turn = _nothing
         self.on_fenced = _ignore
         self._commit.stop()
         self._stop_timer()
