@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md tells the paths hop by hop: the files and names it tells of must be there."""
+"""The written side is held to the code: paths hop by hop, files, tests and links that are named."""
 
 import re
 from pathlib import Path
@@ -9,6 +9,8 @@ PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 HOPS = re.findall(r"^\| \d+ \| `([a-z_/]+\.py)` `([\w.]+)`", PAGE, re.MULTILINE)
 SECTIONS = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 PATHS = [text for title, text in SECTIONS.items() if "hop by hop" in title]
+BUGS = (ROOT / "docs/replication-bugs.md").read_text()
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
 def test_every_path_is_a_table_with_numbered_hops() -> None:
@@ -41,3 +43,28 @@ def test_every_room_is_on_the_page_and_every_one_on_the_page_exists() -> None:
     told = re.findall(r"^\| `([a-z]+)` \|", SECTIONS["The rooms"], re.MULTILINE)
     there = [path.parent.name for path in SOURCE.glob("*/__init__.py")]
     assert sorted(told) == sorted(there)
+
+
+def test_every_row_of_a_published_bug_names_tests_that_exist() -> None:
+    rows = re.findall(r"^\| (?!issue|source|---)(.+?) \| .+? \| (.+?) \|$", BUGS, re.MULTILINE)
+    assert len(rows) > 20
+    for bug, cell in rows:
+        named = re.findall(r"`([a-z_/]+\.py)(?:::(test_\w+))?`", cell)
+        assert named, bug
+        for file, test in named:
+            code = (ROOT / "tests" / file).read_text()
+            assert not test or f"def {test}(" in code, (bug, file, test)
+
+
+def test_every_link_leads_to_a_file_that_is_there() -> None:
+    for document in DOCUMENTS:
+        text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
+            if not re.match(r"[a-z]+:", target):
+                assert (document.parent / target).exists(), (document, target)
+
+
+def test_every_test_that_a_decision_names_exists() -> None:
+    for page in (ROOT / "docs/adr").glob("*.md"):
+        for file in re.findall(r"`(tests/[a-z_/]+\.py)", page.read_text()):
+            assert (ROOT / file).exists(), (page.name, file)
