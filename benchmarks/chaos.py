@@ -27,7 +27,7 @@ GOAL = "0 lost, 0 double, 0 out of order, nothing read that vanishes, no stale r
 SESSION_TIMEOUT_MS = 1_000
 """A stopped process is noticed by its silence alone; a killed one at once."""
 SETTINGS = {"controller": {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 200}}
-CLIENT_TIMEOUT_MS = 1_500
+CLIENT_TIMEOUT_MS = 800
 """After so long without an answer a client asks elsewhere: nothing else tells it of a hang."""
 REPORT = Path("build/chaos")
 

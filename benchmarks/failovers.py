@@ -2,7 +2,8 @@
 
 `python -m benchmarks.failovers --kills 300`: three nodes with controllers inside, idempotent
 librdkafka producers with acks=all at 1,200 records/s; the node that leads a partition is killed
-with -9, or stopped with SIGSTOP (`--stops`), again and again. Exit code 1 for a broken promise.
+with -9, stopped with SIGSTOP (`--stops`), or relieved by an operator (`--transfers`), again and
+again. Exit code 1 for a broken promise.
 """
 
 import argparse
@@ -12,14 +13,32 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.failover import Failovers, kill, pause, resume, start_again
+from benchmarks.harness.failover import (
+    Break,
+    Failovers,
+    Mend,
+    kill,
+    leave_be,
+    pause,
+    resume,
+    start_again,
+)
+from benchmarks.harness.operators import transfer_all
 from benchmarks.harness.results import publish
 from benchmarks.harness.workload import Load
 
-GOAL = "0 lost, 0 double, 0 out of order; gap p50 <= 0.8 s, p99 <= 2 s, max <= 3 s"
+GOAL = (
+    "0 lost, 0 double, 0 out of order; gap after a kill p50 <= 0.8 s, p99 <= 2 s, max <= 3 s, after"
+    " a stop p99 <= 2.5 s beyond the session timeout of 1 s, at a transfer p99 <= 0.2 s"
+)
 SESSION_TIMEOUT_MS = 1_000
 """Of the series with SIGSTOP: a stopped process is noticed by its silence alone."""
-CLIENT_TIMEOUT_MS = 1_500
+ACTIONS: dict[str, tuple[Break, Mend]] = {
+    "kill": (kill, start_again),
+    "stop": (pause, resume),
+    "transfer": (transfer_all, leave_be),
+}
+CLIENT_TIMEOUT_MS = 800
 """Of the same: a client notices that its broker hangs by its own timeout alone."""
 
 
@@ -32,6 +51,7 @@ def series(kind: str, *, faults: int, seed: int) -> bool:
     """Run one series in a fresh cluster and publish it; returns whether all promises were kept."""
     directory = Path(tempfile.mkdtemp(prefix="penstock-failovers-"))
     is_stop = kind == "stop"
+    break_it, mend_it = ACTIONS[kind]
     settings = {
         "controller": {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 200}
     }
@@ -47,8 +67,8 @@ def series(kind: str, *, faults: int, seed: int) -> bool:
             cluster=cluster,
             load=load,
             kind=kind,
-            break_it=pause if is_stop else kill,
-            mend_it=resume if is_stop else start_again,
+            break_it=break_it,
+            mend_it=mend_it,
         ).repeat(faults)
     publish(f"failovers_{kind}", [found.as_row(kind)], goal=GOAL)
     for problem in found.problems:
@@ -65,11 +85,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.failovers", description=__doc__)
     parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--stops", type=int, default=0)
+    parser.add_argument("--transfers", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    wanted = {"kill": arguments.kills, "stop": arguments.stops}
+    wanted = {
+        "kill": arguments.kills,
+        "stop": arguments.stops,
+        "transfer": arguments.transfers,
+    }
     if not any(wanted.values()):
-        parser.error("say how many: --kills N, --stops N")
+        parser.error("say how many: --kills N, --stops N, --transfers N")
     kept = [
         series(kind, faults=faults, seed=arguments.seed)
         for kind, faults in wanted.items()

@@ -24,10 +24,9 @@ from penstock.node.identity import new_cluster_id
 FORM_SECONDS = 60.0
 CONTROLLERS_INSIDE_MAX = 3
 FIRST_CONTROLLER_ID = 101
+LOOPBACK = "127.0.0.1"
 SEGMENT_BYTES = 32 << 20
-"""Each member of each set has two of them on the disk from the start."""
-SEGMENT_BYTES = 64 << 20
-"""Nine copies of logs with two segments each: with the default size they would take 4.6 GB."""
+"""Nine copies of logs with two segments each: the default size would take 4.6 GB."""
 
 DataOf = Callable[[int], Path]
 
@@ -44,7 +43,9 @@ class ClusterProcess:
         replicas: int = 3,
         settings: SettingsOf | None = None,
         data_of: DataOf | None = None,
+        advertised_host: str = LOOPBACK,
     ) -> None:
+        """With another `advertised_host` something has to listen there and pass bytes on."""
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self._secret = directory / "cluster.secret"
@@ -53,11 +54,13 @@ class ClusterProcess:
         self._replicas = replicas
         self._extra = settings or {}
         self._data_of = data_of
+        self._peer_ports: dict[int, int] = {}
         broker_ids = range(1, brokers + 1)
         apart = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)
         self.voters = tuple(apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX])
         ports = {peer_id: free_port() for peer_id in (*broker_ids, *apart)}
-        self._voters = [f"{peer_id}@127.0.0.1:{ports[peer_id]}" for peer_id in self.voters]
+        self._advertised_host = advertised_host
+        self._voters = [f"{peer_id}@{advertised_host}:{ports[peer_id]}" for peer_id in self.voters]
         self.controllers = {
             peer_id: self._process(peer_id, ports[peer_id], role="controller") for peer_id in apart
         }
@@ -66,7 +69,17 @@ class ClusterProcess:
     @property
     def bootstrap(self) -> str:
         """All brokers, as clients want to hear them."""
-        return ",".join(node.bootstrap for node in self.nodes.values())
+        return ",".join(self.address_of(broker_id) for broker_id in self.nodes)
+
+    def address_of(self, broker_id: int) -> str:
+        """Where clients find one broker."""
+        return f"{self._advertised_host}:{self.nodes[broker_id].port}"
+
+    @property
+    def ports(self) -> dict[int, int]:
+        """Every port that others dial: number -> peer id."""
+        kafka = {node.port: peer_id for peer_id, node in self.nodes.items()}
+        return {**self._peer_ports, **kafka}
 
     @property
     def processes(self) -> Mapping[int, NodeProcess]:
@@ -174,12 +187,18 @@ class ClusterProcess:
         )
 
     def _settings(self, peer_id: int, controller_port: int) -> dict[str, dict[str, object]]:
+        ha_port = free_port()
+        self._peer_ports.update({controller_port: peer_id, ha_port: peer_id})
         merged: dict[str, dict[str, object]] = {
-            "node": {"broker_id": peer_id, "cluster_id": self._cluster_id},
+            "node": {
+                "broker_id": peer_id,
+                "cluster_id": self._cluster_id,
+                "advertised_host": self._advertised_host,
+            },
             "cluster": {
                 "voters": list(self._voters),
                 "controller_port": controller_port,
-                "ha_port": free_port(),
+                "ha_port": ha_port,
                 "secret_file": str(self._secret.absolute()),
             },
             "controller": {"default_replication_factor": self._replicas},

@@ -49,6 +49,7 @@ class DirectReader:
     address: str
     topic: str
     partitions: int
+    owner: str = "direct"
     polls: list[Poll] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     """Answers that no broker may give to a reader of what was confirmed."""
@@ -111,7 +112,7 @@ class DirectReader:
             for record in iter_records(batch)
             if record.offset >= place.offset
         ]
-        name = f"direct {self.address}"
+        name = f"{self.owner} {self.address}"
         self.polls.append(
             Poll(name, found.partition, records, *times, place.is_fresh, found.high_watermark)
         )

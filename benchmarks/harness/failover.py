@@ -29,6 +29,8 @@ class Fault(NamedTuple):
     broker_id: int
     at_ns: int
     partitions: tuple[int, ...]
+    over_ns: int
+    """When the one who broke it had done that."""
 
 
 Break = Callable[[ClusterProcess, int], None]
@@ -113,10 +115,11 @@ class Failovers:
         leaders = {part: cluster.wait_for_leader(topic, part) for part in parts}
         victim = leaders[partition]
         led = tuple(part for part, leader in leaders.items() if leader == victim)
-        fault = Fault(self.kind, victim, time.monotonic_ns(), led)
-        run.faults.append(fault)
+        at_ns = time.monotonic_ns()
         self.break_it(cluster, victim)
-        if not wait_until(lambda: workload.has_acked_since(fault.at_ns, led), SILENT_SECONDS_MAX):
+        over_ns = time.monotonic_ns()
+        run.faults.append(Fault(self.kind, victim, at_ns, led, over_ns))
+        if not wait_until(lambda: workload.has_acked_since(over_ns, led), SILENT_SECONDS_MAX):
             return f"{name}: partitions {led} took no writes for {SILENT_SECONDS_MAX} s"
         return None
 
@@ -128,7 +131,7 @@ class Failovers:
         run.gaps_seconds = [
             gap
             for fault in run.faults
-            for gap in workload.gaps_around(fault.at_ns, fault.partitions)
+            for gap in workload.gaps_around(fault.at_ns, fault.partitions, until=fault.over_ns)
         ]
         run.problems += workload.fatal_errors
         run.problems += [
@@ -171,3 +174,7 @@ def pause(cluster: ClusterProcess, broker_id: int) -> None:
 def resume(cluster: ClusterProcess, broker_id: int) -> None:
     """Let a stopped node go on."""
     cluster.nodes[broker_id].resume()
+
+
+def leave_be(cluster: ClusterProcess, broker_id: int) -> None:
+    """Mend nothing: nothing was broken."""

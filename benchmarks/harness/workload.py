@@ -42,7 +42,11 @@ class Load:
     """Of each producer."""
     value_bytes: int = 200
     seed: int = 1
+    name_prefix: str = "p"
+    """Of the producers; two workloads of one topic need two."""
     is_idempotent: bool = True
+    has_retries: bool = True
+    """False: whatever a broker refuses once counts as failed. Not with idempotence."""
     socket_timeout_ms: int = 10_000
     """How long a client waits for an answer. Nothing else tells it that its broker hangs."""
     direct_brokers: tuple[str, ...] = ()
@@ -125,6 +129,16 @@ class _Writer:
             producer.poll(0.005)
         producer.flush(FLUSH_SECONDS)
 
+    def acks_of(self, partition: int) -> list[tuple[int, int]]:
+        """Return (acknowledged, sent) of every acknowledged record, in that order."""
+        return sorted(
+            (record.end_ns, record.start_ns)
+            for record in list(self.records)
+            if record.partition == partition
+            and record.end_ns is not None
+            and record.outcome is Outcome.ACKED
+        )
+
     def _settings(self) -> dict[str, object]:
         return {
             **_CLIENT,
@@ -137,6 +151,7 @@ class _Writer:
             "retry.backoff.max.ms": 200,
             "message.timeout.ms": 300_000,
             "error_cb": self._on_error,
+            **({} if self.load.has_retries else {"retries": 0}),
         }
 
     def _on_error(self, error: KafkaError) -> None:
@@ -173,11 +188,13 @@ class Workload:
         """Made when it is first asked for: after the writers have stopped."""
         self._is_stopping = threading.Event()
         self._writers = [
-            _Writer(f"p{number}", self.load, bootstrap, self._is_stopping)
+            _Writer(f"{self.load.name_prefix}{number}", self.load, bootstrap, self._is_stopping)
             for number in range(self.load.producers)
         ]
         self._direct = [
-            DirectReader(address, self.load.topic, self.load.partitions)
+            DirectReader(
+                address, self.load.topic, self.load.partitions, f"direct {self.load.name_prefix}"
+            )
             for address in self.load.direct_brokers
         ]
         self._is_reading_done = threading.Event()
@@ -209,21 +226,31 @@ class Workload:
         for thread in self._threads:
             thread.join(FLUSH_SECONDS + 10)
 
-    def finish(self) -> Report:
-        """Stop, read everything once more from the beginning, and judge."""
+    def finish(self, *others: tuple[list[Send], list[Poll]]) -> Report:
+        """Stop, read everything once more from the beginning, and judge.
+
+        `others`: what clients in other processes sent to the topic and saw there.
+        """
         self.stop_writing()
+        sends, polls = self.leave()
+        for more_sends, more_polls in others:
+            sends, polls = sends + more_sends, polls + more_polls
+        final = read_all(self.bootstrap, self.load.topic, self.load.partitions)
+        return check(
+            sends,
+            [*polls, *final],
+            final_reader=FINAL_READER,
+            stale_ns_max=int(self.load.stale_seconds_max * 1e9),
+        )
+
+    def leave(self) -> tuple[list[Send], list[Poll]]:
+        """Stop reading too; returns what was sent and seen. The writers have been stopped."""
         self._is_reading_done.set()
         self._reader.join(30)
         for reader in self._direct:
             reader.stop()
-        final = read_all(self.bootstrap, self.load.topic, self.load.partitions)
         sends = [record.as_send() for writer in self._writers for record in writer.records]
-        return check(
-            sends,
-            [*self.polls, *(poll for reader in self._direct for poll in reader.polls), *final],
-            final_reader=FINAL_READER,
-            stale_ns_max=int(self.load.stale_seconds_max * 1e9),
-        )
+        return sends, [*self.polls, *(poll for reader in self._direct for poll in reader.polls)]
 
     @property
     def refusals(self) -> list[str]:
@@ -244,19 +271,36 @@ class Workload:
         )
 
     def gaps_around(
-        self, at_ns: int, partitions: Collection[int], *, count_from: int = 0
+        self, at_ns: int, partitions: Collection[int], *, count_from: int = 0, until: int = 0
     ) -> list[float]:
         """Return the longest silence in seconds around `at_ns`, one per writer and partition.
 
         Looked at are the acknowledgements from the last one before that moment to the first one of
         a record that was sent after it: what was on its way already does not end the silence.
-        Silence before `count_from` does not count.
+        Silence before `count_from` does not count; what was done went on until `until`.
         """
         return [
-            _silence_around(self._acks_of(writer, partition), at_ns, count_from)
+            _silence_around(self._acks_of(writer, partition), at_ns, count_from, until)
             for writer in self._writers
             for partition in partitions
         ]
+
+    def gaps_between(
+        self, begun_ns: int, ended_ns: int, partitions: Collection[int]
+    ) -> list[float]:
+        """Return the longest silence in seconds that began or ended in that time, as above.
+
+        May be asked while the writers write, about what is over.
+        """
+        found = []
+        for writer in self._writers:
+            for partition in partitions:
+                acks = [at for at, _ in writer.acks_of(partition)]
+                first = max(0, bisect.bisect_right(acks, begun_ns) - 1)
+                last = bisect.bisect_right(acks, ended_ns) + 1
+                silences = itertools.pairwise(acks[first:last])
+                found.append(max((later - earlier for earlier, later in silences), default=0) / 1e9)
+        return found
 
     def read_gaps_around(
         self, at_ns: int, partitions: Collection[int], *, count_from: int = 0
@@ -277,6 +321,10 @@ class Workload:
             if record.end_ns is not None and record.outcome is Outcome.ACKED
         )
 
+    @property
+    def _reader_name(self) -> str:
+        return f"along {self.load.name_prefix}"
+
     def _reads_of(self, partition: int) -> list[tuple[int, int]]:
         """Return (read at, sent at) of every answer of the reader, newest record of it. Kept."""
         key = ("reader", partition)
@@ -293,13 +341,7 @@ class Workload:
         """Return (acknowledged, sent) of every acknowledged record, in that order. Kept."""
         key = (writer.name, partition)
         if key not in self._acks:
-            self._acks[key] = sorted(
-                (record.end_ns, record.start_ns)
-                for record in writer.records
-                if record.partition == partition
-                and record.end_ns is not None
-                and record.outcome is Outcome.ACKED
-            )
+            self._acks[key] = writer.acks_of(partition)
         return self._acks[key]
 
     def longest_gaps_ms(self, count: int) -> list[float]:
@@ -319,12 +361,14 @@ class Workload:
         try:
             while not self._is_reading_done.is_set():
                 started = time.monotonic_ns()
-                self.polls += _as_polls("along", consumer.consume(500, 0.1), started)
+                self.polls += _as_polls(self._reader_name, consumer.consume(500, 0.1), started)
         finally:
             consumer.close()
 
 
-def _silence_around(events: list[tuple[int, int]], at_ns: int, count_from: int) -> float:
+def _silence_around(
+    events: list[tuple[int, int]], at_ns: int, count_from: int, until: int = 0
+) -> float:
     """Return the longest silence, s, from the last (time, sent) before `at_ns` to the first event
     whose record was sent after it.
     """
@@ -332,7 +376,7 @@ def _silence_around(events: list[tuple[int, int]], at_ns: int, count_from: int) 
     longest = 0
     for (earlier, _), (later, sent) in itertools.pairwise(events[first:]):
         longest = max(longest, later - max(earlier, count_from))
-        if sent > at_ns:
+        if sent > max(at_ns, until):
             break
     return longest / 1e9
 

@@ -1,0 +1,122 @@
+"""A network between processes of one machine that can be cut, without any privilege.
+
+Every process binds its ports on 127.0.0.1 and tells others that they are on 127.0.0.2, where this
+switchboard listens on the same numbers and passes bytes on. Who dials is found in /proc: the pid
+that owns the other end of the connection. While a link is cut nothing passes and nothing is closed,
+as with a network that swallows packets; afterwards what was held goes on.
+"""
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+OUTSIDE = "127.0.0.2"
+INSIDE = "127.0.0.1"
+CHUNK_BYTES = 256 << 10
+START_SECONDS = 10.0
+
+Names = Callable[[], Mapping[int, str]]
+"""pid -> name of the process, at this moment. Anybody else has the name ''."""
+
+
+class Switchboard:
+    """Ports of named processes; `with` runs it in a thread of its own."""
+
+    def __init__(self, ports: Mapping[int, str], names: Names) -> None:
+        """`ports`: number -> name of the process that listens there."""
+        self._ports = dict(ports)
+        self._names = names
+        self._cut: frozenset[str] = frozenset()
+        self._changed = asyncio.Event()
+        self._loop = asyncio.new_event_loop()
+        self._is_open = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def cut_off(self, names: Collection[str]) -> None:
+        """Let nothing pass between `names` and all others from now on; () heals everything."""
+        self._loop.call_soon_threadsafe(self._set_cut, frozenset(names))
+
+    def __enter__(self) -> "Switchboard":
+        self._thread.start()
+        if not self._is_open.wait(START_SECONDS):
+            raise OSError("the switchboard could not listen")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_SECONDS)
+
+    def _set_cut(self, names: frozenset[str]) -> None:
+        self._cut = names
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._listen())
+        self._is_open.set()
+        self._loop.run_forever()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0.05))
+        self._loop.close()
+
+    async def _listen(self) -> None:
+        for port in self._ports:
+            await asyncio.start_server(self._accepted, OUTSIDE, port)
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        port = int(writer.get_extra_info("sockname")[1])
+        dialer = _owner(int(writer.get_extra_info("peername")[1]), self._names())
+        link = (dialer, self._ports[port])
+        with contextlib.suppress(OSError):
+            await self._passable(link)
+            onward, back = await asyncio.open_connection(INSIDE, port)
+            await asyncio.gather(self._pass(link, reader, back), self._pass(link, onward, writer))
+        writer.close()
+
+    async def _pass(
+        self, link: tuple[str, str], source: asyncio.StreamReader, target: asyncio.StreamWriter
+    ) -> None:
+        try:
+            while data := await source.read(CHUNK_BYTES):
+                await self._passable(link)
+                target.write(data)
+                await target.drain()
+            await self._passable(link)
+        except OSError:
+            pass
+        finally:
+            target.close()
+
+    async def _passable(self, link: tuple[str, str]) -> None:
+        while (link[0] in self._cut) != (link[1] in self._cut):
+            await self._changed.wait()
+
+
+def _owner(port: int, names: Mapping[int, str]) -> str:
+    """Return the name of the process whose connection has this port on its end."""
+    inode = _inode(port)
+    if inode is None:
+        return ""
+    wanted = f"socket:[{inode}]"
+    for pid, name in names.items():
+        with contextlib.suppress(OSError):
+            for entry in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    if str(entry.readlink()) == wanted:
+                        return name
+    return ""
+
+
+def _inode(port: int) -> str | None:
+    """Return the inode of the socket whose local port is `port` and that was dialled from here."""
+    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
+        parts = line.split()
+        local, remote = parts[1], parts[2]
+        is_to_outside = remote.startswith("0200007F:")
+        if is_to_outside and int(local.rpartition(":")[2], 16) == port:
+            return parts[9]
+    return None
