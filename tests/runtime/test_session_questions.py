@@ -1,0 +1,233 @@
+"""What brokers ask controllers over real sockets: commands, operations, status."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from penstock.controller.commands import AllocateProducerIds, CreateCluster, CreateTopics, NewTopic
+from penstock.controller.errors import (
+    MetadataPolicyViolation,
+    MetadataTimeout,
+    RefusedCommand,
+    UnknownBroker,
+)
+from penstock.controller.session import (
+    DrainRequest,
+    ElectRequest,
+    TransferRequest,
+)
+from penstock.runtime.session_messages import ChangeControllers
+from tests.runtime.session_cluster import (
+    QUICK,
+    on_loop,
+    session_cluster,
+    until,
+)
+
+RARELY = replace(QUICK, heartbeat_interval_ms=30_000, silence_ms=600_000)
+"""Heartbeats only when a session opens: nothing but refusals and pushes tell who is active."""
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_submitted_change_is_in_the_brokers_own_image_when_it_is_answered() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        assert await broker.create("t")
+        assert "t" in broker.image.topics_by_name
+        assert not await broker.create("t")
+
+
+@on_loop
+async def test_answer_waits_until_a_broker_that_lags_has_replayed_it() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        broker.process.log.is_cut_off = True
+        task = asyncio.create_task(broker.create("t"))
+        await until(lambda: "t" in cluster.controllers[1].image.topics_by_name)
+        count = broker.owner.controller_count
+        await until(lambda: broker.owner.controller_count > count + 2)
+        assert not task.done()
+        broker.process.log.heal()
+        assert await task
+        assert "t" in broker.image.topics_by_name
+
+
+@on_loop
+async def test_refusal_of_a_command_arrives_as_what_it_was() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        with pytest.raises(UnknownBroker, match="Broker 5 is not registered"):
+            await broker.client.submit(AllocateProducerIds(broker_id=5))
+
+
+@on_loop
+async def test_refusal_names_the_active_controller_and_the_command_goes_there() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker(RARELY)
+        await until(lambda: broker.client.active_id == 1)
+        cluster.group.lead(3)
+        assert broker.client.active_id == 1, "it has not heard yet"
+        assert await broker.create("t")
+        assert broker.client.active_id == 3
+
+
+@on_loop
+async def test_command_waits_for_an_active_controller() -> None:
+    async with session_cluster() as cluster:
+        broker = await cluster.broker()
+        task = asyncio.create_task(broker.client.submit(CreateCluster(cluster_id="c")))
+        await until(lambda: len(cluster.controllers[1].brain.heartbeats) > 3)
+        assert not task.done()
+        cluster.group.lead(2)
+        assert await task == "c"
+
+
+@on_loop
+async def test_command_without_any_controller_times_out() -> None:
+    async with session_cluster() as cluster:
+        broker = await cluster.broker(replace(QUICK, command_timeout_ms=100))
+        with pytest.raises(MetadataTimeout):
+            await broker.create("t")
+
+
+@on_loop
+async def test_lost_answer_of_a_creation_is_told_as_such_and_not_repeated() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        cluster.group.is_open = False
+        task = asyncio.create_task(broker.create("t"))
+        await until(lambda: len(cluster.group.waiting) == 1)
+        cluster.controllers[1].kill()
+        cluster.group.lead(2, commit_waiting=True)
+        cluster.group.open()
+        with pytest.raises(MetadataTimeout, match="may still happen"):
+            await task
+        assert "t" in broker.image.topics_by_name, "as it did here"
+        assert await broker.create("u"), "the next command goes to the new active controller"
+
+
+@on_loop
+async def test_lost_answer_of_a_repeatable_command_is_asked_for_again() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        cluster.group.is_open = False
+        task = asyncio.create_task(broker.client.submit(AllocateProducerIds(broker_id=11)))
+        await until(lambda: len(cluster.group.waiting) == 1)
+        cluster.controllers[1].kill()
+        cluster.group.lead(2, commit_waiting=True)
+        cluster.group.open()
+        block = await task
+        assert block.first_producer_id > 0, "the first block went to nobody"
+
+
+@on_loop
+async def test_leader_replaced_while_an_entry_is_on_its_way_leaves_a_creation_open() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        cluster.group.is_open = False
+        creation = asyncio.create_task(broker.create("t"))
+        await until(lambda: len(cluster.group.waiting) == 1)
+        waiting_turn = asyncio.create_task(broker.create("u"))
+        count = len(cluster.controllers[1].brain.heartbeats)
+        await until(lambda: len(cluster.controllers[1].brain.heartbeats) > count + 1)
+        cluster.group.lead(2)
+        cluster.group.open()
+        with pytest.raises(MetadataTimeout):
+            await creation
+        assert await waiting_turn, "it was never proposed and so is asked elsewhere"
+        assert "t" not in broker.image.topics_by_name
+
+
+@on_loop
+async def test_command_larger_than_a_controller_takes_is_refused_at_once() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        await until(lambda: broker.client.active_id == 1)
+        topics = tuple(NewTopic(name=f"{number:0200}") for number in range(6_000))
+        with pytest.raises(MetadataPolicyViolation, match="ask for less"):
+            await broker.client.submit(CreateTopics(topics=topics))
+        assert await broker.create("t"), "the session goes on"
+
+
+@on_loop
+async def test_cancelled_command_leaves_the_session_usable() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        cluster.group.is_open = False
+        task = asyncio.create_task(broker.create("t"))
+        await until(lambda: len(cluster.group.waiting) == 1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        cluster.group.open()
+        assert not await broker.create("t"), "the command went on without its caller"
+
+
+@on_loop
+async def test_broker_beside_the_active_controller_asks_it_directly() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.combined(1)
+        await until(lambda: broker.client.active_id == 1)
+        assert cluster.controllers[1].listener.link_count == 0, "no link to oneself"
+        assert await broker.create("t")
+        assert any(one.broker_id == 1 for one in cluster.controllers[1].brain.heartbeats)
+        cluster.group.lead(2)
+        assert await broker.create("u"), "and another one over its session"
+        assert "u" in broker.image.topics_by_name
+
+
+# --- operators -----------------------------------------------------------------------------------
+
+
+@on_loop
+async def test_operations_go_to_the_active_controller() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        client = broker.client
+        assert await client.operate(
+            lambda number: ElectRequest(request_id=number, replica_set_id=0)
+        ) == "ElectRequest"  # fmt: skip
+        assert await client.operate(
+            lambda number: TransferRequest(request_id=number, replica_set_id=0)
+        ) == "TransferRequest"  # fmt: skip
+        cluster.group.lead(2)
+        assert await client.operate(
+            lambda number: DrainRequest(request_id=number, broker_id=11)
+        ) == "DrainRequest"  # fmt: skip
+        assert await client.operate(
+            lambda number: ChangeControllers(request_id=number, action="remove", peer_id=3)
+        ) == "remove 3"  # fmt: skip
+        assert len(cluster.controllers[2].changes) == 1
+        cluster.controllers[2].brain.operation_error = RefusedCommand("no such set")
+        with pytest.raises(RefusedCommand, match="no such set"):
+            await client.operate(lambda number: ElectRequest(request_id=number, replica_set_id=9))
+
+
+@on_loop
+async def test_status_is_answered_by_any_controller_while_none_is_active() -> None:
+    async with session_cluster() as cluster:
+        broker = await cluster.broker()
+        assert (await broker.client.status()).cluster_id == "c"
+
+
+@on_loop
+async def test_status_without_any_controller_times_out() -> None:
+    async with session_cluster(1) as cluster:
+        broker = await cluster.broker(replace(QUICK, command_timeout_ms=100))
+        cluster.controllers[1].kill()
+        await until(lambda: not broker.client.open_sessions())
+        with pytest.raises(MetadataTimeout):
+            await broker.client.status()
