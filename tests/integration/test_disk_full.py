@@ -103,7 +103,8 @@ def test_on_a_full_disk_positions_are_refused_and_topics_come_and_go(tmp_path: P
         closing(RawClient(int(node.bootstrap.rpartition(":")[2]))) as client,
     ):
         create_topic(node.bootstrap, "full", 1)
-        assert commit(client, "full", 1) == ErrorCode.NONE
+        assert wait_until(lambda: find_coordinator(client) == ErrorCode.NONE, 30)
+        assert wait_until(lambda: commit(client, "full", 1) == ErrorCode.NONE, 30)
         fill(node, "full")
         kept = 1
         while (error := commit(client, "full", kept + 1, b"m" * 4000)) == ErrorCode.NONE:
@@ -115,6 +116,12 @@ def test_on_a_full_disk_positions_are_refused_and_topics_come_and_go(tmp_path: P
         admin.delete_topics(["full"])["full"].result(30)
         assert wait_until(lambda: takes_records(node, "another"), 60)
         assert wait_until(lambda: commit(client, "another", 7) == ErrorCode.NONE, 30)
+
+
+def find_coordinator(client: RawClient) -> int:
+    """Ask as clients do before they commit, which makes the topic that positions are kept in."""
+    answer = client.ask(ApiKey.FIND_COORDINATOR, 3, {"key": "readers", "key_type": 0})
+    return int(answer.error_code)
 
 
 def commit(client: RawClient, topic: str, offset: int, metadata: bytes = b"") -> int:

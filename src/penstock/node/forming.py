@@ -11,7 +11,7 @@ import asyncio
 import logging
 
 from penstock.broker.replica_set import Role
-from penstock.controller.image import NO_MASTER, ClusterImage
+from penstock.controller.image import NO_EPOCH, NO_MASTER, ClusterImage, ReplicaSetImage
 from penstock.node.logs import SetNotHere
 from penstock.runtime.replica_manager import ReplicaManager
 
@@ -39,7 +39,7 @@ class Forming:
         deadline = loop.time() + timeout_ms / 1000
         while not (self._are_logs_open() and self._is_formed()):
             if loop.time() > deadline and self._are_logs_open():
-                log.warning("goes on without controllers: %s", self._missing())
+                log.warning("goes on as things are: %s", self._missing())
                 return
             await asyncio.sleep(POLL_SECONDS)
 
@@ -65,12 +65,16 @@ class Forming:
         own = [one for one in image.replica_sets.values() if manager.broker_id in one.replicas]
         if not own and present >= self._replication_factor:
             return "no replica sets yet"
-        for one in own:
-            member = manager.members.get(one.replica_set_id)
-            if member is None or one.master == NO_MASTER or member.log.is_fenced:
-                continue
-            if member.leader_epoch < one.leader_epoch or member.role is Role.IDLE:
-                return f"set {one.replica_set_id} has no role here yet"
-        if any(one.master == NO_MASTER and one.leader_epoch < 0 for one in own):
-            return "new sets have no master yet"
+        return next((missing for one in own if (missing := self._missing_of(one))), "")
+
+    def _missing_of(self, one: ReplicaSetImage) -> str:
+        member = self._manager.members.get(one.replica_set_id)
+        if member is None or member.log.is_fenced:
+            return ""
+        if one.master == NO_MASTER:
+            # Whoever is in step can be elected, this broker too: it will not take long.
+            is_near = one.leader_epoch == NO_EPOCH or self._manager.broker_id in one.sync_state_set
+            return f"set {one.replica_set_id} has no master yet" if is_near else ""
+        if member.leader_epoch < one.leader_epoch or member.role is Role.IDLE:
+            return f"set {one.replica_set_id} has no role here yet"
         return ""

@@ -7,6 +7,7 @@ another one has lost what it had acknowledged, and must not be elected on it (ro
 written before the log is, and a log that is found without it is treated as one that was lost.
 """
 
+import asyncio
 import json
 import secrets
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from penstock.base.ports import Offload
 from penstock.controller.image import NO_EPOCH, ClusterImage
 from penstock.node.continuity import LogsBehindMetadata
 from penstock.node.layout import ReplicaSetPlace, SetPlaces
-from penstock.node.recovery import LogOpener, in_worker
+from penstock.node.recovery import GivenUp, LogOpener, in_worker
 from penstock.runtime.disk import FileDisk
 from penstock.runtime.replica_manager import OpenedLog
 from penstock.storage.set_log import SetLog
@@ -67,7 +68,10 @@ class NodeLogs:
         place = self._places.place(replica_set_id)
         disk, workers = self._disks[place.directory], self._workers[place.directory]
         log_id = await in_worker(workers, lambda: log_id_of(place, disk))
-        opened = await self._opener.open(place, disk, workers, is_sole_member=is_sole)
+        try:
+            opened = await self._opener.open(place, disk, workers, is_sole_member=is_sole)
+        except GivenUp:  # the node stops: nobody is to be told that the log could not be opened
+            raise asyncio.CancelledError from None
         try:
             self._behind_metadata.check(place, opened.leader_epoch)
         except ConfigError:

@@ -127,7 +127,7 @@ async def _serve(
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopping.stop, EXIT_CLEAN)
     node = make(settings, directories, stopping.fail)
-    exit_code = EXIT_FAILED
+    exit_code, failure = EXIT_FAILED, ""
     try:
         if await _start(node, stopping):
             log.info("ready id=%d %s", settings.node.broker_id, node.address)
@@ -135,11 +135,13 @@ async def _serve(
     except ConfigError:
         raise
     except (PlatformError, OSError) as error:
-        log.critical("node can not start: %s", error)
+        failure = str(error)
     except Exception:
         log.critical("node can not start", exc_info=True)
     finally:
         is_clean = await node.stop()
+    if failure:  # the last line, where people look
+        log.critical("node can not start: %s", failure)
     return exit_code if is_clean else EXIT_FAILED
 
 
