@@ -330,7 +330,7 @@ class PeerLink(asyncio.BufferedProtocol):
 
     def _end(self, reason: str) -> None:
         self.is_closed = True
-        self._reason = reason
+        self._reason = reason or "closed without a reason"  # an empty one would say that it is open
         self._stop_timer()
         self._loop.call_soon(self._report_closed)
 

@@ -178,7 +178,7 @@ class PeerListener:
             self._note(f"from {link.address}", f"no TLS: {error}")
             link.abort("no TLS")
         except OSError as error:
-            link.abort(str(error))
+            link.abort(str(error) or "the other end broke off the TLS handshake")
 
     def _on_shaken(self, link: PeerLink, refusal: str, handshake: ListenerHandshake) -> None:
         self._strangers.pop(link, None)
