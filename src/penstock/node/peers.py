@@ -32,7 +32,8 @@ def peer_security(cluster: ClusterConfig) -> PeerSecurity:
 def _context(cluster: ClusterConfig, purpose: ssl.Purpose) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(purpose, cafile=cluster.tls_authority_file)
-        context.load_cert_chain(cluster.tls_certificate_file, cluster.tls_key_file)
+        # An empty password keeps an encrypted key from asking for one on the terminal.
+        context.load_cert_chain(cluster.tls_certificate_file, cluster.tls_key_file, password="")
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(
             "cluster.tls_certificate_file, cluster.tls_key_file and cluster.tls_authority_file "
