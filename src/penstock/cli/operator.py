@@ -6,8 +6,9 @@ one of its processes, which names the voters and the file with the secret.
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -87,12 +88,15 @@ def _own_address(settings: NodeSettings) -> Address:
 
 def fetch_status(settings: NodeSettings) -> StatusAnswer:
     """Return what the active controller knows of the cluster, or any where none is active."""
-    return _run(_with_client(settings, lambda client: client.status()))
+    answer, troubles = _run(_with_client(settings, lambda client: client.status()))
+    if not answer.cluster_id:
+        raise CommandFailed(f"the process that answered is in no cluster yet{troubles}")
+    return answer
 
 
 def operate(settings: NodeSettings, make: Callable[[int], Any]) -> str:
     """Have the active controller do something; returns what it did, in words."""
-    return _run(_with_client(settings, lambda client: client.operate(make)))
+    return _run(_with_client(settings, lambda client: client.operate(make)))[0]
 
 
 def fetch_quorum(settings: NodeSettings) -> dict[str, Any]:
@@ -109,7 +113,7 @@ def fetch_quorum(settings: NodeSettings) -> dict[str, Any]:
 
 def submit(settings: NodeSettings, command: Command[T]) -> T:
     """Have the active controller carry out a command; returns its answer."""
-    return _run(_with_client(settings, lambda client: client.submit(command)))
+    return _run(_with_client(settings, lambda client: client.submit(command)))[0]
 
 
 async def _with_client(
@@ -124,23 +128,29 @@ async def _with_client(
             return await ask(client)
 
 
-def _run(work: Coroutine[Any, Any, T]) -> T:
+def _run(work: Coroutine[Any, Any, T]) -> tuple[T, str]:
+    """Return what came of it, and what was wrong on the way in words that a sentence ends with."""
     import asyncio
 
     from penstock.controller.errors import MetadataTimeout
 
-    troubles = _collect_troubles()
-    try:
-        return asyncio.run(work)
-    except (TimeoutError, MetadataTimeout):
-        heard = f" ({'; '.join(troubles[:TROUBLES_SHOWN_MAX])})" if troubles else ""
-        raise CommandFailed(
-            f"no active controller answered in time: see whether a majority of them runs{heard}"
-        ) from None
+    with _troubles_collected() as troubles:
+        try:
+            return asyncio.run(work), _in_brackets(troubles)
+        except (TimeoutError, MetadataTimeout):
+            raise CommandFailed(
+                "no active controller answered in time: see whether a majority of them runs"
+                + _in_brackets(troubles)
+            ) from None
 
 
-def _collect_troubles() -> list[str]:
-    """Return a list that warnings go to from now on: a tool has one line to say what is wrong."""
+def _in_brackets(troubles: list[str]) -> str:
+    return f" ({'; '.join(troubles[:TROUBLES_SHOWN_MAX])})" if troubles else ""
+
+
+@contextlib.contextmanager
+def _troubles_collected() -> Iterator[list[str]]:
+    """Yield a list that warnings go to: a tool has one line to say what is wrong."""
     import logging
 
     found: list[str] = []
@@ -150,5 +160,9 @@ def _collect_troubles() -> list[str]:
             if (text := record.getMessage()) not in found:
                 found.append(text)
 
-    logging.getLogger("penstock").addHandler(Collector(logging.WARNING))
-    return found
+    collector, logger = Collector(logging.WARNING), logging.getLogger("penstock")
+    logger.addHandler(collector)
+    try:
+        yield found
+    finally:
+        logger.removeHandler(collector)

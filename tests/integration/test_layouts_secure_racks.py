@@ -1,0 +1,132 @@
+"""A cluster over mutual TLS whose consumers read in their own rack (KIP-392, row H-8)."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benchmarks.harness.workload import create_topic, wait_until
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.integration.certificates import Authority, why_no_openssl
+from tests.integration.clients import acked, send
+from tests.integration.layouts import WAIT_SECONDS, Layout, run_penstock
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(why_no_openssl() is not None, reason=str(why_no_openssl())),
+]
+
+RACKS = {1: "north", 2: "south", 3: "east"}
+VALUES = [b"%d" % number for number in range(50)]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("secure")
+
+
+@pytest.fixture(scope="module")
+def authority(directory: Path) -> Authority:
+    return Authority(directory / "own-authority")
+
+
+@pytest.fixture(scope="module")
+def layout(directory: Path, authority: Authority) -> Iterator[Layout]:
+    with Layout(directory) as made:
+        for peer_id, rack in RACKS.items():
+            settings = {
+                "node": {"rack": rack},
+                "broker": {"slave_reads": "rack"},
+                "cluster": authority.issue(f"node-{peer_id}"),
+            }
+            made.add(peer_id, voters=(1, 2, 3), replicas=3, settings=settings).launch()
+        for node in made.nodes.values():
+            node.wait_ready()
+        create_topic(made.bootstrap, "in-racks", 1)
+        assert len(acked(send(made.bootstrap, "in-racks", VALUES))) == len(VALUES)
+        yield made
+
+
+def test_members_get_in_step_over_mutual_tls_and_operators_come_in(layout: Layout) -> None:
+    layout.wait_in_step(1, [1, 2, 3], via=2)
+    assert layout.do("controller", "status", via=3).count("replicate") == 2
+
+
+@pytest.mark.parametrize("rack", ["north", "south", "east"])
+def test_a_consumer_reads_from_the_member_in_its_rack(layout: Layout, rack: str) -> None:
+    near = next(peer_id for peer_id, name in RACKS.items() if name == rack)
+    assert _broker_read_from(layout, {"client.rack": rack}) == near
+
+
+def test_a_consumer_that_names_no_rack_reads_from_the_master(layout: Layout) -> None:
+    master = layout.replica_set(1, via=1)["master"]
+    assert _broker_read_from(layout, {}) == master
+
+
+def _broker_read_from(layout: Layout, settings: dict[str, object]) -> int:
+    """Read everything; return the broker that librdkafka fetched from in the end."""
+    brokers: list[int] = []
+
+    def on_statistics(text: str) -> None:
+        partition = json.loads(text)["topics"].get("in-racks", {}).get("partitions", {}).get("0")
+        if partition:
+            brokers.append(partition["broker"])
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": layout.bootstrap,
+            "group.id": "racks",
+            "enable.auto.commit": False,
+            "statistics.interval.ms": 100,
+            "stats_cb": on_statistics,
+            "log_level": 0,
+            **settings,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition("in-racks", 0, 0)])
+        values: list[bytes] = []
+        wait_until(
+            lambda: (
+                values.extend(bytes(one.value()) for one in consumer.consume(50, 0.2))
+                or len(values) == len(VALUES)
+            ),
+            WAIT_SECONDS,
+        )
+        assert values == VALUES
+        seen = len(brokers)
+        assert wait_until(lambda: consumer.poll(0.1) is None and len(brokers) > seen, WAIT_SECONDS)
+        return brokers[-1]
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("wrong", ["certificate", "secret"])
+def test_a_stranger_is_refused_with_one_clear_line(
+    layout: Layout, authority: Authority, directory: Path, wrong: str
+) -> None:
+    """A process that does not belong here, and an operator's command with its settings."""
+    peer_id = {"certificate": 8, "secret": 9}[wrong]
+    own = authority.issue(f"stranger-{wrong}")
+    if wrong == "certificate":
+        own = Authority(directory / "foreign-authority").issue("stranger")
+    else:
+        secret = directory / "other.secret"
+        secret.write_text("not the secret of this cluster")
+        own["secret_file"] = str(secret)
+    stranger = layout.add(
+        peer_id, voters=(1, 2, 3), settings={"cluster": {**own, "start_timeout_ms": 1000}}
+    )
+    del layout.nodes[peer_id]
+    with stranger:
+        warnings = stranger.log_tail(200)
+        code, printed = run_penstock("cluster", "status", "--config", str(stranger.config))
+    print(warnings, printed)
+    assert wrong in warnings
+    assert "Traceback" not in warnings
+    assert (code, printed.count("\n")) == (1, 1), printed
+    assert wrong in printed
+    brokers = {one["broker_id"] for one in layout.status(1)["brokers"]}
+    assert brokers == set(RACKS)
