@@ -1,6 +1,7 @@
 """The producer ids this broker may hand out: one block at a time, from the controller.
 
-What is left of a block when the node stops is never used: the next start takes a new one.
+A block is taken when the broker registers: with every controller gone, a thousand producers can
+still begin. What is left of it when the node stops is never used: the next start takes a new one.
 """
 
 import asyncio
@@ -25,11 +26,19 @@ class ProducerIdPool:
     async def take(self, controller: "ControllerPort", broker_id: int) -> int:
         """Return an id that nobody else has. Raises MetadataError."""
         async with self._turn:
-            if self._next == self._end:
-                block: ProducerIdBlock = await controller.submit(
-                    AllocateProducerIds(broker_id=broker_id)
-                )
-                self._next, self._end = block.first_producer_id, block.next_producer_id
+            await self._refill(controller, broker_id)
             producer_id = self._next
             self._next += 1
             return producer_id
+
+    async def prepare(self, controller: "ControllerPort", broker_id: int) -> None:
+        """Have a block at hand, so that new producers need no controller. Raises MetadataError."""
+        async with self._turn:
+            await self._refill(controller, broker_id)
+
+    async def _refill(self, controller: "ControllerPort", broker_id: int) -> None:
+        if self._next == self._end:
+            block: ProducerIdBlock = await controller.submit(
+                AllocateProducerIds(broker_id=broker_id)
+            )
+            self._next, self._end = block.first_producer_id, block.next_producer_id

@@ -196,7 +196,9 @@ class Node:
 
     def _connect(self) -> tuple[SessionClient, ReplicaManager]:
         """Make what binds this broker to the controllers and to other brokers."""
-        registration = Registration(self._identity.cluster_id, self._registered_as)
+        registration = Registration(
+            self._identity.cluster_id, self._registered_as, self._broker.producer_ids
+        )
         sessions = SessionClient(
             SessionIdentity(
                 broker_id=self._settings.node.broker_id,

@@ -10,6 +10,7 @@ eviction, after another controller took over that had not heard of it.
 import logging
 from collections.abc import Callable
 
+from penstock.broker.producer_ids import ProducerIdPool
 from penstock.controller.commands import CreateCluster, RegisterBroker
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import PrepareTransfer, ProbeSets, SetReport, TransferReady
@@ -21,10 +22,16 @@ log = logging.getLogger(__name__)
 class Registration:
     """See the module. `manager` and `controller` are set before sessions start."""
 
-    def __init__(self, cluster_id: str, broker: Callable[[], RegisterBroker]) -> None:
+    def __init__(
+        self,
+        cluster_id: str,
+        broker: Callable[[], RegisterBroker],
+        producer_ids: ProducerIdPool,
+    ) -> None:
         """`broker` gives the registration as it is now."""
         self._cluster_id = cluster_id
         self._broker = broker
+        self._producer_ids = producer_ids
         self.manager: ReplicaManager
         self.controller: ControllerPort
         self.broker_epoch = -1
@@ -32,8 +39,10 @@ class Registration:
     async def register(self) -> None:
         """Make this broker and its replicas known. Raises MetadataError."""
         await self.controller.submit(CreateCluster(cluster_id=self._cluster_id))
-        self.broker_epoch = await self.controller.submit(self._broker())
+        registration = self._broker()
+        self.broker_epoch = await self.controller.submit(registration)
         await self.manager.register_replicas()
+        await self._producer_ids.prepare(self.controller, registration.broker_id)
         log.info("registered broker epoch=%d", self.broker_epoch)
 
     def reports(self) -> tuple[SetReport, ...]:
