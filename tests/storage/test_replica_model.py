@@ -19,6 +19,7 @@ from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     copy_until,
     export_of,
+    fill_segment,
     frames_of,
     open_member,
     settle,
@@ -95,6 +96,32 @@ class ReplicaPair(RuleBasedStateMachine):
                 return
             if runs:
                 self.master.world.run()
+
+    @precondition(lambda self: self.is_in_sync)
+    @rule(
+        left=st.sampled_from([0, 30, 47, 48, 53, 59, 60]),
+        tail=st.integers(0, 12),
+        how=st.sampled_from(["kill", "power", None]),
+    )
+    def the_slave_leads_where_a_segment_is_full(self, left, tail, how):
+        """The old master goes over the same end by itself, with claims of its own."""
+        master, slave = self.master, self.slave
+        partition = master.log.open_partition(partition_number(0))
+        try:
+            if not fill_segment(master.world, master.log, partition, left):
+                return
+        except OutOfSpace:
+            return
+        self.stream(1 << 20, 1000, True)
+        slave.world.run()
+        self.append(0, 700, 1, tail, False)
+        if how is None:
+            master.world.run()
+        else:
+            self.crash(master, how, 0)
+        if slave.rank[0] == master.log.leader_epoch and slave.log.end_position >= self.confirmed:
+            self.master, self.slave = slave, master
+        self.lead()
 
     @rule(number=st.integers(0, PARTITIONS - 1), share=st.floats(0, 1))
     def delete_records(self, number, share):
