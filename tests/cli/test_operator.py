@@ -1,0 +1,145 @@
+"""Commands for the controllers: one line that says what to do where they can not be carried out."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import main, operator
+from tests.live_node import LiveNode, free_port, running_node
+
+COMMANDS = [
+    ["cluster", "status"],
+    ["set", "list"],
+    ["set", "describe", "1"],
+    ["set", "elect", "1"],
+    ["set", "transfer", "1"],
+    ["set", "create", "1"],
+    ["set", "add", "1", "2"],
+    ["set", "remove", "1", "2"],
+    ["set", "policy", "1", "quorum"],
+    ["controller", "status"],
+    ["controller", "transfer", "2"],
+    ["controller", "add", "2", "127.0.0.1:9093"],
+    ["controller", "remove", "2"],
+    ["node", "drain", "1"],
+]
+each_command = pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main.guarded(arguments)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """The exit code and the one line of a command that could not be carried out."""
+    code, out, err = run(capsys, *arguments)
+    (line,) = err.splitlines()
+    assert out == ""
+    assert line.startswith("penstock: ")
+    return code, line.removeprefix("penstock: ")
+
+
+def settings_file(directory: Path, *lines: str) -> str:
+    (directory / "secret").write_text("0123456789abcdef\n")
+    path = directory / "node.toml"
+    path.write_text("\n".join(("[cluster]", 'secret_file = "secret"', *lines)) + "\n")
+    return str(path)
+
+
+@each_command
+def test_directory_without_a_cluster_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[str]
+) -> None:
+    code, line = refusal(capsys, *command, "--data", str(tmp_path / "absent"))
+    assert code == 2
+    assert line.startswith(f"{tmp_path / 'absent'} holds no cluster of `penstock up`")
+
+
+@each_command
+def test_node_alone_has_no_port_for_operators(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: list[str]
+) -> None:
+    code, line = refusal(capsys, *command, "--config", settings_file(tmp_path))
+    assert code == 2
+    assert line.startswith("this node is alone and has no port for operators: give cluster.voters")
+
+
+@each_command
+def test_controllers_that_are_not_there_are_given_up(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: list[str],
+) -> None:
+    monkeypatch.setattr(operator, "ANSWER_SECONDS", 0.1)
+    config = settings_file(tmp_path, f'voters = ["1@127.0.0.1:{free_port()}"]')
+    code, line = refusal(capsys, *command, "--config", config)
+    assert code == 1
+    assert line.startswith("no active controller answered in time: see whether a majority")
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LiveNode, str]]:
+    """A node that is its own controller and can be reached, and a settings file that says where."""
+    directory, port = tmp_path_factory.mktemp("operated"), free_port()
+    voters = f"1@127.0.0.1:{port}"
+    config = settings_file(directory, f'voters = ["{voters}"]')
+    (directory / "data").mkdir()
+    overrides = (
+        f"cluster.secret_file={directory / 'secret'}",
+        f"cluster.voters={voters}",
+        f"cluster.controller_port={port}",
+    )
+    with running_node(directory / "data", *overrides) as node:
+        yield node, config
+
+
+def test_status_is_shown_as_a_table_and_as_json(
+    capsys: pytest.CaptureFixture[str], cluster: tuple[LiveNode, str]
+) -> None:
+    _, config = cluster
+    code, out, err = run(capsys, "cluster", "status", "--config", config)
+    assert (code, err) == (0, "")
+    assert "active controller 1, epoch 1" in out
+    code, out, _ = run(capsys, "cluster", "status", "-o", "json", "--config", config)
+    status = json.loads(out)
+    assert [one["broker_id"] for one in status["brokers"]] == [1]
+    assert [(one["replica_set_id"], one["master"]) for one in status["sets"]] == [(1, 1)]
+    code, out, _ = run(capsys, "controller", "status", "-o", "json", "--config", config)
+    assert (json.loads(out)["leader_id"], code) == (1, 0)
+    assert run(capsys, "set", "describe", "1", "--config", config)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("set describe 7", "there is no replica set 7: see penstock set list"),
+        ("set add 1 1", "broker 1 is a member of set 1 already"),
+        ("set remove 1 2", "broker 2 is not a member of set 1"),
+        ("controller add 2 127.0.0.1:9093", ""),
+        ("controller remove 2", ""),
+        ("controller transfer 2", ""),
+        ("node drain 9", ""),
+        ("set elect 7", ""),
+        ("set transfer 1 --to 9", ""),
+        ("set create 9", ""),
+    ],
+)
+def test_what_controllers_refuse_is_one_line_and_exit_code_1(
+    capsys: pytest.CaptureFixture[str], cluster: tuple[LiveNode, str], command: str, text: str
+) -> None:
+    code, line = refusal(capsys, *command.split(), "--config", cluster[1])
+    assert code == 1
+    assert text in line
+    assert "penstock --debug" not in line
+
+
+def test_ids_that_are_no_numbers_are_refused(
+    capsys: pytest.CaptureFixture[str], cluster: tuple[LiveNode, str]
+) -> None:
+    code, line = refusal(capsys, "set", "create", "one", "--config", cluster[1])
+    assert (code, line) == (2, "one: write broker ids with commas, as in 1,2,3")
