@@ -21,7 +21,7 @@ LOAD = Load(topic="history", partitions=3, producers=2, records_per_second=400)
 
 def test_nodes_over_an_etcd_form_a_cluster_and_fail_over(tmp_path: Path) -> None:
     with EtcdServer(tmp_path / "etcd") as etcd:
-        settings = {
+        settings: dict[str, dict[str, object]] = {
             **FAST,
             "cluster": {"consensus": "etcd"},
             "etcd": {"endpoints": [etcd.url], "lease_ttl_s": 2},

@@ -90,7 +90,7 @@ def _replace_a_member(layout: Layout) -> None:
 
 
 def _drain_and_stop(layout: Layout, *, old: int, via: int) -> None:
-    print(layout.do("node", "drain", str(old), via=via))
+    assert "can be stopped" in layout.do("node", "drain", str(old), via=via)
     brokers = {one["broker_id"]: one for one in layout.status(via)["brokers"]}
     assert brokers[old]["is_draining"]
     assert brokers[old]["master_count"] == 0

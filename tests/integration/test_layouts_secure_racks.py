@@ -36,7 +36,7 @@ def authority(directory: Path) -> Authority:
 def layout(directory: Path, authority: Authority) -> Iterator[Layout]:
     with Layout(directory) as made:
         for peer_id, rack in RACKS.items():
-            settings = {
+            settings: dict[str, dict[str, object]] = {
                 "node": {"rack": rack},
                 "broker": {"slave_reads": "rack"},
                 "cluster": authority.issue(f"node-{peer_id}"),
@@ -123,7 +123,6 @@ def test_a_stranger_is_refused_with_one_clear_line(
     with stranger:
         warnings = stranger.log_tail(200)
         code, printed = run_penstock("cluster", "status", "--config", str(stranger.config))
-    print(warnings, printed)
     assert wrong in warnings
     assert "Traceback" not in warnings
     assert (code, printed.count("\n")) == (1, 1), printed

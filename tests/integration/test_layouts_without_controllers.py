@@ -3,19 +3,22 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.harness.cluster import ClusterProcess
 from benchmarks.harness.workload import Load, Workload, create_topic, wait_until
 
 from tests.integration.clients import acked, send
-from tests.integration.layouts import FAST, WAIT_SECONDS
+from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
 LOAD = Load(topic="history", partitions=3, producers=2, records_per_second=400)
-SETTINGS = {**FAST, "cluster": {"start_timeout_ms": 2000}}
+SETTINGS: dict[str, dict[str, object]] = {**FAST, "cluster": {"start_timeout_ms": 2000}}
 START_SECONDS = 30.0
+EARLY: dict[str, object] = {"message.timeout.ms": 2500}
+"""A record that nobody may take."""
 
 
 @pytest.fixture
@@ -59,8 +62,7 @@ def test_every_broker_restarted_without_controllers_has_its_last_role(
         cluster.nodes[broker_id].launch()
     for broker_id in (1, 2):
         cluster.nodes[broker_id].wait_ready(START_SECONDS)
-    early = {"message.timeout.ms": 3000}
-    assert not acked(send(cluster.nodes[1].bootstrap, LOAD.topic, [b"early"], settings=early))
+    assert not acked(send(cluster.nodes[1].bootstrap, LOAD.topic, [b"early"], settings=EARLY))
     cluster.nodes[3].start(wait_seconds=START_SECONDS)
 
     def is_taken() -> bool:
@@ -71,3 +73,27 @@ def test_every_broker_restarted_without_controllers_has_its_last_role(
         return all(answers)
 
     assert wait_until(is_taken, WAIT_SECONDS), cluster.log_tails()
+
+
+def test_without_failover_a_dead_master_is_waited_for(cluster: ClusterProcess) -> None:
+    config = str(cluster.controllers[101].config)
+    code, printed = run_penstock("cluster", "failover", "off", "--config", config)
+    assert code == 0, printed
+    epoch = _set_led_by_2(cluster)["leader_epoch"]
+    cluster.nodes[2].kill()
+    assert wait_until(lambda: not _is_live(cluster, 2), WAIT_SECONDS)
+    assert not acked(send(cluster.bootstrap, LOAD.topic, [b"early"], partition=1, settings=EARLY))
+    assert _set_led_by_2(cluster)["leader_epoch"] == epoch
+    cluster.nodes[2].start()
+    assert wait_until(lambda: _set_led_by_2(cluster)["leader_epoch"] > epoch, WAIT_SECONDS)
+    assert _set_led_by_2(cluster)["master"] == 2
+
+
+def _is_live(cluster: ClusterProcess, broker_id: int) -> bool:
+    brokers = {one["broker_id"]: one for one in cluster.status()["brokers"]}
+    return bool(brokers[broker_id]["is_live"])
+
+
+def _set_led_by_2(cluster: ClusterProcess) -> dict[str, Any]:
+    sets = cluster.status()["sets"]
+    return next(one for one in sets if one["preferred_master"] == 2)

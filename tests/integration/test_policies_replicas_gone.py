@@ -8,7 +8,6 @@ import contextlib
 import http.client
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,7 +125,7 @@ class Policies:
     def read(self, topic: str) -> list[str]:
         """Return every value in the topic."""
         polls = read_all(self.cluster.bootstrap, topic, 1)
-        return [value for poll in polls for _, value in poll.records]
+        return [str(value) for poll in polls for _, value in poll.records]
 
     def back(self, *broker_ids: int) -> None:
         """Start brokers again and wait until all are in step under the preferred master."""

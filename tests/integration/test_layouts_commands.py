@@ -1,0 +1,107 @@
+"""Operators' commands to a running cluster: what they show, and what misuse is answered with."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from benchmarks.harness.cluster import ClusterProcess
+from benchmarks.harness.workload import wait_until
+
+from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
+
+FAILED, USAGE = 1, 2
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    with ClusterProcess(tmp_path_factory.mktemp("commands"), settings=FAST) as running:
+        yield running
+
+
+def run(cluster: ClusterProcess, line: str) -> tuple[int, str]:
+    return run_penstock(*line.split(), "--config", str(cluster.nodes[2].config))
+
+
+def do(cluster: ClusterProcess, line: str) -> str:
+    code, printed = run(cluster, line)
+    assert code == 0, printed
+    return printed
+
+
+@pytest.mark.parametrize(
+    ("line", "exit_code", "said"),
+    [
+        ("set describe 77", FAILED, "there is no replica set 77"),
+        ("set transfer 77", FAILED, "Replica set 77 does not exist"),
+        ("set transfer 1 --to 9", FAILED, "Broker 9 is not a member of replica set 1"),
+        ("set elect 2", FAILED, "is alive: ask for a transfer"),
+        ("set elect 1 --master 9", FAILED, "Broker 9 is not a member"),
+        ("set create 1,x", USAGE, "write broker ids with commas"),
+        ("set create 1,9", FAILED, "Broker 9 is not registered"),
+        ("set create 1,1", FAILED, "can not have the members [1, 1]"),
+        ("set add 1 9", FAILED, "Broker 9 is not registered"),
+        ("set add 1 2", FAILED, "broker 2 is a member of set 1 already"),
+        ("set remove 1 9", FAILED, "broker 9 is not a member of set 1"),
+        ("set policy 1 k-of-n --required 4", FAILED, "the set has 3 members"),
+        ("set policy 1 adaptive --required 1 --minimum 2", USAGE, "lower the minimum"),
+        ("set policy 1 never", USAGE, "'never' is not one of"),
+        ("set policy 9 all", FAILED, "Replica set 9 does not exist"),
+        ("set unclean 9 on", FAILED, "Replica set 9 does not exist"),
+        ("cluster failover perhaps", USAGE, "is not one of 'on', 'off'"),
+        ("cluster remove-broker 9", FAILED, "Broker 9 is not registered"),
+        ("cluster remove-broker 3", FAILED, "take it out of them first"),
+        ("cluster forget-identity 3", FAILED, "Stop it first"),
+        ("node drain 9", FAILED, "Broker 9 is not registered"),
+        ("controller add 9 127.0.0.1:1", FAILED, "not connected as a learner"),
+        ("controller add 9 nowhere", FAILED, "write host:port"),
+        ("controller remove 9", FAILED, "does not vote"),
+        ("controller transfer 9", FAILED, "does not vote"),
+    ],
+)
+def test_misuse_is_answered_with_one_line_and_the_right_exit_code(
+    cluster: ClusterProcess, line: str, exit_code: int, said: str
+) -> None:
+    code, printed = run(cluster, line)
+    assert (code, printed.count("\n")) == (exit_code, 1), printed
+    assert said in printed
+    assert "Traceback" not in printed
+
+
+def test_the_status_says_who_is_master_and_why_and_who_is_in_step(
+    cluster: ClusterProcess,
+) -> None:
+    status = json.loads(do(cluster, "cluster status -o json"))
+    assert status["controller"]["active_id"] == status["controller"]["answered_by"]
+    assert [one["broker_id"] for one in status["brokers"]] == [1, 2, 3]
+    for one in status["sets"][:3]:
+        assert one["master"] in one["sync_state_set"]
+        assert one["cause"]
+        assert one["since_ms"] > 0
+        assert {member["broker_id"] for member in one["members"]} == {1, 2, 3}
+    table = do(cluster, "cluster status")
+    assert "active controller" in table
+    assert "WHY" in table
+
+
+def test_masterships_controllers_sets_and_members_move_by_command(
+    cluster: ClusterProcess,
+) -> None:
+    assert "set 4 with members 1,2" in do(cluster, "set create 1,2")
+    do(cluster, "set add 4 3")
+    assert wait_until(lambda: _described(cluster, 4)["in_sync"] == [1, 2, 3], WAIT_SECONDS)
+    assert "Broker 3 is master of replica set 4" in do(cluster, "set transfer 4 --to 3")
+    assert _described(cluster, 4)["why"] == "transfer"
+    do(cluster, "set remove 4 1")
+    assert [one["broker"] for one in _described(cluster, 4)["members"]] == [2, 3]
+    do(cluster, "set policy 4 adaptive --required 2 --minimum 1")
+    assert _described(cluster, 4)["policy"] == "adaptive 2, at least 1"
+    do(cluster, "controller transfer 1")
+    assert json.loads(do(cluster, "controller status -o json"))["leader_id"] == 1
+
+
+def _described(cluster: ClusterProcess, set_id: int) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(do(cluster, f"set describe {set_id} -o json"))
+    return found
