@@ -21,14 +21,10 @@ from benchmarks.harness.chaos_report import as_row, write_page
 from benchmarks.harness.cluster import ClusterProcess
 from benchmarks.harness.machine import describe
 from benchmarks.harness.results import publish
+from benchmarks.harness.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS, SESSION_TIMEOUT_MS
 from benchmarks.harness.workload import Load
 
 GOAL = "0 lost, 0 double, 0 out of order, nothing read that vanishes, no stale read"
-SESSION_TIMEOUT_MS = 1_000
-"""A stopped process is noticed by its silence alone; a killed one at once."""
-SETTINGS = {"controller": {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 200}}
-CLIENT_TIMEOUT_MS = 800
-"""After so long without an answer a client asks elsewhere: nothing else tells it of a hang."""
 REPORT = Path("build/chaos")
 
 
@@ -57,7 +53,7 @@ def chaos(
         name = "apart" if is_apart else "inside"
         controllers = 3 if is_apart else 0
         with ClusterProcess(
-            directory / name, controllers=controllers, settings=SETTINGS
+            directory / name, controllers=controllers, settings=QUICK_SESSIONS
         ) as cluster:
             for kind in wanted:
                 load = _load(cluster, kind, seed)

@@ -25,21 +25,18 @@ from benchmarks.harness.failover import (
 )
 from benchmarks.harness.operators import transfer_all
 from benchmarks.harness.results import publish
+from benchmarks.harness.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS
 from benchmarks.harness.workload import Load
 
 GOAL = (
     "0 lost, 0 double, 0 out of order; gap after a kill p50 <= 0.8 s, p99 <= 2 s, max <= 3 s, after"
     " a stop p99 <= 2.5 s beyond the session timeout of 1 s, at a transfer p99 <= 0.2 s"
 )
-SESSION_TIMEOUT_MS = 1_000
-"""Of the series with SIGSTOP: a stopped process is noticed by its silence alone."""
 ACTIONS: dict[str, tuple[Break, Mend]] = {
     "kill": (kill, start_again),
     "stop": (pause, resume),
     "transfer": (transfer_all, leave_be),
 }
-CLIENT_TIMEOUT_MS = 800
-"""Of the same: a client notices that its broker hangs by its own timeout alone."""
 
 
 def run(*, quick: bool) -> None:
@@ -52,9 +49,6 @@ def series(kind: str, *, faults: int, seed: int) -> bool:
     directory = Path(tempfile.mkdtemp(prefix="penstock-failovers-"))
     is_stop = kind == "stop"
     break_it, mend_it = ACTIONS[kind]
-    settings = {
-        "controller": {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 200}
-    }
     load = Load(
         partitions=3,
         producers=2,
@@ -62,7 +56,7 @@ def series(kind: str, *, faults: int, seed: int) -> bool:
         seed=seed,
         socket_timeout_ms=CLIENT_TIMEOUT_MS if is_stop else 10_000,
     )
-    with ClusterProcess(directory, settings=settings if is_stop else None) as cluster:
+    with ClusterProcess(directory, settings=QUICK_SESSIONS if is_stop else None) as cluster:
         found = Failovers(
             cluster=cluster,
             load=load,

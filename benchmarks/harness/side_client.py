@@ -56,7 +56,7 @@ def main() -> None:
         direct_brokers=(bootstrap,),
     )
     workload = Workload(bootstrap, load)
-    workload.start()
+    workload.start(has_topic=True)
     sys.stdin.read()
     workload.stop_writing()
     Path(file).write_bytes(pickle.dumps(workload.leave()))

@@ -28,6 +28,7 @@ QUICK_SESSIONS = {
 }
 """A hang or a cut is noticed by silence alone: within a second here."""
 CLIENT_TIMEOUT_MS = 800
+"""After so long without an answer a client asks elsewhere: nothing else tells it of a hang."""
 
 
 @dataclass(slots=True, kw_only=True)

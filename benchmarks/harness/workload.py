@@ -201,9 +201,10 @@ class Workload:
         self._threads: list[threading.Thread] = []
         self._reader = threading.Thread(target=self._read_along, daemon=True)
 
-    def start(self) -> None:
-        """Make the topic and begin to write and read."""
-        create_topic(self.bootstrap, self.load.topic, self.load.partitions)
+    def start(self, *, has_topic: bool = False) -> None:
+        """Make the topic, unless it is there, and begin to write and read."""
+        if not has_topic:
+            create_topic(self.bootstrap, self.load.topic, self.load.partitions)
         self._threads = [threading.Thread(target=w.run, daemon=True) for w in self._writers]
         for thread in self._threads:
             thread.start()

@@ -181,3 +181,14 @@ def test_a_master_outside_its_sync_state_set_is_an_invariant_violation() -> None
     one = Member()
     with pytest.raises(InvariantViolation):
         one.lead(2, B, C)
+
+
+def test_a_master_that_may_have_been_replaced_answers_no_reads() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    one.member.check_readable()
+    one.member.may_read = lambda: False
+    with pytest.raises(NotMaster, match="cut off"):
+        one.member.check_readable()
+    one.member.become_slave(LeaderEpoch(3), B)
+    one.member.check_readable()

@@ -52,3 +52,15 @@ def test_own_pause_is_nobodys_silence() -> None:
     for now in range(60_600, 66_100, 500):
         liveness.tick(now, 500)
     assert not liveness.is_live(1, 66_100)
+
+
+def test_after_a_long_pause_its_own_word_counts_for_nothing_for_a_timeout() -> None:
+    liveness = Liveness(1000)
+    liveness.tick(0, 50)
+    assert not liveness.was_asleep(500), "a short one is no reason"
+    assert liveness.was_asleep(501), "before its own clock has ticked again"
+    liveness.tick(3000, 50)
+    for now_ms in range(3050, 4001, 50):
+        liveness.tick(now_ms, 50)
+    assert liveness.was_asleep(3999)
+    assert not liveness.was_asleep(4000)

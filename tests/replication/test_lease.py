@@ -58,3 +58,15 @@ def test_losses_are_counted_once_each() -> None:
     assert held.is_held(members(PolicyKind.ASYNC), 2700)
     held.is_held(members(PolicyKind.ASYNC), 9000)
     assert held.losses == 2
+
+
+def test_reads_need_it_under_every_policy_unless_nobody_else_is_there() -> None:
+    held = lease()
+    assert held.covers_reads(members(PolicyKind.ALL), LEASE_MS - 1)
+    assert not held.covers_reads(members(PolicyKind.ALL), LEASE_MS)
+    assert held.covers_reads(members(PolicyKind.ALL, A), 10 * LEASE_MS)
+    held.note_member(B, 1500)
+    assert not held.covers_reads(members(PolicyKind.ALL), 2000), "C may have been elected"
+    held.note_member(C, 1500)
+    assert held.covers_reads(members(PolicyKind.ALL), 2000)
+    assert lease(is_wanted=False).covers_reads(members(PolicyKind.ALL), 10 * LEASE_MS)

@@ -342,6 +342,7 @@ def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPart
     role = hosted.member.role
     if role is not Role.MASTER and (selector is None or role is not Role.SLAVE):
         raise NotMaster
+    hosted.member.check_readable()
     return hosted
 
 

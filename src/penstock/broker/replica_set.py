@@ -75,6 +75,7 @@ class ReplicaSetMember:
         "log",
         "master_id",
         "may_confirm",
+        "may_read",
         "on_confirmed",
         "on_durable",
         "on_fenced",
@@ -112,6 +113,8 @@ class ReplicaSetMember:
         self.on_durable: list[Listener] = []
         self.may_confirm: Callable[[], bool] | None = None
         """Under policies that need a lease: whether it is held. Set by whoever keeps it."""
+        self.may_read: Callable[[], bool] | None = None
+        """As master of a set with others: whether nobody else can have been elected since."""
         self._visible: deque[tuple[int, Watched]] = deque()
         self._refuse_parked()
         log.on_written = self._on_written
@@ -153,6 +156,14 @@ class ReplicaSetMember:
         """Raise NotMaster unless this broker takes writes for the set now."""
         if not self.is_master:
             raise NotMaster(self._why_not_writable())
+
+    def check_readable(self) -> None:
+        """Raise NotMaster where a master can not know whether it still is one."""
+        if self.may_read is not None and not self.may_read():
+            raise NotMaster(
+                f"broker {self.own_id} was cut off from the others of set {self.replica_set_id}: "
+                "somebody else may be its master by now"
+            )
 
     def _why_not_writable(self) -> str:
         if self.role is Role.MASTER:
@@ -211,6 +222,7 @@ class ReplicaSetMember:
         self.role = role
         self.is_master = False
         self.may_confirm = None
+        self.may_read = None
         self.leader_epoch = leader_epoch
         self.master_id = master_id
         self._refuse_parked()

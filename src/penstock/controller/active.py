@@ -173,7 +173,9 @@ class ActiveController:
         self._look_soon()
 
     def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
-        """Take note and return the answer; None for one of an older session."""
+        """Take note and return the answer; None for one of an older session, and after a pause:
+        masters keep their leases by the answers, and this controller may be active no more.
+        """
         context = self._context
         known = context.liveness.incarnation(broker_id)
         is_counted = context.liveness.heard(
@@ -188,6 +190,8 @@ class ActiveController:
         if known != heartbeat.incarnation or not known:
             self._elections.hurry()
             self._look_soon()
+        if context.liveness.was_asleep(context.now_ms):
+            return None
         return HeartbeatAnswer(
             active_id=self._leadership.leader_id,
             controller_epoch=self._leadership.term,

@@ -31,12 +31,13 @@ class BrokerSession:
 class Liveness:
     """The sessions of all brokers that this controller has heard of."""
 
-    __slots__ = ("_sessions", "_tick_ms", "_timeout_ms")
+    __slots__ = ("_sessions", "_tick_ms", "_timeout_ms", "_woke_ms")
 
     def __init__(self, timeout_ms: int) -> None:
         self._timeout_ms = timeout_ms
         self._sessions: dict[int, BrokerSession] = {}
         self._tick_ms = -1
+        self._woke_ms = -timeout_ms
 
     def opened(self, broker_id: int, session_id: int, now_ms: int) -> None:
         """A session was opened; it takes the place of an older one."""
@@ -90,7 +91,19 @@ class Liveness:
         if self._tick_ms >= 0 and paused_ms > 0:
             for session in self._sessions.values():
                 session.heard_ms = min(now_ms, session.heard_ms + paused_ms)
+        if self._is_late(now_ms):
+            self._woke_ms = now_ms
         self._tick_ms = now_ms
+
+    def was_asleep(self, now_ms: int) -> bool:
+        """Whether this process stood still within the last timeout, half of one or longer.
+
+        It may have been replaced meanwhile and not know it: nobody may rely on its word yet.
+        """
+        return self._is_late(now_ms) or now_ms - self._woke_ms < self._timeout_ms
+
+    def _is_late(self, now_ms: int) -> bool:
+        return self._tick_ms >= 0 and now_ms - self._tick_ms > self._timeout_ms // 2
 
     def is_live(self, broker_id: int, now_ms: int) -> bool:
         """Whether the broker's process lives, or has not had the time to show it."""

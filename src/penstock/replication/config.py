@@ -69,13 +69,14 @@ class ReplicationConfig:
     """From where a slave begins that has nothing yet. (syncFromLastFile)"""
 
     lease_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 4_000
-    """Under policies that do not wait for the whole sync-state set: a master that has heard neither
-    of a controller nor of enough members for this long confirms nothing. Keep it below the
-    controllers' session time-out, so that nobody else is elected before."""
+    """A master that has heard neither of the active controller nor of enough members for this long
+    answers no reads, and under policies that do not wait for the whole sync-state set confirms
+    nothing. Keep it below the controllers' session time-out, so that nobody else is elected before;
+    and above twice `keep_alive_ms`, for sets without writes."""
 
     is_lease_wanted: bool = True
-    """Without the lease a cut-off master goes on confirming (availability first); what it confirmed
-    alone is cut off later and reported."""
+    """Without the lease a cut-off master goes on reading out and confirming (availability first);
+    what it confirmed alone is cut off later and reported."""
 
     def __post_init__(self) -> None:
         """Check the relations between fields."""

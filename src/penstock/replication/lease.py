@@ -1,4 +1,4 @@
-"""The master's lease: under a weaker policy a cut-off master stops confirming in time.
+"""The master's lease: a cut-off master stops answering reads, and under weaker policies confirming.
 
 Held while, within the last `lease_ms`, a controller has answered, or so many members have that the
 others are too few for an election. Members answer only the master that they follow, so whoever
@@ -9,6 +9,9 @@ answered had not heard of a newer one.
     all other                 needed; `is_wanted=False` means availability first
 
 Source: RocketMQ has none, and two masters acknowledge for a while (#7017); Gray and Cheriton 1989.
+Reads need it under every policy: whoever was replaced without knowing it would go on to show a log
+that ends too early. Only a set of the master alone, and `is_wanted=False`, answer them without.
+
 Time is an argument, monotonic milliseconds. It stops nobody by itself: the owner asks `is_held`.
 """
 
@@ -55,10 +58,17 @@ class Lease:
         self._was_held = held
         return held
 
+    def covers_reads(self, membership: Membership, now_ms: int) -> bool:
+        """Return whether nobody else can have confirmed anything that the own log lacks."""
+        return not self._is_wanted or self._has_heard(membership, now_ms)
+
     def _is_held(self, membership: Membership, now_ms: int) -> bool:
-        policy = membership.policy
-        if not self._is_wanted or not policy.needs_lease:
+        if not self._is_wanted or not membership.policy.needs_lease:
             return True
+        return self._has_heard(membership, now_ms)
+
+    def _has_heard(self, membership: Membership, now_ms: int) -> bool:
+        policy = membership.policy
         in_step = membership.effective
         voters = membership.replicas if policy.counts_replicas else in_step
         if voters == (self._own_id,):

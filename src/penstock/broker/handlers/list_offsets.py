@@ -104,6 +104,7 @@ def _look_up(
     timestamp = wanted.timestamp
     leader_epoch = getattr(wanted, "current_leader_epoch", -1)
     hosted = broker.partitions.led(topic, wanted.partition_index, leader_epoch)
+    hosted.member.check_readable()
     if timestamp in {LATEST, MAX_TIMESTAMP} and not knows_the_end(hosted):
         answer["error_code"] = searches.not_available
     elif timestamp >= 0 or timestamp == MAX_TIMESTAMP:

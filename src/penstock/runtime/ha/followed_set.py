@@ -125,6 +125,7 @@ class FollowedSet:
         self._pending: deque[Run] = deque()
         self._pending_bytes = 0
         self._acknowledged = 0
+        self._acknowledged_ms = 0
         self._begin_at: int | None = None
         self._promised_until_ms = 0
         self._install: SlaveInstall | None = None
@@ -178,7 +179,8 @@ class FollowedSet:
         if self.state is State.WAITING and self._send is not None and now_ms >= self._retry_at_ms:
             self._greet(self._send)
         elif self.state is State.STREAMING:
-            self._acknowledge()
+            is_silent = now_ms - self._acknowledged_ms >= self._parts.config.keep_alive_ms
+            self._acknowledge(is_repeated=is_silent)
 
     def on_message(self, message: HelloAnswer | Refused | LogRun | Image | Piece) -> None:
         """Take a message of the master about this mastership."""
@@ -440,13 +442,14 @@ class FollowedSet:
         elif self.state is State.STREAMING:
             self._acknowledge()
 
-    def _acknowledge(self) -> None:
-        durable = self.member.log.durable_position
-        if durable <= self._acknowledged or self._send is None:
+    def _acknowledge(self, *, is_repeated: bool = False) -> None:
+        """Say how much is durable; where that is nothing new, `is_repeated` keeps a lease."""
+        durable, now_ms = self.member.log.durable_position, self._parts.clock.monotonic_ms()
+        if self._send is None or now_ms < self._promised_until_ms:
             return
-        if self._parts.clock.monotonic_ms() < self._promised_until_ms:
+        if durable < self._acknowledged or (durable == self._acknowledged and not is_repeated):
             return
-        self._acknowledged = durable
+        self._acknowledged, self._acknowledged_ms = durable, now_ms
         self._send(Acknowledge(self.replica_set_id, self.leader_epoch, durable))
 
 

@@ -73,6 +73,7 @@ class MasterSet:
             is_wanted=config.is_lease_wanted,
             now_ms=now_ms,
         )
+        self._ticked_ms = now_ms
         self.is_over = False
 
     def begin(self) -> None:
@@ -97,6 +98,14 @@ class MasterSet:
         if self._clock.monotonic_ms() < self.promised_until_ms:
             return False
         return self.lease.is_held(self.keeper.membership, self._clock.monotonic_ms())
+
+    def may_read(self) -> bool:
+        """Whether nobody else can have been elected since the controllers or members were heard."""
+        return self.lease.covers_reads(self.keeper.membership, self._clock.monotonic_ms())
+
+    def _was_asleep(self) -> bool:
+        """Whether this process stood still just now: what it reads may have been said long ago."""
+        return self._clock.monotonic_ms() - self._ticked_ms > self.config.lease_ms // 2
 
     # --- what slaves say -----------------------------------------------------------------------
 
@@ -146,12 +155,17 @@ class MasterSet:
         now_ms = self._clock.monotonic_ms()
         if self.member.role is not Role.MASTER or self.is_over:
             return
-        self.lease.note_member(broker_id, now_ms)
+        self.heard(broker_id)
         self.keeper.acknowledged(broker_id, position, self.member.log.end_position, now_ms)
         self.member.acknowledge(broker_id, position)
         if not self.keeper.is_in_step(broker_id):
             self.judge()
         self.on_progress()
+
+    def heard(self, broker_id: int) -> None:
+        """A slave of this mastership has said that it still is one."""
+        if not self._was_asleep():
+            self.lease.note_member(broker_id, self._clock.monotonic_ms())
 
     def gone(self, session: SlaveSession) -> None:
         """A session has ended."""
@@ -180,7 +194,8 @@ class MasterSet:
 
     def note_controller(self) -> None:
         """A controller has answered."""
-        self.lease.note_controller(self._clock.monotonic_ms())
+        if not self._was_asleep():
+            self.lease.note_controller(self._clock.monotonic_ms())
 
     def _changed(self) -> None:
         if self.member.role is Role.MASTER and not self.is_over:
@@ -190,11 +205,13 @@ class MasterSet:
     def _follow_policy(self) -> None:
         policy = self.keeper.membership.policy
         self.member.may_confirm = self.may_confirm if policy.needs_lease else None
+        self.member.may_read = self.may_read
 
     # --- time ----------------------------------------------------------------------------------
 
     def tick(self) -> None:
         """Look at times: who has left, whether the lease is back."""
+        self._ticked_ms = self._clock.monotonic_ms()
         if self.member.role is Role.MASTER and not self.is_over:
             self.member.confirm_reached()
             self.judge()

@@ -97,8 +97,11 @@ class SlaveSession:
     def acknowledge(self, message: Acknowledge) -> bool:
         """Take an acknowledgement; returns False where it can not be."""
         position = message.position
-        if not self.is_streaming or position == self.acknowledged:
-            return self.is_streaming
+        if not self.is_streaming:
+            return False
+        if position == self.acknowledged:
+            self.master_set.heard(self.broker_id)
+            return True
         if not self.acknowledged < position <= self.next_position:
             return False
         self.acknowledged = position
