@@ -296,8 +296,9 @@ class SessionClient:
         if before != (tracker.active_id, tracker.controller_epoch):
             # It says only now that it is active: let it say whether it knows this process.
             self._heartbeat((session,), self._ports.owner.reports())
-        self._ports.owner.note_controller()
-        if answer.is_registration_wanted and not self._is_registering:
+        if not answer.is_registration_wanted:
+            self._ports.owner.note_controller()  # it counts this process among the living
+        elif not self._is_registering:
             self._is_registering = True
             self._ports.spawn("register", self._register())
 
