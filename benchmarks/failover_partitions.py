@@ -1,0 +1,70 @@
+"""Does a failover take longer with many partitions in a set?
+
+`python -m benchmarks.failover_partitions --kills 10`: the node that leads is killed again and again
+in a cluster whose three sets have 10 partitions each, and in one with 1,000 each. Clients and load
+are the same: they know one topic of three partitions. Goal: the median gap within 1.2 times.
+"""
+
+import argparse
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.harness.cluster import ClusterProcess
+from benchmarks.harness.failover import FailoverRun, Failovers, kill, start_again
+from benchmarks.harness.results import publish
+from benchmarks.harness.workload import Load, create_topic
+
+GOAL = "median gap with 1,000 partitions in a set within 1.2 times of that with 10"
+SETS = 3
+RATIO_MAX = 1.2
+SLACK_SECONDS = 0.05
+"""Differences below this are the machine's noise, not the partitions'."""
+
+
+def run(*, quick: bool) -> None:
+    """Answer the question as part of `python -m benchmarks`."""
+    compare(4 if quick else 15, seed=1)
+
+
+def compare(kills: int, *, seed: int) -> bool:
+    """Run both series and publish them; returns whether the goal was reached."""
+    few, many = _series(10, kills, seed), _series(1000, kills, seed)
+    rows = [
+        {"partitions in a set": count, **one.as_row("kill")}
+        for count, one in ((10, few), (1000, many))
+    ]
+    publish("failover_partitions", rows, goal=GOAL)
+    for problem in few.problems + many.problems:
+        print(problem, file=sys.stderr)
+    limit = max(few.quantile(0.5) * RATIO_MAX, few.quantile(0.5) + SLACK_SECONDS)
+    return not few.problems and not many.problems and many.quantile(0.5) <= limit
+
+
+def _series(partitions: int, kills: int, seed: int) -> FailoverRun:
+    directory = Path(tempfile.mkdtemp(prefix="penstock-failovers-"))
+    load = Load(records_per_second=600, seed=seed)
+    with ClusterProcess(directory) as cluster:
+        create_topic(cluster.bootstrap, "others", SETS * partitions - load.partitions)
+        found = Failovers(
+            cluster=cluster, load=load, kind="kill", break_it=kill, mend_it=start_again
+        ).repeat(kills)
+    if not found.problems:
+        shutil.rmtree(directory, ignore_errors=True)
+    return found
+
+
+def main() -> int:
+    """Read the command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.failover_partitions", description=__doc__
+    )
+    parser.add_argument("--kills", type=int, default=15)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    return 0 if compare(arguments.kills, seed=arguments.seed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
