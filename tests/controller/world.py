@@ -76,6 +76,7 @@ class Log:
     epoch: int = -1
     end: int = 0
     confirm: int = 0
+    has_failed: bool = False
 
 
 class Broker:
@@ -163,8 +164,8 @@ class Broker:
         return s.SetReport(
             replica_set_id=set_id,
             log_id=log.log_id,
-            role="idle",
-            leader_epoch=-1,
+            role=s.FAILED if log.has_failed else "idle",
+            leader_epoch=self.world.replica_set(set_id).leader_epoch if log.has_failed else -1,
             last_log_epoch=log.epoch,
             log_start_position=0,
             log_end_position=log.end,

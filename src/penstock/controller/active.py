@@ -5,6 +5,7 @@ timer, an answer) leads to one look at image and sessions, which starts what is 
 
     dead brokers          probe their sets' members, then fence and elect in one entry
     sets without master   probe and elect; again and again on a bounded schedule
+    masters without log   the same, where one says that its log has failed: it stays until then
     missing sets          create, once enough brokers are registered
     drained brokers       transfer their masterships, then take them out of the sync-state sets
     preferred masters     get their sets back by a planned transfer, after a delay
@@ -39,6 +40,7 @@ from penstock.controller.liveness import Liveness
 from penstock.controller.operations import Operation, Operations, OperatorAnswered
 from penstock.controller.replicated_log import NO_LEADER, Leadership
 from penstock.controller.session import (
+    FAILED,
     Heartbeat,
     HeartbeatAnswer,
     ProbeAnswer,
@@ -187,6 +189,8 @@ class ActiveController:
         for report in heartbeat.sets:
             if report.replica_set_id in context.image.replica_sets:
                 reports[report.replica_set_id] = Reported(report, context.now_ms)
+        if any(report.role == FAILED for report in heartbeat.sets):
+            self._look_soon()
         if known != heartbeat.incarnation or not known:
             self._elections.hurry()
             self._look_soon()
@@ -293,10 +297,12 @@ class ActiveController:
         )
 
     def _is_waiting(self, replica_set: ReplicaSetImage) -> bool:
-        """Whether a set has no master and should be tried now."""
-        set_id = replica_set.replica_set_id
-        if replica_set.master != NO_MASTER or not self._elections.is_due(set_id):
+        """Whether a set has no master, or one whose log has failed, and should be tried now."""
+        set_id, context = replica_set.replica_set_id, self._context
+        if not self._elections.is_due(set_id) or self._elections.is_electing(set_id):
             return False
+        if replica_set.master != NO_MASTER:
+            return context.image.is_failover_enabled and context.has_failed_master(replica_set)
         return replica_set.leader_epoch != NO_EPOCH or self._is_complete(replica_set)
 
     def _is_complete(self, replica_set: ReplicaSetImage) -> bool:

@@ -12,7 +12,7 @@ from penstock.controller.commands import Command
 from penstock.controller.config import ControllerConfig
 from penstock.controller.image import BrokerImage, ClusterImage, ReplicaSetImage
 from penstock.controller.liveness import Liveness
-from penstock.controller.session import FromController, SetReport
+from penstock.controller.session import FAILED, FromController, SetReport
 
 SubmitDone = Callable[[Any], None]
 """Gets the command's answer, or the MetadataError that it failed with. Called exactly once."""
@@ -115,9 +115,26 @@ class ActiveContext:
         return broker is not None and broker.is_draining
 
     def has_live_master(self, replica_set: ReplicaSetImage) -> bool:
-        """Whether the set has a master that is not known to be dead."""
+        """Whether the set has a master that is not known to be dead, or without a log."""
         broker = self.image.brokers.get(replica_set.master)
+        if self.has_failed_master(replica_set):
+            return False
         return broker is not None and not broker.is_fenced and not self.is_dead(broker)
+
+    def has_failed(self, broker_id: int, replica_set_id: int) -> bool:
+        """Whether the member's last word was that its log has failed."""
+        known = self.reports.get(broker_id, {}).get(replica_set_id)
+        return known is not None and known.report.role == FAILED
+
+    def has_failed_master(self, replica_set: ReplicaSetImage) -> bool:
+        """Whether the master has said in its present mastership that its log has failed.
+
+        An older word is of a process that has started again since, or overtaken by an election.
+        """
+        set_id, master = replica_set.replica_set_id, replica_set.master
+        if not self.has_failed(master, set_id):
+            return False
+        return self.reports[master][set_id].report.leader_epoch == replica_set.leader_epoch
 
     def static_master(self, replica_set: ReplicaSetImage) -> int:
         """Return the only broker that may lead the set while failover is off."""

@@ -29,7 +29,7 @@ from penstock.controller.election import (
 )
 from penstock.controller.errors import MetadataError, NoEligibleMaster, RefusedCommand
 from penstock.controller.image import NO_EPOCH, NO_MASTER, ReplicaSetImage
-from penstock.controller.session import ProbeAnswer, ProbedSet, ProbeSets, SetReport
+from penstock.controller.session import FAILED, ProbeAnswer, ProbedSet, ProbeSets, SetReport
 
 PROMISE_MS = 10_000
 """How long a probed slave keeps its promise when it hears of no mastership: far longer than a
@@ -37,6 +37,7 @@ proposal can be under way, short enough not to matter after a controller died in
 
 CAUSE_FIRST = "first"
 CAUSE_EVICTION = "eviction"
+CAUSE_FAILED = "log failed"
 CAUSE_RETURN = "return"
 CAUSE_OPERATOR = "operator"
 CAUSE_UNCLEAN = "unclean"
@@ -152,8 +153,9 @@ class Elections:
         for set_id in one.set_ids:
             replica_set = context.image.replica_sets[set_id]
             everybody = one.is_unclean or replica_set.is_unclean_allowed
+            failed = replica_set.master if context.has_failed_master(replica_set) else NO_MASTER
             for broker_id in replica_set.replicas if everybody else replica_set.candidates:
-                is_known = broker_id in replica_set.log_ids
+                is_known = broker_id in replica_set.log_ids and broker_id != failed
                 if broker_id not in dead and is_known and context.is_able(broker_id):
                     asked.setdefault(broker_id, []).append(replica_set)
         return asked
@@ -231,7 +233,8 @@ class Elections:
     ) -> NewMastership | None:
         """Return the mastership to begin, or None where nothing changes."""
         is_led = replica_set.master != NO_MASTER
-        if is_led and all(replica_set.master != broker_id for broker_id, _ in dead):
+        is_lost = any(replica_set.master == broker_id for broker_id, _ in dead)
+        if is_led and not is_lost and not self._context.has_failed_master(replica_set):
             return None
         choice, is_unclean = self._choose(one, replica_set)
         match choice:
@@ -250,7 +253,7 @@ class Elections:
                 self._put_off(replica_set.replica_set_id, reason)
             case NeedMoreAnswers():  # pragma: no cover
                 raise AssertionError("nobody is waited for any more")
-        if not is_led:
+        if not is_lost:
             return None
         return NewMastership(
             replica_set_id=replica_set.replica_set_id,
@@ -287,7 +290,7 @@ class Elections:
         """Return the answers that count: of live members, about the logs that they registered.
 
         A member whose log is another one than the registered has lost what it acknowledged; it may
-        have come back faster than its registration.
+        have come back faster than its registration. A log that has failed takes no writes.
         """
         return {
             broker_id: report
@@ -295,6 +298,7 @@ class Elections:
             for report in reports
             if report.replica_set_id == replica_set.replica_set_id
             and replica_set.log_ids.get(broker_id) == report.log_id
+            and report.role != FAILED
             and self._context.is_able(broker_id)
         }
 
@@ -307,7 +311,10 @@ class Elections:
             return CAUSE_FIRST
         if one.done is not None:
             return CAUSE_OPERATOR
-        return CAUSE_RETURN if replica_set.master == NO_MASTER else CAUSE_EVICTION
+        if replica_set.master == NO_MASTER:
+            return CAUSE_RETURN
+        has_failed = self._context.has_failed_master(replica_set)
+        return CAUSE_FAILED if has_failed else CAUSE_EVICTION
 
     def _what_is_cut(self, one: Round, replica_set: ReplicaSetImage, master: int) -> str:
         """Say how much the winner lacks of the longest log that was ever reported here."""
@@ -357,7 +364,9 @@ class Elections:
         del self._rounds[one.request_id]
         if one.done is not None:
             set_id = one.set_ids[0]
-            if error is None and self._context.image.replica_sets[set_id].master == NO_MASTER:
+            replica_set = self._context.image.replica_sets[set_id]
+            has_failed = self._context.has_failed_master(replica_set)
+            if error is None and (replica_set.master == NO_MASTER or has_failed):
                 error = NoEligibleMaster(set_id, self.reasons.get(set_id, "nobody answered"))
             one.done(error)
         self._on_settled()

@@ -23,6 +23,9 @@ from dataclasses import dataclass
 NO_REQUEST = 0
 """Request ids count from 1 within one session; an answer carries that of its request."""
 
+FAILED = "failed"
+"""Role of a member whose log takes no more writes until its process starts again."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlaveReport:
@@ -42,15 +45,16 @@ class SetReport:
     `log_id` is the random name that the log was made with: a member whose `log_id` is not the
     registered one has lost what it acknowledged. `last_log_epoch` is the leader epoch of the last
     mastership in the log, -1 for an empty log. `log_end_position` counts durable bytes only.
-    `slaves` is filled in by masters.
+    `slaves` is filled in by masters. A member whose log has failed says so as its role, and names
+    the newest mastership that it has heard of; alone in its set it stays "master", for reads.
     """
 
     replica_set_id: int
     log_id: str
     role: str
-    """"master", "slave" or "idle"."""
+    """"master", "slave", "idle" or "failed"."""
     leader_epoch: int
-    """The mastership that the member leads or follows, -1 for none."""
+    """The mastership that the member leads or follows, -1 for none; see above for "failed"."""
     last_log_epoch: int
     log_start_position: int
     log_end_position: int
@@ -268,7 +272,7 @@ class SetStatus:
     is_unclean_allowed: bool
     is_electing: bool
     reason: str
-    """Why there is no master, in words; empty where there is one."""
+    """Why nobody leads, in words; empty where somebody does."""
     members: tuple[MemberStatus, ...]
 
 

@@ -69,7 +69,7 @@ def _replica_set(
     context: ActiveContext, elections: Elections, replica_set: ReplicaSetImage
 ) -> SetStatus:
     set_id = replica_set.replica_set_id
-    is_led = replica_set.master != NO_MASTER
+    is_led = replica_set.master != NO_MASTER and not context.has_failed_master(replica_set)
     return SetStatus(
         replica_set_id=set_id,
         policy_kind=replica_set.policy.kind.value,

@@ -86,8 +86,8 @@ class Transfers:
             return f"broker {target} is the master already"
         if target not in replica_set.sync_state_set:
             return f"broker {target} is not in the sync-state set {replica_set.sync_state_set}"
-        if not context.is_able(target):
-            return f"broker {target} is not alive"
+        if not context.is_able(target) or context.has_failed(target, set_id):
+            return f"broker {target} is not alive, or its log has failed"
         if self.is_moving(set_id):
             return "it is being moved already"
         return ""

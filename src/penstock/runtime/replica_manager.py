@@ -23,10 +23,11 @@ from typing import Any, NamedTuple, Protocol
 from penstock.base.errors import PlatformError
 from penstock.base.ids import ReplicaSetId
 from penstock.base.ports import Cancellable, Clock, Scheduler
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands import Command
 from penstock.controller.image import ClusterDelta, ClusterImage
 from penstock.controller.session import (
+    FAILED,
     PrepareTransfer,
     ProbeSets,
     SetReport,
@@ -234,11 +235,13 @@ class ReplicaManager:
         member = driver.member
         assert member is not None
         own_log = member.log
+        has_failed = own_log.is_fenced and member.role is not Role.MASTER
+        newest = max(member.leader_epoch, driver.newest_epoch)
         return SetReport(
             replica_set_id=member.replica_set_id,
             log_id=driver.log_id,
-            role=member.role.value,
-            leader_epoch=member.leader_epoch,
+            role=FAILED if has_failed else member.role.value,
+            leader_epoch=newest if has_failed else member.leader_epoch,
             last_log_epoch=own_log.leader_epoch,
             log_start_position=own_log.start_position,
             log_end_position=own_log.durable_position,

@@ -1,0 +1,159 @@
+"""A master whose disk fails under it: the active controller hears of it and elects another."""
+
+import asyncio
+import errno
+from pathlib import Path
+from typing import Any
+
+from penstock.broker.replica_set import Role
+from penstock.controller.active import ActiveController
+from penstock.controller.commands import Command
+from penstock.controller.config import ControllerConfig
+from penstock.controller.errors import MetadataError
+from penstock.controller.replicated_log import Leadership
+from penstock.controller.session import FAILED, FromController, Heartbeat, ProbeAnswer, ProbeSets
+from penstock.runtime.clock import LoopScheduler, SystemClock
+from tests.runtime.ha_cluster import Broker, HaCluster, ha_cluster
+from tests.runtime.ha_running import run_long
+
+CONFIG = ControllerConfig(
+    default_replication_factor=3, heartbeat_interval_ms=20, session_timeout_ms=10_000
+)
+
+
+class BrokenFile:
+    """A file that can be read as before, and takes nothing any more."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, _position: int, _buffers: Any) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+class Brain:
+    """The active controller; brokers' heartbeats and probes reach it without links."""
+
+    def __init__(self, cluster: HaCluster) -> None:
+        self.cluster = cluster
+        self.loop = asyncio.get_running_loop()
+        self.sessions: dict[int, tuple[int, str]] = {}
+        self.active = ActiveController(
+            own_id=9,
+            image=cluster.controllers.judge.image,
+            config=CONFIG,
+            clock=SystemClock(),
+            scheduler=LoopScheduler(self.loop),
+            ports=(self.submit, self.send),
+        )
+        self.active.start()
+        self.active.on_leadership(Leadership(9, 1, is_leader=True))
+        self.beat()
+
+    def submit(self, command: Command[Any], done: Any) -> None:
+        def work() -> None:
+            try:
+                answer = self.cluster.controllers.submit(command)
+            except MetadataError as error:
+                answer = error
+            done(answer)
+
+        self.loop.call_soon(work)
+
+    def send(self, broker_id: int, message: FromController) -> None:
+        assert isinstance(message, ProbeSets)
+        reports = self.cluster[broker_id].manager.probe(message)
+        answer = ProbeAnswer(request_id=message.request_id, reports=reports)
+        self.loop.call_soon(self.active.on_probe_answer, broker_id, answer)
+
+    def beat(self) -> None:
+        for broker in self.cluster.brokers.values():
+            if broker.is_running:
+                self.hear(broker)
+        self.timer = self.loop.call_later(0.02, self.beat)
+
+    def hear(self, broker: Broker) -> None:
+        broker_id = broker.broker_id
+        incarnation = broker.manager.incarnation
+        session_id, known = self.sessions.get(broker_id, (0, ""))
+        if known != incarnation:
+            session_id += 1
+            self.sessions[broker_id] = (session_id, incarnation)
+            self.active.on_session_opened(broker_id, session_id)
+        heartbeat = Heartbeat(
+            session_id=session_id,
+            broker_id=broker_id,
+            incarnation=incarnation,
+            sets=broker.manager.reports(),
+        )
+        answer = self.active.on_heartbeat(broker_id, heartbeat)
+        if answer is not None and answer.is_registration_wanted:
+            broker.register(incarnation)
+
+    def stop(self) -> None:
+        self.timer.cancel()
+        self.active.stop()
+
+
+def role_of(broker: Broker, set_id: int = 1) -> str:
+    (found,) = [one.role for one in broker.manager.reports() if one.replica_set_id == set_id]
+    return found
+
+
+async def founded(cluster: HaCluster) -> None:
+    """Wait until there are three sets, each led by its preferred master, and some records."""
+    for one in (1, 2, 3):
+        await cluster.until(lambda: len(cluster.controllers.judge.image.replica_sets) == 3)
+        await cluster.leads(one, one)
+        cluster[one].append(10, set_id=one)
+        await cluster.confirmed(one, one)
+
+
+def test_a_master_whose_disk_fails_is_replaced_and_joins_again_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain = Brain(cluster)
+            await founded(cluster)
+            store = cluster[1].member().log._store
+            store.active.file = BrokenFile(store.active.file)
+            cluster[1].append()
+            await cluster.leads(2)
+            found = cluster.controllers.image_of(1)
+            assert (found.last_cause, found.sync_state_set) == ("log failed", (2, 3))
+            assert role_of(cluster[1]) == FAILED
+            assert cluster[1].member(2).role is Role.SLAVE
+            assert cluster[1].member(3).role is Role.SLAVE
+            assert [cluster.controllers.image_of(one).leader_epoch for one in (2, 3)] == [0, 0]
+            cluster[2].append(10)
+            await cluster.confirmed(2)
+            await cluster[1].crash()
+            await cluster[1].start(is_registering=False)
+            await cluster.in_step(1, 2, 3)
+            cluster[2].append(10)
+            await cluster.confirmed(2)
+            await cluster.equal(1, 2, 3)
+            brain.stop()
+
+    run_long(scenario())
+
+
+def test_a_slave_whose_disk_fails_says_so_and_its_master_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3, replica_lag_time_ms=500) as cluster:
+            brain = Brain(cluster)
+            await founded(cluster)
+            store = cluster[3].member().log._store
+            store.active.file = BrokenFile(store.active.file)
+            cluster[1].append()
+            await cluster.until(lambda: role_of(cluster[3]) == FAILED)
+            await cluster.in_step(1, 2)
+            await cluster.confirmed(1)
+            assert cluster.controllers.image_of(1).leader_epoch == 0
+            brain.stop()
+
+    run_long(scenario())
