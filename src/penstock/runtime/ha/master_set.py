@@ -26,7 +26,9 @@ from penstock.replication.sync_state import (
     SyncStateKeeper,
 )
 from penstock.runtime.ha.shape import shape_of
+from penstock.runtime.ha.shared_run import SharedRun
 from penstock.runtime.ha.slave_session import SlaveSession
+from penstock.storage.run import ColdRun, Run
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class MasterSet:
         self.promised_until_ms = 0
         """Until then nothing is confirmed: the own log's end was told to whoever elects."""
         self.sessions: dict[int, SlaveSession] = {}
+        self._shared = SharedRun(member.log, config.run_bytes)
         self._clock = clock
         self._submit = submit
         now_ms = clock.monotonic_ms()
@@ -74,6 +77,7 @@ class MasterSet:
             now_ms=now_ms,
         )
         self._ticked_ms = now_ms
+        self._deaf_until_ms = now_ms
         self.is_over = False
 
     def begin(self) -> None:
@@ -105,7 +109,11 @@ class MasterSet:
 
     def _was_asleep(self) -> bool:
         """Whether this process stood still just now: what it reads may have been said long ago."""
-        return self._clock.monotonic_ms() - self._ticked_ms > self.config.lease_ms // 2
+        now_ms = self._clock.monotonic_ms()
+        return now_ms < self._deaf_until_ms or self._is_late(now_ms)
+
+    def _is_late(self, now_ms: int) -> bool:
+        return now_ms - self._ticked_ms > self.config.lease_ms // 2
 
     # --- what slaves say -----------------------------------------------------------------------
 
@@ -167,6 +175,10 @@ class MasterSet:
         if not self._was_asleep():
             self.lease.note_member(broker_id, self._clock.monotonic_ms())
 
+    def read_run(self, session: SlaveSession) -> Run | ColdRun:
+        """Return what follows at the session's position; raises as SetLog.read_run."""
+        return self._shared.read(session, self.sessions.values())
+
     def gone(self, session: SlaveSession) -> None:
         """A session has ended."""
         if self.sessions.get(session.broker_id) is session:
@@ -211,7 +223,11 @@ class MasterSet:
 
     def tick(self) -> None:
         """Look at times: who has left, whether the lease is back."""
-        self._ticked_ms = self._clock.monotonic_ms()
+        now_ms = self._clock.monotonic_ms()
+        if self._is_late(now_ms):
+            # Time for what lies in the sockets to be read and not believed.
+            self._deaf_until_ms = now_ms + self.config.lease_ms // 4
+        self._ticked_ms = now_ms
         if self.member.role is Role.MASTER and not self.is_over:
             self.member.confirm_reached()
             self.judge()
