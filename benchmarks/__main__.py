@@ -21,6 +21,11 @@ QUESTIONS = (
     "spark_read_land",
     "kills",
     "power_cuts",
+    "failovers",
+    "failover_partitions",
+    "client_failovers",
+    "trials",
+    "chaos",
 )
 
 
