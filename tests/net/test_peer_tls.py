@@ -10,7 +10,7 @@ import pytest
 
 from penstock.base.errors import ConfigError
 from penstock.net.peer import PeerSecurity, dial
-from tests.net.peering import DIALER, SECRET, drained, peer_port
+from tests.net.peering import DIALER, SECRET, drained, peer_port, until
 from tests.net.serving import LOOPS, run
 
 pytestmark = [
@@ -92,6 +92,26 @@ def test_listener_with_a_certificate_of_nobody_is_not_believed(
             with pytest.raises(ssl.SSLError):
                 await port.dial(security=security(certificates))
             assert port.ends == []
+
+    run(scenario(), loop)
+
+
+def test_dialler_that_breaks_the_tls_handshake_off_is_no_link_at_the_port(
+    loop: str, certificates: Path
+) -> None:
+    """Such an end may come without a reason; it must not pass for an open link."""
+
+    async def scenario() -> None:
+        failures: list[dict[str, object]] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, told: failures.append(told))
+        async with peer_port(security(certificates, "stranger")) as port:
+            for _ in range(3):
+                with pytest.raises(ssl.SSLError):
+                    await port.dial(security=security(certificates))
+            await until(lambda: port.listener.stranger_count == 0)
+            assert port.listener.link_count == 0
+            assert port.ends == []
+        assert failures == []
 
     run(scenario(), loop)
 
