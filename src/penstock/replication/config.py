@@ -71,8 +71,9 @@ class ReplicationConfig:
     lease_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 4_000
     """A master that has heard neither of the active controller nor of enough members for this long
     answers no reads, and under policies that do not wait for the whole sync-state set confirms
-    nothing. Keep it below the controllers' session time-out, so that nobody else is elected before;
-    and above twice `keep_alive_ms`, for sets without writes."""
+    nothing. Keep it 800 ms below the controllers' session time-out, so that nobody else is elected
+    before (so long a cut-off active controller takes itself for one); and above twice
+    `keep_alive_ms`, for sets without writes."""
 
     is_lease_wanted: bool = True
     """Without the lease a cut-off master goes on reading out and confirming (availability first);
