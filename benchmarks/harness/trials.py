@@ -20,13 +20,14 @@ from benchmarks.harness.workload import Load, Workload, create_topic, wait_until
 from penstock.sim.history import Report
 
 ACKED_BEFORE = 500
-SESSION_TIMEOUT_MS = 1_000
-LEASE_MS = 800
+SESSION_TIMEOUT_MS = 1_500
+LEASE_MS = 600
+"""With the 800 ms after which a cut-off active controller knows that it is none, below the above."""
 QUICK_SESSIONS = {
-    "controller": {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 200},
-    "replication": {"lease_ms": LEASE_MS, "keep_alive_ms": 200, "link_silence_ms": 1_000},
+    "controller": {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 150},
+    "replication": {"lease_ms": LEASE_MS, "keep_alive_ms": 150, "link_silence_ms": 1_500},
 }
-"""A hang or a cut is noticed by silence alone: within a second here."""
+"""A hang or a cut is noticed by silence alone: within this time here."""
 CLIENT_TIMEOUT_MS = 800
 """After so long without an answer a client asks elsewhere: nothing else tells it of a hang."""
 
