@@ -360,6 +360,7 @@ def streamed(batches):
         append(master, partition, size=300, fill=number)
         world.run()
         give_run(world, slave, take_run(world, master, slave.end_position))
+        master.note_confirmed(slave.flushed_position)
     return world, disk, slave
 
 

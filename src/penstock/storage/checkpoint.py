@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Clock, Disk, DiskFile, Offload
+from penstock.storage.claim import EVERYWHERE
 from penstock.storage.config import LogConfig
 from penstock.storage.partition_log import Columns, PartitionLog
 from penstock.storage.producers import ProducerStates
@@ -146,7 +147,7 @@ class Checkpointer:
         self.last_position = 0
         self.saved_position = 0
         """Position of the newest snapshot on the disk; of the log's start without one."""
-        self.is_sole_member = True
+        self._is_sole_member = True
         self.confirmed_position = 0
         """What the set has confirmed, as far as this log was told."""
         self.every_partition: Callable[[], Iterable[PartitionLog]] = tuple
@@ -168,15 +169,31 @@ class Checkpointer:
         """Begin after recovery, which found a snapshot at `position`."""
         self.last_position = self.saved_position = self.confirmed_position = position
         self._side_generation = side_generation
+        self._limit_claim()
+
+    @property
+    def is_sole_member(self) -> bool:
+        """Whether the log confirms itself."""
+        return self._is_sole_member
+
+    @is_sole_member.setter
+    def is_sole_member(self, is_sole: bool) -> None:
+        self._is_sole_member = is_sole
+        self._limit_claim()
+
+    def _limit_claim(self) -> None:
+        limit = EVERYWHERE if self._is_sole_member else self.confirmed_position
+        self._writer.claim.limit_to(limit)
 
     def may_write(self, position: int) -> bool:
         """Whether a snapshot at `position` can never be truncated away."""
-        return self.is_sole_member or position <= self.confirmed_position
+        return self._is_sole_member or position <= self.confirmed_position
 
     def note_confirmed(self, position: int) -> bool:
         """Take note of what is confirmed; return whether a captured state waits for it."""
         position = min(position, self._writer.end_position)
         self.confirmed_position = max(self.confirmed_position, position)
+        self._limit_claim()
         return self._captured is not None
 
     def discard(self) -> None:

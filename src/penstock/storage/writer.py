@@ -28,6 +28,7 @@ from crc32c import crc32c
 from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable, Offload, Scheduler
 from penstock.record.batch import BatchHeader
+from penstock.storage.claim import Claim
 from penstock.storage.config import FlushPolicy, LogConfig
 from penstock.storage.errors import (
     BatchTooLargeForLog,
@@ -87,9 +88,7 @@ class LogWriter:
         self._control_bytes = min(CONTROL_BYTES_MAX, config.segment_bytes // 64)
         self._is_sync_policy = config.flush_policy is FlushPolicy.SYNC
         self.end_position = self.written_position = self.flushed_position = 0
-        self.claim_position = 0
-        """What frames say is flushed. Under `async` what the sync before the last one reached: a
-        slave, which syncs at its own times, then has flushed as much when it gets the frame."""
+        self.claim = Claim(is_sync_policy=self._is_sync_policy)
         self.is_following = False
         """Whether only a master's runs are appended: this log's owner is a slave."""
         self.leader_epoch = -1
@@ -128,7 +127,7 @@ class LogWriter:
     def start(self, position: int, *, leader_epoch: int, epoch_start: int) -> None:
         """Begin to write at `position`, up to which the log is durable."""
         self.end_position = self.written_position = self.flushed_position = position
-        self.claim_position = position
+        self.claim.start(position)
         self._announced = position
         self._commit.start(position)
         self.leader_epoch = leader_epoch
@@ -160,7 +159,7 @@ class LogWriter:
         position = end - frame_bytes
         base_offset = partition.log_end_offset
         leader_epoch = self.leader_epoch
-        unflushed = position - self.claim_position
+        unflushed = position - self.claim.position
         if unflushed > 0xFFFFFFFF:  # noqa: PLR1730  a call of min() costs more than all of this
             unflushed = 0xFFFFFFFF
         at = position - self.written_position
@@ -213,7 +212,7 @@ class LogWriter:
     def _append_large(self, partition: PartitionLog, batch: memoryview, header: BatchHeader) -> int:
         """Write what is staged and the batch in one go; the state changes only if that works."""
         size, position, base_offset = len(batch), self.end_position, partition.log_end_offset
-        unflushed = position - self.claim_position
+        unflushed = position - self.claim.position
         head = build_batch_head(
             batch, partition.frame_key, self.leader_epoch, position, unflushed, base_offset
         )
@@ -276,7 +275,7 @@ class LogWriter:
         self._schedule()
 
     def _build(self, kind: int, key: bytes, payload: bytes, epoch: int) -> bytes:
-        at, gap = self.end_position, self.end_position - self.claim_position
+        at, gap = self.end_position, self.end_position - self.claim.position
         return build_frame(kind, key, payload, leader_epoch=epoch, position=at, unflushed=gap)
 
     def _schedule(self) -> None:
@@ -416,7 +415,7 @@ class LogWriter:
     def _note_flushed(self, target: int) -> None:
         flushed, written = self.flushed_position, self.written_position
         invariant(flushed <= target <= written, "flushed position out of order", target=target)
-        self.claim_position = target if self._is_sync_policy else flushed
+        self.claim.flushed(target)
         self.flushed_position = target
         self.on_flushed()
         if self._is_sync_policy:
