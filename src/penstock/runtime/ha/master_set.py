@@ -26,7 +26,9 @@ from penstock.replication.sync_state import (
     SyncStateKeeper,
 )
 from penstock.runtime.ha.shape import shape_of
+from penstock.runtime.ha.shared_run import SharedRun
 from penstock.runtime.ha.slave_session import SlaveSession
+from penstock.storage.run import ColdRun, Run
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +63,7 @@ class MasterSet:
         self.promised_until_ms = 0
         """Until then nothing is confirmed: the own log's end was told to whoever elects."""
         self.sessions: dict[int, SlaveSession] = {}
+        self._shared = SharedRun(member.log, config.run_bytes)
         self._clock = clock
         self._submit = submit
         now_ms = clock.monotonic_ms()
@@ -171,6 +174,10 @@ class MasterSet:
         """A slave of this mastership has said that it still is one."""
         if not self._was_asleep():
             self.lease.note_member(broker_id, self._clock.monotonic_ms())
+
+    def read_run(self, session: SlaveSession) -> Run | ColdRun:
+        """Return what follows at the session's position; raises as SetLog.read_run."""
+        return self._shared.read(session, self.sessions.values())
 
     def gone(self, session: SlaveSession) -> None:
         """A session has ended."""

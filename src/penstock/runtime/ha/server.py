@@ -8,6 +8,10 @@ One link carries all sets that this broker leads and that process follows. A tur
 at most and then lets the loop go on; sessions wake their link when bytes were written, when the
 confirm position has moved and when something was acknowledged.
 
+Every run says how far the set is confirmed. A frame of its own says so only when no run has for a
+few milliseconds: it would cost each slave a second wake-up for every record, for nobody waits for
+it but consumers that read from a slave.
+
 A link that has not shaken hands for a set can acknowledge nothing for it; the replica id in the
 handshake must be the one that the controllers have recorded for that broker (RocketMQ #3015).
 """
@@ -45,6 +49,8 @@ from penstock.runtime.ha.slave_session import SlaveSession
 
 RUNS_PER_TURN = 8
 """Runs that one link sends before the loop goes on."""
+CONFIRM_DELAY_MS = 5
+"""How long a confirm position waits for a run that takes it along."""
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +119,7 @@ class HaServer:
     def _wake(self, member: ReplicaSetMember) -> None:
         master_set = self.sets.get(member.replica_set_id)
         if master_set is not None:
-            for session in master_set.sessions.values():
+            for session in tuple(master_set.sessions.values()):
                 session.wake()
 
 
@@ -126,6 +132,9 @@ class ServedLink:
         self._ready: deque[SlaveSession] = deque()
         self._queued: dict[int, None] = {}
         self._turn: Cancellable | None = None
+        self._owing: dict[int, SlaveSession] = {}
+        """Sessions that have a confirm position to tell, and no run to tell it with."""
+        self._confirm_timer: Cancellable | None = None
         self.live = LiveLink(link, server.clock, server.config)
         link.on_writable = self._schedule
         link.on_closed = self._on_closed
@@ -219,10 +228,29 @@ class ServedLink:
     # --- sending -------------------------------------------------------------------------------
 
     def _is_ready(self, session: SlaveSession) -> None:
-        if session.replica_set_id not in self._queued and session.has_work:
+        if session.replica_set_id in self._queued:
+            return
+        if session.has_run:
             self._queued[session.replica_set_id] = None
             self._ready.append(session)
             self._schedule()
+        elif session.owes_confirm:
+            self._owe(session)
+
+    def _owe(self, session: SlaveSession) -> None:
+        self._owing[session.replica_set_id] = session
+        if self._confirm_timer is None:
+            scheduler = self._server.scheduler
+            self._confirm_timer = scheduler.call_later(CONFIRM_DELAY_MS, self._send_confirms)
+
+    def _send_confirms(self) -> None:
+        self._confirm_timer = None
+        owing, self._owing = self._owing, {}
+        for session in owing.values():
+            if self.live.link.is_writable:
+                session.send_confirm()
+            elif session.owes_confirm:
+                self._owe(session)
 
     def _schedule(self) -> None:
         if self._turn is None and self._ready and self.live.link.is_writable:
@@ -235,11 +263,9 @@ class ServedLink:
                 break
             session = self._ready.popleft()
             del self._queued[session.replica_set_id]
-            if session.has_work and not session.is_closed:
+            if not session.is_closed:
                 session.send_one()
-                if session.has_work:
-                    self._queued[session.replica_set_id] = None
-                    self._ready.append(session)
+                self._is_ready(session)
         self._schedule()
 
     # --- the end -------------------------------------------------------------------------------
@@ -256,6 +282,10 @@ class ServedLink:
         log.info("slave=%d disconnected: %s", self.live.peer_id, reason)
         if self._turn is not None:
             self._turn.cancel()
+        if self._confirm_timer is not None:
+            self._confirm_timer.cancel()
+            self._confirm_timer = None
+        self._owing.clear()
         for session in list(self._sessions.values()):
             session.close()
         self._sessions.clear()

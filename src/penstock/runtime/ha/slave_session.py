@@ -125,15 +125,17 @@ class SlaveSession:
     # --- sending -------------------------------------------------------------------------------
 
     @property
-    def has_work(self) -> bool:
-        """Whether something can be sent now, as far as the link has room."""
+    def has_run(self) -> bool:
+        """Whether a run can be sent now, as far as the link has room."""
         if not self.is_streaming or self._is_loading:
             return False
-        member = self.master_set.member
-        if member.confirm_position > self._sent_confirm:
-            return True
         has_room = self.next_position - self.acknowledged < self.master_set.config.in_flight_bytes
-        return has_room and self.next_position < member.log.written_position
+        return has_room and self.next_position < self.master_set.member.log.written_position
+
+    @property
+    def owes_confirm(self) -> bool:
+        """Whether the set is confirmed further than the slave was told."""
+        return self.is_streaming and self.master_set.member.confirm_position > self._sent_confirm
 
     def wake(self) -> None:
         """The log has more bytes, or the confirm position has moved."""
@@ -141,14 +143,11 @@ class SlaveSession:
 
     def send_one(self) -> None:
         """Send one run; or where there is nothing to send, how far the set is confirmed."""
-        own_log, config = self.master_set.member.log, self.master_set.config
-        in_flight = self.next_position - self.acknowledged
-        written = own_log.written_position
-        if self.next_position >= written or in_flight >= config.in_flight_bytes:
-            self._send_confirm()
+        if not self.has_run:
+            self.send_confirm()
             return
         try:
-            found = own_log.read_run(self.next_position, config.run_bytes, written)
+            found = self.master_set.read_run(self)
         except PlatformError as error:
             self._unreadable(error)
             return
@@ -171,7 +170,7 @@ class SlaveSession:
 
     def _send_run(self, run: Run) -> None:
         if not run.data:
-            self._send_confirm()
+            self.send_confirm()
             return
         confirmed = self._sent_confirm = self.master_set.member.confirm_position
         self._send(
@@ -188,7 +187,10 @@ class SlaveSession:
         )
         self.next_position = run.end_position if run.next_position < 0 else run.next_position
 
-    def _send_confirm(self) -> None:
+    def send_confirm(self) -> None:
+        """Say how far the set is confirmed, where no run has said so yet."""
+        if not self.is_streaming:
+            return
         confirmed = self.master_set.member.confirm_position
         if confirmed <= self._sent_confirm:
             return

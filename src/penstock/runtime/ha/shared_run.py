@@ -1,0 +1,50 @@
+"""The newest run of a set, read once for all slaves that want it.
+
+    slave 2 ──► position 700 ─┐
+    slave 3 ──► position 700 ─┴─► one read of the page cache, one walk over its frames
+
+Slaves in step ask for the same bytes one after the other. What was read is kept only as long as
+another session still stands where it begins, and nothing else is: a slave that lags reads for
+itself. The bytes are the reader's own copy, which nobody writes to.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from penstock.storage.run import ColdRun, Run
+from penstock.storage.set_log import SetLog
+
+
+class Reading(Protocol):
+    """A session, as far as it matters here."""
+
+    is_streaming: bool
+    next_position: int
+
+
+class SharedRun:
+    """Reads runs of one log for several sessions."""
+
+    __slots__ = ("_log", "_run", "_run_bytes", "_written")
+
+    def __init__(self, log: SetLog, run_bytes: int) -> None:
+        self._log = log
+        self._run_bytes = run_bytes
+        self._run: Run | None = None
+        self._written = 0
+
+    def read(self, session: Reading, sessions: Iterable[Reading]) -> Run | ColdRun:
+        """Return what follows at the session's position; raises as SetLog.read_run."""
+        position, written = session.next_position, self._log.written_position
+        run = self._run
+        if run is not None and run.position == position and self._written == written:
+            found: Run | ColdRun = run
+        else:
+            found = self._log.read_run(position, self._run_bytes, written)
+        self._run, self._written = None, written
+        if isinstance(found, Run) and any(
+            one is not session and one.is_streaming and one.next_position == position
+            for one in sessions
+        ):
+            self._run = found
+        return found
