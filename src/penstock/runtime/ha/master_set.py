@@ -107,10 +107,20 @@ class MasterSet:
         """Whether nobody else can have been elected since the controllers or members were heard."""
         return self.lease.covers_reads(self.keeper.membership, self._clock.monotonic_ms())
 
-    def _was_asleep(self) -> bool:
-        """Whether this process stood still just now: what it reads may have been said long ago."""
-        now_ms = self._clock.monotonic_ms()
-        return now_ms < self._deaf_until_ms or self._is_late(now_ms)
+    def _is_news(self) -> bool:
+        """Whether what is heard now was said just now, so that it can keep the lease.
+
+        Not if this process stood still, nor when a lost lease would come back: a cut network that
+        heals first brings what was under way when it was cut. What is said after that counts.
+        """
+        now_ms, pause_ms = self._clock.monotonic_ms(), self.config.lease_ms // 2
+        if now_ms < self._deaf_until_ms or self._is_late(now_ms):
+            return False
+        is_lost = not self.lease.covers_reads(self.keeper.membership, now_ms)
+        if is_lost and now_ms > self._deaf_until_ms + pause_ms:
+            self._deaf_until_ms = now_ms + pause_ms
+            return False
+        return True
 
     def _is_late(self, now_ms: int) -> bool:
         return now_ms - self._ticked_ms > self.config.lease_ms // 2
@@ -172,7 +182,7 @@ class MasterSet:
 
     def heard(self, broker_id: int) -> None:
         """A slave of this mastership has said that it still is one."""
-        if not self._was_asleep():
+        if self._is_news():
             self.lease.note_member(broker_id, self._clock.monotonic_ms())
 
     def read_run(self, session: SlaveSession) -> Run | ColdRun:
@@ -206,7 +216,7 @@ class MasterSet:
 
     def note_controller(self) -> None:
         """A controller has answered."""
-        if not self._was_asleep():
+        if self._is_news():
             self.lease.note_controller(self._clock.monotonic_ms())
 
     def _changed(self) -> None:
