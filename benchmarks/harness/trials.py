@@ -22,7 +22,7 @@ from penstock.sim.history import Report
 ACKED_BEFORE = 500
 SESSION_TIMEOUT_MS = 1_500
 LEASE_MS = 600
-"""With the 800 ms after which a cut-off active controller knows that it is none, below the above."""
+"""With the 800 ms that a cut-off active controller needs to know it, below the above."""
 QUICK_SESSIONS = {
     "controller": {"session_timeout_ms": SESSION_TIMEOUT_MS, "heartbeat_interval_ms": 150},
     "replication": {"lease_ms": LEASE_MS, "keep_alive_ms": 150, "link_silence_ms": 1_500},
