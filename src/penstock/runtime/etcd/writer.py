@@ -162,6 +162,8 @@ class Writer:
             for one in group
         ]
         outcome = await self._append(lead, entries, backoff)
+        if self._lead is not lead:
+            return  # it was told that its fate is open; what was written comes by the watch
         if outcome is True:
             self._commit(group, entries)
             await self._feed.drained()
