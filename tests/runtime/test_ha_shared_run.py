@@ -1,0 +1,38 @@
+"""One read for all slaves that stand at the same place."""
+
+from dataclasses import dataclass
+
+from penstock.runtime.ha.shared_run import SharedRun
+from tests.storage.replicas import member
+from tests.storage.world import append
+
+
+@dataclass
+class Standing:
+    """Where a slave stands."""
+
+    next_position: int
+    is_streaming: bool = True
+
+
+def test_slaves_at_one_place_get_the_same_bytes_and_nothing_is_kept_behind_the_last():
+    world, _, log, partition = member(3)
+    shared = SharedRun(log, 1 << 20)
+    first, second = Standing(0), Standing(0)
+    run = shared.read(first, [first, second])
+    first.next_position = run.end_position
+    assert shared.read(second, [first, second]).data is run.data
+    assert shared._run is None
+    append(log, partition, size=300, fill=1)
+    world.run()
+    assert shared.read(second, [first, second]).data is not run.data
+
+
+def test_what_was_written_meanwhile_is_read_anew():
+    world, _, log, partition = member(3)
+    shared = SharedRun(log, 1 << 20)
+    first, second = Standing(0), Standing(0)
+    run = shared.read(first, [first, second])
+    append(log, partition, size=300, fill=1)
+    world.run()
+    assert shared.read(second, [first, second]).end_position > run.end_position
