@@ -173,6 +173,9 @@ class FollowedSet:
         """Acknowledge nothing to this mastership before `until_ms` (monotonic)."""
         self._promised_until_ms = max(self._promised_until_ms, until_ms)
 
+    def _is_promised(self) -> bool:
+        return self._parts.clock.monotonic_ms() < self._promised_until_ms
+
     def tick(self) -> None:
         """Look at the time: shake hands (again), acknowledge after a promise has ended."""
         now_ms = self._parts.clock.monotonic_ms()
@@ -181,6 +184,8 @@ class FollowedSet:
         elif self.state is State.STREAMING:
             is_silent = now_ms - self._acknowledged_ms >= self._parts.config.keep_alive_ms
             self._acknowledge(is_repeated=is_silent)
+        elif self.state is State.GREETED:
+            self._begin()
 
     def on_message(self, message: HelloAnswer | Refused | LogRun | Image | Piece) -> None:
         """Take a message of the master about this mastership."""
@@ -327,13 +332,16 @@ class FollowedSet:
 
     def _begin_when_durable(self, position: int) -> None:
         self._begin_at = position
-        if self.member.log.durable_position >= position:
-            self._begin()
+        self._begin()
 
     def _begin(self) -> None:
-        position, self._begin_at = self._begin_at, None
-        if position is None or self._send is None:
+        """Begin once the log is durable; it counts as an acknowledgement, so promises hold it."""
+        position = self._begin_at
+        if position is None or self._send is None or self._is_promised():
             return
+        if self.member.log.durable_position < position:
+            return
+        self._begin_at = None
         self.state = State.STREAMING
         self._failures = 0
         self._acknowledged = position
@@ -437,7 +445,7 @@ class FollowedSet:
             self.member.note_master_confirmed(self._newest_confirm)
 
     def _on_durable(self, _: ReplicaSetMember) -> None:
-        if self._begin_at is not None and self.member.log.durable_position >= self._begin_at:
+        if self._begin_at is not None:
             self._begin()
         elif self.state is State.STREAMING:
             self._acknowledge()
@@ -445,7 +453,7 @@ class FollowedSet:
     def _acknowledge(self, *, is_repeated: bool = False) -> None:
         """Say how much is durable; where that is nothing new, `is_repeated` keeps a lease."""
         durable, now_ms = self.member.log.durable_position, self._parts.clock.monotonic_ms()
-        if self._send is None or now_ms < self._promised_until_ms:
+        if self._send is None or self._is_promised():
             return
         if durable < self._acknowledged or (durable == self._acknowledged and not is_repeated):
             return
