@@ -1,4 +1,4 @@
-"""A broker that a new active controller never heard of: refused means dead, silence means nothing."""
+"""A broker that a new active controller never heard of: refused is dead, silent is nothing."""
 
 import asyncio
 import socket
