@@ -175,8 +175,10 @@ class ActiveController:
         self._look_soon()
 
     def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
-        """Take note and return the answer; None for one of an older session, and after a pause:
-        masters keep their leases by the answers, and this controller may be active no more.
+        """Take note and return the answer; None for one of an older session.
+
+        After a pause it says that nobody is known to be active: masters keep their leases by what
+        the active one answers, and this controller may have been replaced without knowing it.
         """
         context = self._context
         known = context.liveness.incarnation(broker_id)
@@ -195,7 +197,7 @@ class ActiveController:
             self._elections.hurry()
             self._look_soon()
         if context.liveness.was_asleep(context.now_ms):
-            return None
+            return HeartbeatAnswer(active_id=NO_LEADER, controller_epoch=self._leadership.term)
         return HeartbeatAnswer(
             active_id=self._leadership.leader_id,
             controller_epoch=self._leadership.term,
