@@ -23,6 +23,7 @@ from penstock.sim.history import Outcome, Poll, Report, Send, check
 
 FLUSH_SECONDS = 120.0
 READ_SECONDS = 120.0
+END_SECONDS = 60.0
 FINAL_READER = "final"
 _CLIENT = {
     "reconnect.backoff.ms": 20,
@@ -396,10 +397,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[Poll]:
     """Read every partition from its beginning to its end with a new consumer."""
     consumer = _reader(bootstrap)
     try:
-        ends = {
-            partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), 30)[1]
-            for partition in range(partitions)
-        }
+        ends = {partition: _end_of(consumer, topic, partition) for partition in range(partitions)}
         _assign(consumer, topic, partitions)
         polls: list[Poll] = []
         deadline = time.monotonic() + READ_SECONDS
@@ -412,6 +410,18 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[Poll]:
         return polls
     finally:
         consumer.close()
+
+
+def _end_of(consumer: Consumer, topic: str, partition: int) -> int:
+    """Return the partition's end; masters may move while that is asked for."""
+    deadline = time.monotonic() + END_SECONDS
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), 10)[1])
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
 
 
 def wait_until(holds: Callable[[], bool], timeout_seconds: float) -> bool:
