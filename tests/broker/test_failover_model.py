@@ -10,6 +10,7 @@ the master of the moment; a group commits what it has read. Whatever order thing
 from collections import deque
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -19,6 +20,8 @@ from penstock.replication.confirm import Membership
 from tests.broker.cluster import Asked, Cluster, fetched, produced
 from tests.broker.test_group_ownership import commit, commit_error, committed, coordinator
 from tests.broker.test_role_changes import values
+
+pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
 
 BROKERS = 3
 WINDOW = 5

@@ -6,6 +6,7 @@ The machine has real commands and a real choice, and a data plane of lists: a lo
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
@@ -17,6 +18,8 @@ from penstock.controller.errors import RefusedCommand
 from penstock.controller.image import NO_MASTER, ReplicaSetImage
 from penstock.controller.session import SetReport
 from tests.controller.cluster import Cluster
+
+pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
 
 _BROKERS = range(4)
 _some = st.sets(st.sampled_from(_BROKERS))

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from penstock.raft.config import RaftConfig
 from penstock.raft.errors import RaftError
 from penstock.raft.ready import Role
 from tests.raft.group import Group, Member, address
+
+pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
 
 SMALL = {
     "heartbeat_ticks": 2,

@@ -15,6 +15,8 @@ from penstock.controller.session import ProbedSet, ProbeSets
 from tests.runtime.ha_cluster import Broker, HaCluster, ha_cluster
 from tests.runtime.ha_running import run_long
 
+pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
+
 ALL = AckPolicy()
 ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2)
 QUORUM = AckPolicy(kind=PolicyKind.QUORUM)

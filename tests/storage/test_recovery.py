@@ -22,6 +22,8 @@ from tests.storage.world import (
     read_chunk,
 )
 
+pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
+
 QUIET = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30)
 """No roll and no checkpoint by itself."""
 

@@ -8,6 +8,7 @@ byte up to the smaller end once they are aligned, and nothing confirmed is ever 
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -26,6 +27,8 @@ from tests.storage.replicas import (
     take_run,
 )
 from tests.storage.world import SMALL, Crashed, World, append, async_config, partition_number
+
+pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
 
 PARTITIONS = 3
 
