@@ -151,10 +151,10 @@ def test_a_coordinator_that_leads_again_knows_what_was_committed_elsewhere_meanw
 
 def test_commits_are_refused_while_the_mastership_is_being_handed_over() -> None:
     cluster = started()
-    cluster.nodes[0].member.pause_writes()
+    pause = cluster.nodes[0].member.pause_writes()
     assert commit_error(commit(cluster.nodes[0], 5)) == ErrorCode.NOT_COORDINATOR
     assert committed(cluster.nodes[0]) == -1
-    cluster.nodes[0].member.resume_writes()
+    cluster.nodes[0].member.resume_writes(pause)
     asked = commit(cluster.nodes[0], 6)
     cluster.replicate()
     assert commit_error(asked) == 0

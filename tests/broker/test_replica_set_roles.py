@@ -131,12 +131,12 @@ def test_a_paused_master_refuses_writes_and_still_confirms() -> None:
     one.lead(2, A, B)
     end = one.append()
     waiting = one.parked(end)
-    one.member.pause_writes()
+    pause = one.member.pause_writes()
     with pytest.raises(NotMaster, match="handed over"):
         one.member.check_writable()
     one.member.acknowledge(B, end)
     assert waiting.events == ["complete"]
-    one.member.resume_writes()
+    one.member.resume_writes(pause)
     one.member.check_writable()
 
 

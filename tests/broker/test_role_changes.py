@@ -150,11 +150,11 @@ def test_during_a_transfer_batches_are_refused_and_consumers_go_on() -> None:
     cluster = events()
     cluster.nodes[0].produce(b"a")
     cluster.replicate()
-    cluster.nodes[0].member.pause_writes()
+    pause = cluster.nodes[0].member.pause_writes()
     assert produced(cluster.nodes[0].produce(b"b")).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert values(fetched(cluster.nodes[0].fetch(0))) == [b"a"]
     assert cluster.nodes[0].list_offset(LATEST).offset == 1
-    cluster.nodes[0].member.resume_writes()
+    cluster.nodes[0].member.resume_writes(pause)
     assert produced(cluster.nodes[0].produce(b"b", acks=1)) is None
 
 

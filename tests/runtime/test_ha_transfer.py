@@ -1,11 +1,16 @@
 """Planned transfers over real links: the target holds everything before the mastership moves."""
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from penstock.base.ports import Cancellable
 from penstock.controller.session import PrepareTransfer
 from penstock.replication.errors import NotMaster
+from penstock.runtime.clock import SystemClock
+from penstock.runtime.ha.transfer import prepare_transfer
 from tests.net.serving import run
 from tests.runtime.ha_cluster import HaCluster, ha_cluster
 
@@ -68,5 +73,58 @@ def test_a_ready_master_that_hears_of_no_other_goes_on_after_the_time(tmp_path: 
             assert ready.is_ready
             assert not cluster[1].member().is_master
             await cluster.leads(1)
+
+    run(scenario())
+
+
+def test_the_time_of_an_earlier_transfer_does_not_end_the_pause_of_a_later_one(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.in_step(1, 2)
+            await cluster.confirmed(1)
+            manager = cluster[1].manager
+            times: list[Callable[[], None]] = []
+            call_later = manager.ports.scheduler.call_later
+
+            class Held:
+                """A scheduler that keeps what is to come after a transfer's time."""
+
+                def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Cancellable:
+                    times.append(callback)
+                    return call_later(1 << 30, callback)
+
+            master_set = manager.server.sets[1]
+            for _ in range(2):  # the first one's controller died
+                ready = await prepare_transfer(master_set, transfer(0, 2), Held())  # type: ignore[arg-type]
+                assert ready.is_ready, ready.reason
+            times[0]()
+            assert not cluster[1].member().is_master
+            times[1]()
+            assert cluster[1].member().is_master
+
+    run(scenario())
+
+
+def test_a_second_request_while_the_first_still_waits_is_answered_as_soon_as_it_can_be(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, disconnect_grace_ms=60_000) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.in_step(1, 2)
+            await cluster.confirmed(1)
+            held_until_ms = SystemClock().monotonic_ms() + 600
+            cluster[2].manager.drivers[1].promise(0, held_until_ms)  # it acknowledges later
+            fill(cluster, 1)
+            manager = cluster[1].manager
+            first = asyncio.create_task(manager.prepare_transfer(transfer(0, 2, timeout_ms=100)))
+            await cluster.until(lambda: not cluster[1].member().is_master)
+            second = asyncio.create_task(manager.prepare_transfer(transfer(0, 2, 10_000)))
+            assert not (await first).is_ready
+            assert not cluster[1].member().is_master, "the second one still waits"
+            assert (await second).is_ready
 
     run(scenario())

@@ -65,6 +65,7 @@ class ReplicaSetMember:
     """
 
     __slots__ = (
+        "_pauses",
         "_visible",
         "confirm",
         "confirm_position",
@@ -115,6 +116,7 @@ class ReplicaSetMember:
         """Under policies that need a lease: whether it is held. Set by whoever keeps it."""
         self.may_read: Callable[[], bool] | None = None
         """As master of a set with others: whether nobody else can have been elected since."""
+        self._pauses = 0
         self._visible: deque[tuple[int, Watched]] = deque()
         self._refuse_parked()
         log.on_written = self._on_written
@@ -234,13 +236,19 @@ class ReplicaSetMember:
         self.waiting_for_master.refuse_all(error)
         self.waiting_for_all.refuse_all(error)
 
-    def pause_writes(self) -> None:
-        """Take no more writes for now: mastership is about to be handed over."""
-        self.is_master = False
+    def pause_writes(self) -> int:
+        """Take no more writes for now: mastership is about to be handed over.
 
-    def resume_writes(self) -> None:
-        """Take writes again after a transfer that came to nothing."""
-        self.is_master = self.role is Role.MASTER
+        Returns what to resume by: a pause that another one has followed ends nothing.
+        """
+        self.is_master = False
+        self._pauses += 1
+        return self._pauses
+
+    def resume_writes(self, pause: int) -> None:
+        """Take writes again after a transfer that came to nothing, unless another has begun."""
+        if pause == self._pauses:
+            self.is_master = self.role is Role.MASTER
 
     def change_members(self, membership: Membership) -> None:
         """Go by another sync-state set, or another that may have been recorded. Master only."""

@@ -336,6 +336,9 @@ class SetDriver:
             submit=self._submit_change,
             is_resuming=is_resuming,
         )
+        promised_epoch, until_ms = self._promise
+        if leader_epoch <= promised_epoch:
+            master_set.promised_until_ms = until_ms
         master_set.unwanted = manager.drained
         master_set.dead = manager.dead
         return master_set

@@ -25,7 +25,7 @@ async def prepare_transfer(
     if reason or master_set is None:
         return TransferReady(request_id=request.request_id, is_ready=False, reason=reason)
     member = master_set.member
-    member.pause_writes()
+    pause = member.pause_writes()
     try:
         async with asyncio.timeout(request.timeout_ms / 1000):
             await _caught_up(master_set, request.target)
@@ -35,9 +35,9 @@ async def prepare_transfer(
     if master_set.is_over:
         reason = "the mastership has ended meanwhile"
     elif reason:
-        member.resume_writes()
+        member.resume_writes(pause)
     else:
-        scheduler.call_later(request.timeout_ms, lambda: _go_on(master_set))
+        scheduler.call_later(request.timeout_ms, lambda: _go_on(master_set, pause))
     log.info(
         "set=%d transfer to broker=%d %s", request.replica_set_id, request.target, reason or "ready"
     )
@@ -66,14 +66,15 @@ async def _caught_up(master_set: MasterSet, target: int) -> None:
     def on_durable(_: ReplicaSetMember) -> None:
         progress.set()
 
-    master_set.on_progress = progress.set
+    on_progress = master_set.on_progress = progress.set
     master_set.member.on_durable.append(on_durable)
     try:
         while not master_set.is_over and not _is_caught_up(master_set, target):
             progress.clear()
             await progress.wait()
     finally:
-        master_set.on_progress = _nothing
+        if master_set.on_progress is on_progress:  # else a later request waits by now
+            master_set.on_progress = _nothing
         master_set.member.on_durable.remove(on_durable)
 
 
@@ -89,10 +90,12 @@ def _holds_all(master_set: MasterSet, target: int) -> bool:
     return session is not None and session.is_streaming and session.acknowledged >= end
 
 
-def _go_on(master_set: MasterSet) -> None:
-    if not master_set.is_over and not master_set.member.is_master:
-        log.warning("set=%d no new master came: it goes on", master_set.member.replica_set_id)
-        master_set.member.resume_writes()
+def _go_on(master_set: MasterSet, pause: int) -> None:
+    member = master_set.member
+    if not master_set.is_over and not member.is_master:
+        member.resume_writes(pause)
+        if member.is_master:
+            log.warning("set=%d no new master came: it goes on", member.replica_set_id)
 
 
 def _nothing() -> None:
