@@ -31,6 +31,7 @@ class Switchboard:
         self._cut: frozenset[str] = frozenset()
         self._changed = asyncio.Event()
         self._loop = asyncio.new_event_loop()
+        self._servers: list[asyncio.Server] = []
         self._is_open = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -58,24 +59,36 @@ class Switchboard:
         self._loop.run_until_complete(self._listen())
         self._is_open.set()
         self._loop.run_forever()
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-        self._loop.run_until_complete(asyncio.sleep(0.05))
+        self._loop.run_until_complete(self._close())
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
     async def _listen(self) -> None:
         for port in self._ports:
-            await asyncio.start_server(self._accepted, OUTSIDE, port)
+            self._servers.append(await asyncio.start_server(self._accepted, OUTSIDE, port))
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        own = asyncio.current_task()
+        tasks = [task for task in asyncio.all_tasks() if task is not own]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.1)  # transports close in later rounds of the loop
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         port = int(writer.get_extra_info("sockname")[1])
         dialer = _owner(int(writer.get_extra_info("peername")[1]), self._names())
         link = (dialer, self._ports[port])
-        with contextlib.suppress(OSError):
+        try:
             await self._passable(link)
             onward, back = await asyncio.open_connection(INSIDE, port)
             await asyncio.gather(self._pass(link, reader, back), self._pass(link, onward, writer))
-        writer.close()
+        except OSError:
+            pass
+        finally:
+            writer.close()
 
     async def _pass(
         self, link: tuple[str, str], source: asyncio.StreamReader, target: asyncio.StreamWriter
