@@ -121,6 +121,9 @@ def partition_number(number: int, topic: int = 1) -> TopicPartition:
     return TopicPartition(TopicId(topic.to_bytes(16, "big")), number)
 
 
+_PATTERN = bytes(at * 7 & 255 for at in range(256))
+
+
 def make_batch(
     *,
     records: int = 1,
@@ -131,7 +134,9 @@ def make_batch(
 ) -> memoryview:
     """Return a batch of `size` bytes with a right CRC; its records are not records."""
     size = max(size, 61)
-    body = bytes((fill + at * 7) & 255 for at in range(61, size))
+    shift = bytes((fill + value) & 255 for value in range(256))
+    repeats = size // len(_PATTERN) + 1
+    body = (_PATTERN * repeats)[61:size].translate(shift)
     producer_id, epoch, sequence = producer
     head = HEADER.pack(
         0, size - 12, 0, 2, 0, 0, records - 1, timestamp, timestamp,
