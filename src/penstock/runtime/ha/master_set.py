@@ -113,7 +113,7 @@ class MasterSet:
         Not if this process stood still, nor when a lost lease would come back: a cut network that
         heals first brings what was under way when it was cut. What is said after that counts.
         """
-        now_ms, pause_ms = self._clock.monotonic_ms(), self.config.lease_ms
+        now_ms, pause_ms = self._clock.monotonic_ms(), self.config.lease_ms // 2
         if now_ms < self._deaf_until_ms or self._is_late(now_ms):
             return False
         is_lost = not self.lease.covers_reads(self.keeper.membership, now_ms)
@@ -236,7 +236,7 @@ class MasterSet:
         now_ms = self._clock.monotonic_ms()
         if self._is_late(now_ms):
             # Time for what lies in the sockets to be read and not believed.
-            pause_ms = self.config.lease_ms // (4 if self.may_read() else 1)
+            pause_ms = self.config.lease_ms // (4 if self.may_read() else 2)
             self._deaf_until_ms = now_ms + pause_ms
         self._ticked_ms = now_ms
         if self.member.role is Role.MASTER and not self.is_over:
