@@ -3,7 +3,8 @@
 Stock clients leave a master as soon as they hear of another one. These do not: each asks its broker
 for every partition again and again on a connection of its own, and notes what came and where the
 broker said the log ends. So a master that was replaced without knowing it is watched from the first
-moment on. Requests have version 4, which no slave answers.
+moment on. Fetches have version 4, which no slave answers. The end comes from ListOffsets, where a
+new master can say that it does not know it yet (KIP-207); its fetches just wait.
 """
 
 import threading
@@ -26,6 +27,7 @@ from penstock.record.read import iter_batches, iter_records
 from penstock.sim.history import Poll
 
 FETCH_VERSION = 4
+LATEST = -1
 ASK_SECONDS = 0.1
 RETRY_SECONDS = 0.2
 JOIN_SECONDS = 30.0
@@ -88,6 +90,7 @@ class DirectReader:
             wants = [
                 FetchWant(self.topic, number, place.offset) for number, place in enumerate(places)
             ]
+            self._ask_for_ends(connection)
             begun = time.monotonic_ns()
             connection.send(
                 ApiKey.FETCH, FETCH_VERSION, encode_fetch(FETCH_VERSION, wants, _OPTIONS)
@@ -96,6 +99,32 @@ class DirectReader:
             ended = time.monotonic_ns()
             for found in parse_fetch(FETCH_VERSION, frame, at):
                 self._take(found, places[found.partition], (begun, ended))
+
+    def _ask_for_ends(self, connection: Connection) -> None:
+        begun = time.monotonic_ns()
+        asked = [
+            {"partition_index": number, "current_leader_epoch": -1, "timestamp": LATEST}
+            for number in range(self.partitions)
+        ]
+        answer = connection.call(
+            ApiKey.LIST_OFFSETS,
+            {
+                "replica_id": -1,
+                "isolation_level": 0,
+                "topics": [{"name": self.topic, "partitions": asked}],
+            },
+        )
+        ended = time.monotonic_ns()
+        for topic in answer.topics:
+            self.polls += [
+                Poll(self._name, one.partition_index, (), begun, ended, end_offset=one.offset)
+                for one in topic.partitions
+                if one.error_code == ErrorCode.NONE
+            ]
+
+    @property
+    def _name(self) -> str:
+        return f"{self.owner} {self.address}"
 
     def _take(self, found: FetchedPartition, place: _Place, times: tuple[int, int]) -> None:
         if found.error is ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -112,10 +141,7 @@ class DirectReader:
             for record in iter_records(batch)
             if record.offset >= place.offset
         ]
-        name = f"{self.owner} {self.address}"
-        self.polls.append(
-            Poll(name, found.partition, records, *times, place.is_fresh, found.high_watermark)
-        )
+        self.polls.append(Poll(self._name, found.partition, records, *times, place.is_fresh))
         if records:
             place.offset, place.is_fresh = records[-1][0] + 1, False
         if found.high_watermark - place.offset > BEHIND_MAX:
