@@ -329,3 +329,17 @@ def test_only_a_draining_broker_leaves_the_sync_state_sets_by_command() -> None:
     assert _set(cluster).sync_state_set == (0, 2)
     with pytest.raises(e.InvalidMetadataRequest):
         _change(cluster, 0, 1, 2)
+
+
+def test_log_of_a_process_that_is_not_the_registered_one_is_refused() -> None:
+    cluster = _cluster()
+    stranger = c.RegisterReplica(
+        replica_set_id=0, broker_id=0, log_id="an empty one", incarnation="another process"
+    )
+    before = _set(cluster)
+    with pytest.raises(e.InvalidMetadataRequest, match="not registered as this process"):
+        cluster.submit(stranger)
+    assert _set(cluster) == before
+    _register(cluster, incarnation="another process")
+    cluster.submit(stranger)
+    assert _set(cluster).sync_state_set == (1, 2)

@@ -87,12 +87,16 @@ class WatchedBrain:
         self.heartbeats: list[Heartbeat] = []
         self.answers: list[tuple[int, ProbeAnswer | TransferReady]] = []
         self.unknown: set[int] = set()
+        self.strange: set[str] = set()
         self.leadership = Leadership(NO_LEADER, 0, is_leader=False)
         self.operation_error: MetadataError | None = None
 
     def on_leadership(self, leadership: Leadership) -> None:
         self.leadership = leadership
         self.events.append(("leadership", leadership.leader_id, leadership.term))
+
+    def is_owner(self, broker_id: int, identity: str) -> bool:
+        return identity not in self.strange
 
     def on_session_opened(self, broker_id: int, session_id: int) -> None:
         self.events.append(("opened", broker_id, session_id))

@@ -53,8 +53,12 @@ class Caller:
         self.channel.start(self.messages.append, self.reasons.append)
         self.send = self.channel.send
 
-    def heartbeat(self, broker_id: int, session_id: int) -> None:
-        self.send(Heartbeat(session_id=session_id, broker_id=broker_id, incarnation="i"))
+    def heartbeat(self, broker_id: int, session_id: int, identity: str = "disks") -> None:
+        self.send(
+            Heartbeat(
+                session_id=session_id, broker_id=broker_id, incarnation="i", identity=identity
+            )
+        )
 
     async def next(self) -> SessionMessage:
         await until(lambda: bool(self.messages))
@@ -120,9 +124,51 @@ async def test_session_of_a_restarted_process_is_the_newer_whatever_its_number()
     async with session_cluster(1) as cluster:
         brain = cluster.controllers[1].brain
         before = Caller(cluster.controllers[1], 11, SECOND_PROCESS + 9)
-        Caller(cluster.controllers[1], 11, 1)
+        Caller(cluster.controllers[1], 11, 1).heartbeat(11, 1)
         await until(lambda: bool(before.reasons))
         assert sessions(brain) == [("opened", 11, SECOND_PROCESS + 9), ("opened", 11, 1)]
+
+
+@on_loop
+async def test_second_process_with_a_brokers_id_does_not_take_its_session_and_is_told() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        brain = cluster.controllers[1].brain
+        brain.strange.add("other disks")
+        broker = Caller(cluster.controllers[1], 11, 5)
+        broker.heartbeat(11, 5)
+        await broker.next()
+        second = Caller(cluster.controllers[1], 11, SECOND_PROCESS)
+        second.heartbeat(11, SECOND_PROCESS, "other disks")
+        assert await second.next() == HeartbeatAnswer(
+            active_id=1, controller_epoch=1, is_registration_wanted=True
+        )
+        second.send(ProbeAnswer(request_id=1, reports=()))
+        second.send(create(7))
+        assert isinstance(await second.next(), SubmitOutcome), "its registration is judged"
+        broker.heartbeat(11, 5)
+        await broker.next()
+        assert (broker.reasons, brain.answers) == ([], [])
+        assert sessions(brain) == [("opened", 11, 5)]
+        brain.strange.clear()  # an operator has let the old disks be forgotten
+        second.heartbeat(11, SECOND_PROCESS, "other disks")
+        await until(lambda: broker.reasons == ["a newer session was opened"])
+
+
+@on_loop
+async def test_session_of_other_disks_counts_no_more_once_it_says_so() -> None:
+    async with session_cluster(1) as cluster:
+        brain = cluster.controllers[1].brain
+        brain.strange.add("other disks")
+        second = Caller(cluster.controllers[1], 11, 5)
+        second.heartbeat(11, 5, "other disks")
+        await second.next()
+        assert sessions(brain) == [("opened", 11, 5), ("closed", 11, 5)]
+        broker = Caller(cluster.controllers[1], 11, SECOND_PROCESS)
+        broker.heartbeat(11, SECOND_PROCESS)
+        await broker.next()
+        assert sessions(brain)[2:] == [("opened", 11, SECOND_PROCESS)]
+        assert second.reasons == []
 
 
 @on_loop

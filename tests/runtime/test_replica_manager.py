@@ -142,6 +142,7 @@ def test_a_broker_that_lost_its_log_does_not_lead_with_an_empty_one(tmp_path: Pa
             assert cluster[1].member().role is Role.IDLE
             assert not cluster[1].manager.server.sets
             cluster[1].cut_off(False)
+            cluster[1].register(cluster[1].manager.incarnation)
             cluster.controllers.elect(1, 2, 2)
             await cluster.leads(2)
             fill(cluster, 2)

@@ -164,6 +164,11 @@ class ActiveController:
         """Whether this controller is active and has not heard of the broker yet."""
         return self.is_active and self._context.liveness.is_awaited(broker_id)
 
+    def is_owner(self, broker_id: int, identity: str) -> bool:
+        """Whether a process with that data directory may be the broker, as far as is known."""
+        known = self._context.image.brokers.get(broker_id)
+        return known is None or not identity or known.identity in {"", identity}
+
     def on_refused(self, broker_id: int) -> None:
         """Nobody listens where the broker should."""
         self._context.liveness.refused(broker_id)

@@ -192,12 +192,14 @@ class RegisterReplica(Command[int]):
     """A member says which log it has for a set. Answers its replica id, new for a new log.
 
     A member that comes with another log than the registered one has lost what it acknowledged: it
-    leaves the sync-state set in the same entry.
+    leaves the sync-state set in the same entry. So only the registered process may say it: another
+    `incarnation` is refused (empty: not checked), also one under an id that is not its own.
     """
 
     replica_set_id: int
     broker_id: int
     log_id: str
+    incarnation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -110,6 +110,10 @@ def register_replica(context: CommandContext, command: RegisterReplica) -> Resul
         raise NotReplica(broker_id, command.replica_set_id)
     if not command.log_id:
         raise InvalidMetadataRequest("A replica's log has an id.")
+    broker = context.image.brokers.get(broker_id)
+    registered = "" if broker is None else broker.incarnation
+    if command.incarnation and command.incarnation != registered:
+        raise InvalidMetadataRequest(f"Broker {broker_id} is not registered as this process.")
     known = replica_set.log_ids.get(broker_id)
     if known == command.log_id:
         return Result(replica_set.replica_ids[broker_id])

@@ -66,14 +66,16 @@ class SetReport:
 class Heartbeat:
     """The broker lives. Sent every `heartbeat_interval_ms`, and at once when a session opens.
 
-    `incarnation` is the process's, as in its registration. `sets` may be left out (empty) in most
-    heartbeats; the last full report holds for status.
+    `incarnation` is the process's, as in its registration, and `identity` that of its data
+    directory: another process under the same id is not taken for the broker. `sets` may be left
+    out (empty) in most heartbeats; the last full report holds for status.
     """
 
     session_id: int
     broker_id: int
     incarnation: str
     sets: tuple[SetReport, ...] = ()
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,7 @@ class Node:
         self._identity = directories[0].identity
         self._clock = SystemClock()
         self._scheduler = LoopScheduler(asyncio.get_running_loop())
+        self._stop_process = stop_process
         self._supervisor = Supervisor(stop_process)
         self._workers = {
             path: ThreadOffload(asyncio.get_running_loop(), name=f"disk-{number}")
@@ -197,13 +198,17 @@ class Node:
     def _connect(self) -> tuple[SessionClient, ReplicaManager]:
         """Make what binds this broker to the controllers and to other brokers."""
         registration = Registration(
-            self._identity.cluster_id, self._registered_as, self._broker.producer_ids
+            self._identity.cluster_id,
+            self._registered_as,
+            self._broker.producer_ids,
+            self._stop_process,
         )
         sessions = SessionClient(
             SessionIdentity(
                 broker_id=self._settings.node.broker_id,
                 incarnation=self._incarnation,
                 cluster_id=lambda: self._identity.cluster_id,
+                identity=self._identity.directory_id,
             ),
             SessionConfig.of(self._settings.controller),
             SessionPorts(

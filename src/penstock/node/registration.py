@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from penstock.broker.producer_ids import ProducerIdPool
 from penstock.controller.commands import CreateCluster, RegisterBroker
+from penstock.controller.errors import BrokerIdTaken
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import PrepareTransfer, ProbeSets, SetReport, TransferReady
 from penstock.runtime.replica_manager import ReplicaManager
@@ -27,11 +28,15 @@ class Registration:
         cluster_id: str,
         broker: Callable[[], RegisterBroker],
         producer_ids: ProducerIdPool,
+        on_taken: Callable[[str], None],
     ) -> None:
-        """`broker` gives the registration as it is now."""
+        """`broker` gives the registration as it is now; `on_taken` ends a process whose id is
+        another's: nothing that it could wait for makes it the broker.
+        """
         self._cluster_id = cluster_id
         self._broker = broker
         self._producer_ids = producer_ids
+        self._on_taken = on_taken
         self.manager: ReplicaManager
         self.controller: ControllerPort
         self.broker_epoch = -1
@@ -40,7 +45,11 @@ class Registration:
         """Make this broker and its replicas known. Raises MetadataError."""
         await self.controller.submit(CreateCluster(cluster_id=self._cluster_id))
         registration = self._broker()
-        self.broker_epoch = await self.controller.submit(registration)
+        try:
+            self.broker_epoch = await self.controller.submit(registration)
+        except BrokerIdTaken as error:
+            self._on_taken(str(error))
+            raise
         await self.manager.register_replicas()
         await self._producer_ids.prepare(self.controller, registration.broker_id)
         log.info("registered broker epoch=%d", self.broker_epoch)

@@ -14,6 +14,7 @@ Source: RIP-44; KIP-631. It decides nothing about brokers and sets: that is cont
 
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Protocol
 
 from penstock.controller.active_context import Send, SubmitDone
@@ -75,6 +76,9 @@ class Brain(Protocol):
 
     def on_leadership(self, leadership: Leadership) -> None:
         """Consensus says who leads."""
+
+    def is_owner(self, broker_id: int, identity: str) -> bool:
+        """Whether a process with that data directory may be the broker."""
 
     def on_session_opened(self, broker_id: int, session_id: int) -> None:
         """A broker's newest session; closes of older ones are not told any more."""
@@ -155,6 +159,8 @@ class ControllerService:
         self._quorum = quorum
         self._sessions: dict[int, BrokerSession] = {}
         self._tools: dict[BrokerSession, None] = {}
+        self._strangers: dict[BrokerSession, None] = {}
+        """Under the id of a broker that has a session, and not known to be that broker."""
         self._brain = make_brain((self.submit, self.send))
 
     @property
@@ -171,7 +177,7 @@ class ControllerService:
         )  # fmt: skip
         self._brain.on_leadership(leadership)
         answer = self._who_is_active()
-        for session in [*self._sessions.values(), *self._tools]:
+        for session in [*self._sessions.values(), *self._tools, *self._strangers]:
             session.send(answer)
 
     def _who_is_active(self) -> HeartbeatAnswer:
@@ -199,7 +205,7 @@ class ControllerService:
 
     def stop(self) -> None:
         """End all sessions."""
-        for session in [*self._sessions.values(), *self._tools]:
+        for session in [*self._sessions.values(), *self._tools, *self._strangers]:
             session.channel.close("the controller stops")
 
     # --- sessions ------------------------------------------------------------------------------
@@ -217,7 +223,11 @@ class ControllerService:
         return broker_end
 
     def on_channel(self, channel: SessionChannel) -> None:
-        """Take a new session; of one process the one with the higher id is the newer."""
+        """Take a new session; of one process the one with the higher id is the newer.
+
+        That of another process counts from its first heartbeat on, which says whose disks it has:
+        a second process under the same id by mistake must not cost the broker its session.
+        """
         session = BrokerSession(channel)
         broker_id = channel.peer_id
         channel.start(
@@ -228,17 +238,31 @@ class ControllerService:
             self._tools[session] = None
             return
         before = self._sessions.get(broker_id)
-        if before is not None:
-            if _is_older(channel.session_id, before.channel.session_id):
-                channel.close("a newer session is open")
-                return
-            before.channel.close("a newer session was opened")
+        if before is None:
+            self._take(session)
+        elif not _is_same_process(channel.session_id, before.channel.session_id):
+            self._strangers[session] = None
+        elif channel.session_id < before.channel.session_id:
+            channel.close("a newer session is open")
+        else:
+            self._take(session)
+
+    def _take(self, session: BrokerSession) -> None:
+        """Let this be the session that counts."""
+        broker_id, session_id = session.broker_id, session.channel.session_id
+        before = self._sessions.get(broker_id)
         self._sessions[broker_id] = session
-        log.info("session=%d broker=%d opened", channel.session_id, broker_id)
-        self._brain.on_session_opened(broker_id, channel.session_id)
+        if before is not None:
+            before.channel.close("a newer session was opened")
+        log.info("session=%d broker=%d opened", session_id, broker_id)
+        self._brain.on_session_opened(broker_id, session_id)
 
     def _on_closed(self, session: BrokerSession, reason: str) -> None:
         self._tools.pop(session, None)
+        self._strangers.pop(session, None)
+        self._drop(session, reason)
+
+    def _drop(self, session: BrokerSession, reason: str) -> None:
         broker_id = session.broker_id
         if self._sessions.get(broker_id) is session:
             del self._sessions[broker_id]
@@ -248,6 +272,9 @@ class ControllerService:
 
     def _on_message(self, session: BrokerSession, message: SessionMessage) -> None:
         match message:
+            case Heartbeat() if self._is_stranger(session, message):
+                answer = self._who_is_active()
+                session.send(replace(answer, is_registration_wanted=self.is_active))
             case Heartbeat() | ProbeAnswer() | TransferReady():
                 # A session that was replaced, or a tool, says nothing about a broker.
                 if self._sessions.get(session.broker_id) is session:
@@ -260,6 +287,21 @@ class ControllerService:
                 self._on_question(session, message)
             case _:
                 session.channel.close("a message that brokers do not send")
+
+    def _is_stranger(self, session: BrokerSession, heartbeat: Heartbeat) -> bool:
+        """Whether this is not the broker whose id it has: its registration will tell it so."""
+        is_counted = self._sessions.get(session.broker_id) is session
+        if not is_counted and session not in self._strangers:
+            return False
+        if self._brain.is_owner(session.broker_id, heartbeat.identity):
+            if not is_counted:
+                del self._strangers[session]
+                self._take(session)
+            return False
+        if is_counted:
+            self._strangers[session] = None
+            self._drop(session, "it has the data directory of another broker")
+        return True
 
     def _on_word(
         self, session: BrokerSession, message: Heartbeat | ProbeAnswer | TransferReady
@@ -369,7 +411,6 @@ class ControllerService:
             session.send(OperationAnswer(request_id=message.request_id, error=data))
 
 
-def _is_older(session_id: int, than: int) -> bool:
-    """Whether both are of one process (equal upper halves) and the first was made before."""
-    of_one_process = session_id >> _SESSION_COUNT_BITS == than >> _SESSION_COUNT_BITS
-    return of_one_process and session_id < than
+def _is_same_process(session_id: int, other: int) -> bool:
+    """Whether both are of one process: equal upper halves."""
+    return session_id >> _SESSION_COUNT_BITS == other >> _SESSION_COUNT_BITS

@@ -92,6 +92,8 @@ class SessionIdentity:
     broker_id: int
     incarnation: str
     cluster_id: Callable[[], str]
+    identity: str = ""
+    """Of the data directory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,5 +334,6 @@ class SessionClient:
                     broker_id=self._identity.broker_id,
                     incarnation=self._identity.incarnation,
                     sets=reports,
+                    identity=self._identity.identity,
                 )
             )

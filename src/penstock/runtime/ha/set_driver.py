@@ -451,13 +451,13 @@ class SetDriver:
     async def register(self) -> None:
         """Have the own log recorded, unless it is. Raises MetadataError."""
         if self.member is not None and self.replica_id() is None:
-            await self._manager.ports.controller.submit(
-                RegisterReplica(
-                    replica_set_id=self.replica_set_id,
-                    broker_id=self._own_id,
-                    log_id=self.log_id,
-                )
+            command = RegisterReplica(
+                replica_set_id=self.replica_set_id,
+                broker_id=self._own_id,
+                log_id=self.log_id,
+                incarnation=self._manager.incarnation,
             )
+            await self._manager.ports.controller.submit(command)
 
     # --- the sync-state set --------------------------------------------------------------------
 
