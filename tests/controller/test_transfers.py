@@ -167,6 +167,27 @@ def test_drained_broker_loses_its_masterships_first_and_its_places_in_step_then(
     world.check_replay()
 
 
+def test_broker_that_is_about_to_stop_hands_its_masterships_over_and_stays_in_step() -> None:
+    world = World(settings={"preferred_master_delay_ms": 1_000})
+    world.write(10)
+    stopping = world.brokers[1]
+    stopping.is_stopping = True
+    world.run(2_500)  # longer than a preferred master would be away
+    one = world.replica_set()
+    assert (one.master, one.sync_state_set, one.last_cause) == (2, (1, 2, 3), "drain")
+    assert not world.image.brokers[1].is_draining
+    stopping.kill()
+    world.brokers[2].kill()
+    world.run(200)
+    assert world.replica_set().master == 3, "nobody that stops was elected"
+    stopping.start()
+    world.run(200)
+    world.shrink(1, 3)
+    world.run(3_000)
+    assert world.replica_set(1).master == 1, "it is another process"
+    world.check_replay()
+
+
 def test_a_drain_that_ends_lets_the_broker_have_its_duties_again() -> None:
     world = World(settings={"preferred_master_delay_ms": 1_000})
     world.operate(s.DrainRequest(request_id=1, broker_id=1))

@@ -94,6 +94,7 @@ class Broker:
         self.is_hung = False
         self.is_cut = False
         self.is_ready_to_transfer = True
+        self.is_stopping = False
         self.sessions: dict[int, int] = {}
         self.prepared: list[s.PrepareTransfer] = []
 
@@ -106,7 +107,7 @@ class Broker:
         return self.is_up and not self.is_hung
 
     def start(self) -> None:
-        self.is_up, self.is_hung = True, False
+        self.is_up, self.is_hung, self.is_stopping = True, False, False
         self.starts += 1
         for process in self.world.controllers.values():
             self.connect(process)
@@ -154,6 +155,7 @@ class Broker:
                 broker_id=self.broker_id,
                 incarnation=self.incarnation,
                 sets=tuple(self.report(set_id) for set_id in sorted(self.logs)),
+                is_stopping=self.is_stopping,
             ),
         )
         if answer is not None and answer.is_registration_wanted:

@@ -198,6 +198,12 @@ class ActiveController:
                 reports[report.replica_set_id] = Reported(report, context.now_ms)
         if any(report.role == FAILED for report in heartbeat.sets):
             self._look_soon()
+        if heartbeat.is_stopping and broker_id not in context.stopping:
+            self._look_soon()
+        if heartbeat.is_stopping:
+            context.stopping[broker_id] = heartbeat.incarnation
+        else:
+            context.stopping.pop(broker_id, None)
         if known != heartbeat.incarnation or not known:
             self._elections.hurry()
             self._look_soon()
@@ -242,6 +248,7 @@ class ActiveController:
         for broker in delta.removed_brokers:
             context.liveness.forget(broker.broker_id)
             context.reports.pop(broker.broker_id, None)
+            context.stopping.pop(broker.broker_id, None)
         if not self.is_active:
             return
         for broker in delta.changed_brokers:

@@ -73,6 +73,8 @@ class ActiveContext:
     liveness: Liveness
     reports: dict[int, dict[int, Reported]] = field(default_factory=dict)
     """By broker id, then by set id."""
+    stopping: dict[int, str] = field(default_factory=dict)
+    """Incarnations of brokers that were told to stop, by broker id."""
     stats: ActiveStats = field(default_factory=ActiveStats)
     controller_epoch: int = 0
     """Term of this controller while it is active."""
@@ -110,9 +112,15 @@ class ActiveContext:
         return bool(heard) and heard != broker.incarnation
 
     def is_draining(self, broker_id: int) -> bool:
-        """Whether the broker shall get no duties."""
+        """Whether the broker shall get no duties: an operator says so, or it is about to stop."""
         broker = self.image.brokers.get(broker_id)
-        return broker is not None and broker.is_draining
+        return broker is not None and (broker.is_draining or self.is_stopping(broker_id))
+
+    def is_stopping(self, broker_id: int) -> bool:
+        """Whether the registered process was told to stop."""
+        broker = self.image.brokers.get(broker_id)
+        incarnation = self.stopping.get(broker_id)
+        return broker is not None and incarnation is not None and broker.incarnation == incarnation
 
     def has_live_master(self, replica_set: ReplicaSetImage) -> bool:
         """Whether the set has a master that is not known to be dead, or without a log."""

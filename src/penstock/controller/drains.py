@@ -61,20 +61,29 @@ class Drains:
         self._watches.append(_Watch(broker_id=broker_id, until_ms=until_ms, done=done))
 
     def look(self) -> None:
-        """Go on with every drain."""
-        for broker_id, broker in sorted(self._context.image.brokers.items()):
+        """Go on with every drain, and with the masterships of brokers that are about to stop."""
+        context = self._context
+        may_move = context.image.is_failover_enabled
+        for broker_id, broker in sorted(context.image.brokers.items()):
             if broker.is_draining:
                 self._drain(broker_id)
+            elif may_move and context.is_stopping(broker_id):
+                self._move(broker_id)
         self._tell()
 
-    def _drain(self, broker_id: int) -> None:
+    def _move(self, broker_id: int) -> bool:
+        """Have others take its masterships over; returns whether it has any."""
         sets = sorted(self._context.image.replica_sets.items())
         led = [(set_id, one) for set_id, one in sets if one.master == broker_id]
         for set_id, replica_set in led:
             target = self._successor(replica_set)
             if target is not None and self._transfers.is_due(set_id):
                 self._transfers.start(set_id, target, cause=CAUSE_DRAIN)
-        if not led and any(broker_id in one.sync_state_set for _, one in sets):
+        return bool(led)
+
+    def _drain(self, broker_id: int) -> None:
+        sets = sorted(self._context.image.replica_sets.items())
+        if not self._move(broker_id) and any(broker_id in one.sync_state_set for _, one in sets):
             self._leave(broker_id)
 
     def _successor(self, replica_set: ReplicaSetImage) -> int | None:

@@ -281,7 +281,7 @@ class Elections:
             replica_set=replica_set,
             reports=self._reports(one, replica_set),
             racks={key: broker.rack for key, broker in brokers.items() if broker.rack is not None},
-            draining=tuple(key for key, broker in brokers.items() if broker.is_draining),
+            draining=tuple(key for key in brokers if context.is_draining(key)),
             wanted=wanted,
             is_unclean=is_unclean,
         )

@@ -68,7 +68,8 @@ class Heartbeat:
 
     `incarnation` is the process's, as in its registration, and `identity` that of its data
     directory: another process under the same id is not taken for the broker. `sets` may be left
-    out (empty) in most heartbeats; the last full report holds for status.
+    out (empty) in most heartbeats; the last full report holds for status. `is_stopping`: the
+    process was told to stop, and waits a moment for its masterships to be taken over.
     """
 
     session_id: int
@@ -76,6 +77,7 @@ class Heartbeat:
     incarnation: str
     sets: tuple[SetReport, ...] = ()
     identity: str = ""
+    is_stopping: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ from penstock.net.stats import NetStats
 from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
 from penstock.node.forming import Forming
+from penstock.node.hand_over import hand_over
 from penstock.node.identity import DataDirectory
 from penstock.node.layout import SetPlaces
 from penstock.node.logs import NodeLogs
@@ -161,6 +162,8 @@ class Node:
         self._opener.give_up()
         self._readiness.is_ready = False
         self._readiness.enter("stopping")
+        if self._listener is not None and self._sessions is not None and self._manager is not None:
+            await hand_over(self._sessions, self._manager, self._image)
         self._housekeeping.stop()
         if self._listener is not None:
             await self._listener.stop()

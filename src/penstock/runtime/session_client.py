@@ -128,6 +128,7 @@ class SessionClient:
         )
         self._timer: asyncio.TimerHandle | None = None
         self._is_registering = False
+        self._is_stopping = False
 
     @property
     def local_id(self) -> int:
@@ -158,6 +159,11 @@ class SessionClient:
         for controller_id, address in controllers.items():
             if controller_id not in self._sessions:
                 self._add_session(controller_id, address)
+
+    def announce_stop(self) -> None:
+        """Tell every controller at once that this process was told to stop."""
+        self._is_stopping = True
+        self._heartbeat(self.open_sessions(), self._ports.owner.reports())
 
     async def stop(self) -> None:
         """Close all sessions, which every controller sees at once."""
@@ -335,5 +341,6 @@ class SessionClient:
                     incarnation=self._identity.incarnation,
                     sets=reports,
                     identity=self._identity.identity,
+                    is_stopping=self._is_stopping,
                 )
             )
