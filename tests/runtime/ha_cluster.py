@@ -36,6 +36,7 @@ from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.ha.client import FRAME_BYTES_MAX
 from penstock.runtime.replica_manager import ManagerPorts, OpenedLog, ReplicaManager
 from penstock.storage.config import LogConfig
+from penstock.storage.errors import SegmentNotReady
 from penstock.storage.set_log import SetLog
 from tests.storage.world import make_batch
 
@@ -293,6 +294,15 @@ class Broker:
         own_log = self.member(set_id).log
         batch = make_batch(records=records, size=size, fill=fill)
         own_log.append(own_log.open_partition(PARTITION), batch, read_header(batch))
+
+    async def append_when_ready(self, *, size: int, fill: int) -> None:
+        """Append as producers do: a log that is waiting for its next segment is asked again."""
+        while True:
+            try:
+                self.append(size=size, fill=fill)
+                return
+            except SegmentNotReady:
+                await asyncio.sleep(0.001)
 
     def frames(self, set_id: int = 1) -> bytes:
         """Return every byte of the log from its start to its end, as it lies in the files."""

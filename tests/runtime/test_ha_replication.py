@@ -50,7 +50,7 @@ def test_logs_of_many_segments_and_large_batches_become_equal(tmp_path: Path) ->
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
             await cluster.make_set(1, 2, 3)
             for number in range(60):
-                cluster[1].append(size=100 + 397 * number, fill=number)
+                await cluster[1].append_when_ready(size=100 + 397 * number, fill=number)
                 if number % 3 == 0:
                     await cluster.confirmed(1)
             await cluster.equal(1, 2, 3)
