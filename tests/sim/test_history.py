@@ -92,10 +92,23 @@ def test_a_consumer_that_repeats_goes_back() -> None:
     assert found(report) == {Anomaly.NONMONOTONIC_POLL}
 
 
-def test_a_consumer_that_jumps_over_a_known_record_skips() -> None:
-    polls = [poll((0, "a"), (2, "c")), poll((1, "b"), at=2000, fresh=True)]
+def test_a_consumer_whose_next_poll_jumps_over_a_known_record_skips() -> None:
+    polls = [poll((0, "a")), poll((2, "c"), at=1500), poll((1, "b"), at=2000, fresh=True)]
     report = check([acked("a", 0), acked("b", 1), acked("c", 2)], polls)
     assert found(report) == {Anomaly.POLL_SKIP}
+
+
+def test_a_jump_inside_one_poll_has_its_own_name() -> None:
+    polls = [poll((0, "a"), (2, "c")), poll((1, "b"), at=2000, fresh=True)]
+    report = check([acked("a", 0), acked("b", 1), acked("c", 2)], polls)
+    assert found(report) == {Anomaly.INT_POLL_SKIP}
+    assert report.disordered == 1
+
+
+def test_going_back_inside_one_poll_has_its_own_name() -> None:
+    report = check([acked("a", 0), acked("b", 1)], [poll((0, "a"), (1, "b"), (1, "b"))])
+    assert found(report) == {Anomaly.INT_NONMONOTONIC_POLL}
+    assert report.disordered == 1
 
 
 def test_offsets_that_hold_nothing_are_not_skipped() -> None:

@@ -1,0 +1,145 @@
+"""What clients and observers note for the judge: one small tuple for each thing that happened.
+
+Real runs and simulated ones write the same events. Times are nanoseconds of one monotonic clock
+(virtual in a simulation). Fields beyond the first ones have defaults that mean *nobody looked*: a
+check without its facts is silent, it never guesses.
+
+Deliberately not here: transactions.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+Partition = str | int
+Value = str | int | bytes
+Content = tuple[int, int | bytes]
+"""(timestamp in ms, digest of key, value and headers) of one record."""
+
+NO_MASTER = -1
+NOTHING_COMMITTED = -1
+
+
+class Outcome(Enum):
+    """What the client knows of a request when the history ends."""
+
+    ACKED = "acked"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+class Send(NamedTuple):
+    """One record handed to one producer. Its value is sent once, ever, in its partition."""
+
+    producer: str
+    partition: Partition
+    value: Value
+    start_ns: int
+    end_ns: int | None
+    outcome: Outcome
+    offset: int | None
+    """Where the broker said it stands; None when it said nothing."""
+    key: Value | None = None
+    """Set when all records of this key must stay in one partition, in the order of sending."""
+    batch: Value | None = None
+    """Name of the batch that it was written with; batches are there as a whole or not at all.
+    The sends of one batch follow each other in the list of sends, in the order of the records."""
+    producer_epoch: int | None = None
+    """With the producer's name: once a newer one has written, the older may write no more."""
+    content: Content | None = None
+
+
+class Poll(NamedTuple):
+    """Records that one consumer got at once, in the order in which it got them; maybe none.
+
+    Answers without records are wanted too: they show that a consumer is stuck.
+    """
+
+    consumer: str
+    partition: Partition
+    records: Sequence[tuple[int, Value]]
+    """(offset, value), in the order of delivery."""
+    start_ns: int
+    end_ns: int
+    is_fresh: bool = False
+    """The consumer was placed anew (seek, assignment): going back or jumping is no anomaly."""
+    end_offset: int | None = None
+    """Where the log ends (exclusive), as the broker that answered said; None when unknown."""
+    start_offset: int | None = None
+    """The first offset that is kept, as the broker that answered said; None when unknown."""
+    contents: Sequence[Content] = ()
+    """What each of `records` contained; empty when nobody looked."""
+
+
+class Commit(NamedTuple):
+    """A group's position in a partition: committed by a member, or fetched by one."""
+
+    group: str
+    partition: Partition
+    offset: int
+    """The next to be read; NOTHING_COMMITTED when a fetch found none."""
+    start_ns: int
+    end_ns: int | None
+    outcome: Outcome = Outcome.ACKED
+    is_fetched: bool = False
+    is_rewind: bool = False
+    """The group wanted to go back: a lower position is no anomaly from then on."""
+
+
+class MastershipSeen(NamedTuple):
+    """What somebody said about who leads: a metadata answer, or a look inside."""
+
+    observer: str
+    replica_set: Partition
+    leader_epoch: int
+    master: int
+    """Broker id, or NO_MASTER."""
+    at_ns: int
+    sync_state_set: Sequence[int] | None = None
+
+
+class ReplicaEntry(NamedTuple):
+    """One entry of one replica's log: a batch, or any stretch that all replicas cut alike."""
+
+    position: int
+    """Where it begins; bytes or an offset, the same for every replica."""
+    end_position: int
+    """Exclusive."""
+    leader_epoch: int
+    digest: int | bytes
+
+
+class ReplicaLog(NamedTuple):
+    """What one member of a replica set holds when everything has come to rest."""
+
+    replica: int
+    replica_set: Partition
+    entries: Sequence[ReplicaEntry]
+    confirm_position: int
+    """As this member knows it, exclusive."""
+    is_in_sync: bool = True
+    """Member of the sync-state set."""
+    start_position: int = 0
+    """What lies before it was deleted by retention, inclusive bound."""
+
+
+class History(NamedTuple):
+    """Everything that was noted in one run."""
+
+    sends: Sequence[Send] = ()
+    polls: Sequence[Poll] = ()
+    commits: Sequence[Commit] = ()
+    masterships: Sequence[MastershipSeen] = ()
+    replicas: Sequence[ReplicaLog] = ()
+
+
+class Rules(NamedTuple):
+    """What the run promised."""
+
+    final_reader: str | None = None
+    """The consumer that in the end read all that is there; None: nothing is said about it."""
+    stale_ns_max: int = 0
+    """An answer may lack what was known up to so long before it was asked for: the time after
+    which a cut-off master has to know that it may be none any more."""
+    lag_ns_max: int | None = None
+    """A consumer gets what is acknowledged within so long, while it polls; None: not looked at."""

@@ -1,0 +1,83 @@
+"""How new an answer is: ends of the log that brokers tell, consumers that stay behind.
+
+Source: `realtime-lag` of the Jepsen Kafka workload (jepsen-io/jepsen, tests/kafka.clj): how long
+the position of a poll was superseded. Departure: the time begins with the consumer's own first poll
+after it was placed, so that reading an old log from its beginning is no lag of hours.
+"""
+
+import bisect
+import itertools
+from collections.abc import Iterable
+
+from penstock.sim.history.events import Poll
+from penstock.sim.history.facts import Facts
+from penstock.sim.history.report import Anomaly, Finding
+
+
+def stale_reads(facts: Facts) -> Iterable[Finding]:
+    """Nobody may be told that the log ends before what was acknowledged before it was asked."""
+    if all(poll.end_offset is None for poll in facts.polls):
+        return
+    acked = sorted((end_ns, offset) for offset, _, end_ns, _ in facts.acked)
+    highest = list(itertools.accumulate((offset for _, offset in acked), max))
+    for poll in facts.polls:
+        if poll.end_offset is None:
+            continue
+        known = bisect.bisect_left(acked, (poll.start_ns - facts.rules.stale_ns_max, -1))
+        if known and highest[known - 1] >= poll.end_offset:
+            detail = f"{poll.consumer}: told {poll.end_offset} with {highest[known - 1]} in the log"
+            yield Finding(Anomaly.STALE_READ, facts.partition, detail)
+
+
+def high_watermark_regressions(facts: Facts) -> Iterable[Finding]:
+    """Nobody may be told a lower end of the log than anybody was told before."""
+    told = sorted(
+        (poll.end_ns, poll.end_offset) for poll in facts.polls if poll.end_offset is not None
+    )
+    highest = list(itertools.accumulate((offset for _, offset in told), max))
+    for poll in facts.polls:
+        if poll.end_offset is None:
+            continue
+        known = bisect.bisect_left(told, (poll.start_ns - facts.rules.stale_ns_max, -1))
+        if known and highest[known - 1] > poll.end_offset:
+            detail = f"{poll.consumer}: told {poll.end_offset} after {highest[known - 1]} was told"
+            yield Finding(Anomaly.HIGH_WATERMARK_REGRESSION, facts.partition, detail)
+
+
+def lags(facts: Facts) -> list[tuple[int, str, int]]:
+    """Return the longest lag of each consumer: (ns, consumer, the offset it was waiting at)."""
+    offsets = [one[0] for one in facts.acked]
+    # The time from which on there was something at or above each offset.
+    there_from = list(itertools.accumulate((one[2] for one in reversed(facts.acked)), min))
+    there_from.reverse()
+    worst: dict[str, tuple[int, int]] = {}
+    placed: dict[str, tuple[int, int]] = {}  # the next offset, and since when it polls
+    for poll in facts.polls:
+        if poll.consumer == facts.rules.final_reader:
+            continue
+        if poll.is_fresh:
+            placed.pop(poll.consumer, None)
+        if poll.consumer in placed:
+            position, since_ns = placed[poll.consumer]
+            at = bisect.bisect_left(offsets, position)
+            if at < len(offsets):
+                lag_ns = poll.end_ns - max(there_from[at], since_ns)
+                if lag_ns > worst.get(poll.consumer, (0, 0))[0]:
+                    worst[poll.consumer] = (lag_ns, position)
+        _place(placed, poll)
+    return [(lag_ns, consumer, position) for consumer, (lag_ns, position) in worst.items()]
+
+
+def _place(placed: dict[str, tuple[int, int]], poll: Poll) -> None:
+    since_ns = placed[poll.consumer][1] if poll.consumer in placed else poll.start_ns
+    if poll.records:
+        placed[poll.consumer] = (poll.records[-1][0] + 1, since_ns)
+
+
+def realtime_lags(facts: Facts, found: list[tuple[int, str, int]]) -> Iterable[Finding]:
+    """A consumer that polls gets what is there within the time that was promised."""
+    allowed_ns = facts.rules.lag_ns_max
+    for lag_ns, consumer, position in found:
+        if allowed_ns is not None and lag_ns > allowed_ns:
+            detail = f"{consumer} was behind for {lag_ns / 1e9:.3f} s at offset {position}"
+            yield Finding(Anomaly.REALTIME_LAG, facts.partition, detail)

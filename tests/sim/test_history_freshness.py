@@ -1,0 +1,133 @@
+"""Planted examples of old answers, stuck consumers and group positions that go back."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.sim.history import (
+    NOTHING_COMMITTED,
+    Anomaly,
+    Commit,
+    History,
+    Outcome,
+    Poll,
+    Rules,
+    Send,
+    judge,
+)
+
+MS = 1_000_000
+
+
+def acked(value: str, offset: int, at_ms: int) -> Send:
+    return Send("p", 0, value, at_ms * MS, (at_ms + 1) * MS, Outcome.ACKED, offset)
+
+
+def poll(
+    at_ms: int, *records: tuple[int, str], consumer: str = "c", end: int | None = None
+) -> Poll:
+    return Poll(consumer, 0, records, at_ms * MS, (at_ms + 1) * MS, end_offset=end)
+
+
+def found(history: History, rules: Rules | None = None) -> list[Anomaly]:
+    return [finding.anomaly for finding in judge(history, rules).findings]
+
+
+def test_an_end_of_the_log_that_goes_back_is_found() -> None:
+    polls = [poll(10, end=3), poll(20, end=2, consumer="d")]
+    assert found(History(polls=polls)) == [Anomaly.HIGH_WATERMARK_REGRESSION]
+
+
+def test_ends_that_were_asked_for_at_the_same_time_may_differ() -> None:
+    slow = Poll("d", 0, (), 5 * MS, 20 * MS, end_offset=2)
+    assert found(History(polls=[poll(10, end=3), slow])) == []
+
+
+def test_an_end_may_be_as_old_as_was_allowed() -> None:
+    history = History(polls=[poll(10, end=3), poll(20, end=2, consumer="d")])
+    assert found(history, Rules(stale_ns_max=10 * MS)) == []
+
+
+SENDS = [acked("a", 0, 0), acked("b", 1, 100)]
+
+
+def test_a_consumer_that_polls_and_gets_nothing_is_stuck() -> None:
+    empty = [poll(at) for at in range(20, 900, 20)]
+    history = History(SENDS, [poll(10, (0, "a")), *empty, poll(5000, (1, "b"), consumer="late")])
+    assert found(history, Rules(lag_ns_max=2000 * MS)) == []
+    assert found(history, Rules(lag_ns_max=500 * MS)) == [Anomaly.REALTIME_LAG]
+    assert judge(history).lag_ns == (881 - 101) * MS
+
+
+def test_a_consumer_that_gets_it_late_was_behind() -> None:
+    history = History(SENDS, [poll(10, (0, "a")), poll(900, (1, "b"))])
+    assert found(history, Rules(lag_ns_max=500 * MS)) == [Anomaly.REALTIME_LAG]
+
+
+def test_reading_an_old_log_from_its_beginning_is_no_lag() -> None:
+    history = History(SENDS, [poll(90_000, (0, "a")), poll(90_001, (1, "b"))])
+    assert found(history, Rules(lag_ns_max=500 * MS)) == []
+
+
+def test_a_consumer_at_the_end_of_the_log_is_not_behind() -> None:
+    polls = [poll(200, (0, "a"), (1, "b")), poll(90_000)]
+    assert found(History(SENDS, polls), Rules(lag_ns_max=500 * MS)) == []
+
+
+def commit(offset: int, at: int, **more: object) -> Commit:
+    return Commit("g", 0, offset, at, at + 5)._replace(**more)
+
+
+def test_a_lower_position_that_was_fetched_is_a_regression() -> None:
+    commits = [commit(7, 10), commit(5, 20, is_fetched=True)]
+    assert found(History(commits=commits)) == [Anomaly.COMMIT_REGRESSION]
+
+
+def test_a_position_that_is_gone_is_a_regression() -> None:
+    commits = [commit(7, 10), commit(NOTHING_COMMITTED, 20, is_fetched=True)]
+    assert found(History(commits=commits)) == [Anomaly.COMMIT_REGRESSION]
+
+
+def test_a_lower_commit_of_another_member_that_is_accepted_is_a_regression() -> None:
+    assert found(History(commits=[commit(7, 10), commit(5, 20)])) == [Anomaly.COMMIT_REGRESSION]
+
+
+def test_what_was_fetched_once_stays() -> None:
+    lost = commit(7, 10, outcome=Outcome.UNKNOWN, end_ns=None)
+    seen = commit(7, 20, is_fetched=True)
+    assert found(History(commits=[lost, seen, commit(5, 30, is_fetched=True)])) == [
+        Anomaly.COMMIT_REGRESSION
+    ]
+
+
+def test_a_refused_or_unanswered_commit_promises_nothing() -> None:
+    for outcome in (Outcome.FAILED, Outcome.UNKNOWN):
+        commits = [commit(7, 10, outcome=outcome), commit(5, 20, is_fetched=True)]
+        assert found(History(commits=commits)) == []
+
+
+def test_positions_asked_for_at_the_same_time_may_be_either() -> None:
+    slow = Commit("g", 0, 5, 8, 40, is_fetched=True)
+    assert found(History(commits=[commit(7, 10), slow])) == []
+
+
+def test_a_group_that_wants_to_go_back_may() -> None:
+    commits = [commit(7, 10), commit(0, 20, is_rewind=True), commit(1, 30, is_fetched=True)]
+    assert found(History(commits=commits)) == []
+    again = [*commits, commit(0, 40, is_fetched=True)]
+    assert found(History(commits=again)) == [Anomaly.COMMIT_REGRESSION]
+
+
+def test_groups_and_partitions_are_apart() -> None:
+    commits = [commit(7, 10), commit(5, 20, group="h"), commit(4, 30, partition=1)]
+    assert found(History(commits=commits)) == []
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=30), st.data())
+def test_a_lower_position_anywhere_is_found(fetches: list[bool], data: st.DataObject) -> None:
+    commits = [
+        commit(number, number * 10, is_fetched=fetched) for number, fetched in enumerate(fetches)
+    ]
+    assert found(History(commits=commits)) == []
+    at = data.draw(st.integers(1, len(commits) - 1))
+    commits[at] = commits[at]._replace(offset=at - 2)
+    assert found(History(commits=commits)) == [Anomaly.COMMIT_REGRESSION]
