@@ -1,4 +1,4 @@
-"""Ports: how the core rooms reach time, disk and other threads.
+"""Ports: how the core rooms reach time, randomness, disk and other threads.
 
 The core (storage, replication, controller, groups, record, protocol) gets these as arguments and
 imports no asyncio, os, time or threading. `runtime` has the real ones; a simulation brings its own.
@@ -34,6 +34,19 @@ class Scheduler(Protocol):
 
     def call_soon(self, callback: Callable[[], None]) -> Cancellable: ...
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Cancellable: ...
+
+
+class Randomness(Protocol):
+    """Random draws; the real ones are not to be guessed."""
+
+    def token_bytes(self, count: int, /) -> bytes:
+        """Return `count` random bytes."""
+
+    def below(self, limit: int, /) -> int:
+        """Return 0 to `limit` - 1."""
+
+    def uniform(self, low: float, high: float, /) -> float:
+        """Return a number from `low` to `high`."""
 
 
 class Offload(Protocol):
@@ -95,6 +108,9 @@ class Disk(Protocol):
 
     def list(self, path: str) -> list[str]:
         """Return the names in a directory, sorted; an absent directory is empty."""
+
+    def directories(self, path: str) -> Sequence[str]:
+        """Return the names of the directories in a directory, sorted; "" is the data directory."""
 
     def make_directory(self, path: str) -> None:
         """Make the directory and its parents durable; an existing one is fine."""

@@ -228,6 +228,13 @@ class FileDisk:
         except FileNotFoundError:
             return []
 
+    def directories(self, path: str) -> Sequence[str]:
+        try:
+            with os.scandir(self._root / path) as entries:
+                return sorted(entry.name for entry in entries if entry.is_dir())
+        except FileNotFoundError:
+            return []
+
     def make_directory(self, path: str) -> None:
         made = self._root
         for part in path.split("/"):

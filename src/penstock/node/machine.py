@@ -1,0 +1,64 @@
+"""What a process stands on: time, randomness, disks with their threads, and ports to listen at.
+
+    real_machine(loop)      the operating system's, in production
+    a simulation's machine  the same ports over a simulated host, under the same process
+
+A node and a controller process reach nothing else of their machine directly, but for links and
+connections, which go through the event loop that they run on. Not here: the settings, the locks of
+the data directories and the page for metrics, which belong to a real machine only.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
+from penstock.net.listener import open_socket
+from penstock.runtime.clock import LoopScheduler, SystemClock
+from penstock.runtime.disk import DiskStats, FileDisk, ThreadOffload
+from penstock.runtime.randomness import SystemRandomness
+
+
+class DataDisk(Disk, Protocol):
+    """One data directory, counted."""
+
+    @property
+    def stats(self) -> DiskStats:
+        """What the metrics page tells of it."""
+
+
+class Workers(Offload, Protocol):
+    """The threads of one data directory."""
+
+    def close(self) -> None:
+        """Let the work that was handed in be done, and end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """See the module. Everything is for the loop of the process."""
+
+    clock: Clock
+    scheduler: Scheduler
+    randomness: Randomness
+    open_disk: Callable[[Path], DataDisk]
+    """Of a data directory that exists."""
+    open_workers: Callable[[Path, str], Workers]
+    """Of a data directory; the text names the threads."""
+    open_socket: Callable[[str, int], socket.socket]
+    """Return a listening socket, not blocking. Raises ConfigError."""
+
+
+def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
+    """Return the machine that this process runs on."""
+    return Machine(
+        clock=SystemClock(),
+        scheduler=LoopScheduler(loop),
+        randomness=SystemRandomness(),
+        open_disk=FileDisk,
+        open_workers=lambda _path, name: ThreadOffload(loop, name=name),
+        open_socket=open_socket,
+    )

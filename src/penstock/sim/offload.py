@@ -1,0 +1,71 @@
+"""The threads of a simulated disk: work runs at a later moment of virtual time, then its answer.
+
+    submit ─► a thread is free ─► latency, more on a slow disk ─► work ─► a moment ─► done
+
+Work is whole: nothing else runs in between. Between the work and `done` the process may end, so
+that something is durable and nobody has been told. Four threads as in production, so that what was
+handed in later may be done earlier. Everything runs in the context of whoever hands it in, and so
+stops with that process and waits while it is paused.
+
+Not here: what the work does to the disk, and the choice of which process runs next.
+"""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import TypeVar
+
+from penstock.sim.disk import SimDisk
+
+T = TypeVar("T")
+
+THREADS = 4
+LATENCY_S = (0.00005, 0.002)
+"""Of one piece of work on a disk that is not slow: from, to."""
+ANSWER_S = 0.0002
+"""The longest between the work and its answer."""
+
+
+class SimOffload:
+    """See the module, and base.ports.Offload. One for each process and data directory."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, disk: SimDisk, rng: Random) -> None:
+        self._loop = loop
+        self._disk = disk
+        self._rng = rng
+        self._free_at = [0.0] * THREADS
+        self._waiting: dict[int, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
+        self._count = 0
+
+    def submit(
+        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+    ) -> None:
+        self._count += 1
+        number = self._count
+        start = max(self._loop.time(), min(self._free_at))
+        at = start + self._latency()
+        self._free_at[self._free_at.index(min(self._free_at))] = at
+
+        def run() -> None:
+            del self._waiting[number]
+            result: T | None = None
+            failure: BaseException | None = None
+            try:
+                result = work()
+            except BaseException as error:  # noqa: BLE001  handed on, as a thread does
+                failure = error
+            self._loop.call_later(self._rng.uniform(0, ANSWER_S), done, result, failure)
+
+        self._waiting[number] = (self._loop.call_at(at, run), run)
+
+    def _latency(self) -> float:
+        latency = self._rng.uniform(*LATENCY_S)
+        if self._disk.sync_delay_ms:
+            latency += self._rng.uniform(0.5, 1.5) * self._disk.sync_delay_ms / 1000
+        return latency
+
+    def close(self) -> None:
+        """Do at once what was handed in."""
+        for timer, run in list(self._waiting.values()):
+            timer.cancel()
+            run()
