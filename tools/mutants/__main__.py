@@ -1,0 +1,102 @@
+"""python -m tools.mutants: see the package."""
+
+import argparse
+import datetime
+import sys
+from pathlib import Path
+
+from .catalogue import MUTANTS, chosen
+from .mutant import AnchorLost, Mutant
+from .report import PLACE, write
+from .results import Results
+from .runner import NotGreen, check_clean, look_for
+from .tree import Tree, copy_of
+
+ROOT = Path(__file__).parents[2]
+
+
+def main(arguments: list[str]) -> int:
+    """Return 0 if the score is good, 1 if not, 2 if it can not be had."""
+    options = _parser().parse_args(arguments)
+    try:
+        mutants = chosen(options.only)
+    except KeyError as error:
+        print(error.args[0], file=sys.stderr)
+        return 2
+    if options.check:
+        return _check(mutants)
+    results = Results(ROOT)
+    if not options.report:
+        try:
+            _plant_all(mutants, results, options)
+        except (NotGreen, AnchorLost) as error:
+            print(error, file=sys.stderr)
+            return 2
+    score = write(ROOT, results)
+    print(f"{score.found} of {score.total} found, {score.untried} not tried: see {PLACE}")
+    return 0 if score.is_good else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
+    parser.add_argument("--only", nargs="+", default=[], help="names, or how they begin")
+    parser.add_argument(
+        "--check", action="store_true", help="see that each can be planted, no more"
+    )
+    parser.add_argument("--report", action="store_true", help="write the page from what is known")
+    parser.add_argument("--fresh", action="store_true", help="also what is known already")
+    parser.add_argument("--survivors", action="store_true", help="only what was not found before")
+    parser.add_argument(
+        "--no-clean", action="store_true", help="do not run the tests without a bug"
+    )
+    return parser
+
+
+def _check(mutants: list[Mutant]) -> int:
+    lost = 0
+    for mutant in mutants:
+        try:
+            mutant.mutated(ROOT)
+        except (AnchorLost, SyntaxError, OSError) as error:
+            lost += 1
+            print(f"{mutant.name}: {error}\n", file=sys.stderr)
+    print(f"{len(mutants) - lost} of {len(mutants)} bugs can be planted")
+    return 1 if lost else 0
+
+
+def _plant_all(mutants: list[Mutant], results: Results, options: argparse.Namespace) -> None:
+    with copy_of(ROOT) as tree:
+        prints = {mutant.name: mutant.fingerprint(tree.path) for mutant in mutants}
+        if not options.no_clean:
+            _note_clean(tree, results)
+        for mutant in mutants:
+            fingerprint = prints[mutant.name]
+            if _is_done(mutant, fingerprint, results, options):
+                continue
+            outcome = look_for(tree, mutant)
+            results.note(mutant, fingerprint, outcome)
+            told = outcome.test or outcome.detail
+            print(f"{mutant.name:45} {outcome.status:9} {outcome.seconds:6.1f}  {told}", flush=True)
+        results.note_run("tests", commit=tree.commit[:12], date=_today(), bugs=len(MUTANTS))
+
+
+def _is_done(
+    mutant: Mutant, fingerprint: str, results: Results, options: argparse.Namespace
+) -> bool:
+    if options.survivors:
+        return (results.of(mutant) or {}).get("status") == "found"
+    return not options.fresh and results.is_known(mutant, fingerprint)
+
+
+def _note_clean(tree: Tree, results: Results) -> None:
+    seconds = check_clean(tree)
+    print(f"green without a bug, {seconds:.0f} s", flush=True)
+    results.note_run("without a bug", commit=tree.commit[:12], date=_today(), result="green")
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,77 @@
+"""Planted bugs of consumer groups: their positions at commits and failovers."""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import plant
+from .suites import GROUPS
+
+POSITIONS = (
+    plant(
+        "groups-positions-lost-at-failover", "Groups",
+        "a broker that takes groups over has none of their positions",
+        ("groups/loading.py",
+         "        group.offsets.values.update(self._offsets.get(group_id, {}))\n", ""),
+        near=GROUPS,
+    ),
+    plant(
+        "groups-commit-answered-by-master-alone", "Groups",
+        "a committed position is answered before other members have it",
+        ("broker/group_journal.py",
+         "member.waiting_for_all.park(member.log.end_position, JournalWrite(done, deadline_ms))",
+         "member.waiting_for_master.park(member.log.end_position, JournalWrite(done, deadline_ms))"),
+        near=("tests/broker/test_group_journal.py", "tests/broker/test_group_ownership.py", *GROUPS),
+    ),
+    plant(
+        "groups-loaded-to-the-confirmed-only", "Groups",
+        "a new coordinator reads its partition only as far as that is confirmed at the moment",
+        ("broker/group_journal.py", "self._end = hosted.log.log_end_offset",
+         "self._end = hosted.member.high_watermark(hosted.log)"),
+        near=("tests/broker/test_group_ownership.py", *GROUPS),
+    ),
+    plant(
+        "groups-served-before-confirmed", "Groups",
+        "a new coordinator answers with positions that are not confirmed yet",
+        ("broker/group_ownership.py",
+         "                member.waiting_for_all.park(member.log.end_position, tenure)\n",
+         "                tenure.complete()\n"),
+        near=("tests/broker/test_group_ownership.py", *GROUPS),
+    ),
+    plant(
+        "groups-tenure-outlives-mastership", "Groups",
+        "groups loaded in an earlier mastership are answered from in a later one",
+        ("broker/group_ownership.py",
+         "return hosted is self.hosted and hosted.member.leader_epoch == self.leader_epoch",
+         "return hosted is self.hosted"),
+        near=("tests/broker/test_group_ownership.py", *GROUPS),
+    ),
+    plant(
+        "groups-rewrite-cuts-before-confirmed", "Groups",
+        "the old records of a group go although the rewritten ones were lost",
+        ("broker/group_journal.py", "            if error is not None or hosted.is_dropped:\n",
+         "            if hosted.is_dropped:\n"),
+        near=("tests/broker/test_group_journal.py", *GROUPS),
+    ),
+    plant(
+        "groups-rewrite-undoes-newer", "Groups",
+        "a rewrite puts older values behind newer ones that wait for confirmation",
+        ("groups/journal.py",
+         "offsets=group.offsets.latest(), metadata=group.metadata.latest()",
+         "offsets=group.offsets.values, metadata=group.metadata.values"),
+        near=GROUPS,
+    ),
+    plant(
+        "groups-older-commit-wins", "Groups",
+        "of two commits under way the one that is confirmed last wins, not the later one",
+        ("groups/confirmed_map.py",
+         "            if self._changed_by.get(key, 0) > ticket:\n                continue\n", ""),
+        near=GROUPS,
+    ),
+    plant(
+        "groups-lost-commit-shown", "Groups",
+        "a commit that was refused shows in the group's positions",
+        ("groups/journal.py", "settle(is_confirmed=error is None)", "settle(is_confirmed=True)"),
+        near=GROUPS,
+    ),
+)  # fmt: skip
+
+MUTANTS = POSITIONS

@@ -1,0 +1,493 @@
+"""Planted bugs of the commit log: syncs, recovery, truncation, runs, retention, producers."""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import plant
+from .suites import CUTTING, DISK, FOLLOWING, PRODUCERS, RECOVERY, RETENTION, WRITING
+
+WRITER = "storage/writer.py"
+COMMIT = "storage/group_commit.py"
+RECOVER = "storage/recovery.py"
+CHANGE = "storage/pending_change.py"
+CHECK = "storage/run_check.py"
+RETAIN = "storage/retention.py"
+WINDOW = "storage/producers.py"
+REAL = "runtime/disk.py"
+
+SYNCS = (
+    plant(
+        "log-durable-is-written", "Left-out fsync: commit log",
+        "what is only in the page cache counts as durable: acknowledged before the own sync",
+        (WRITER, "return self.flushed_position if self._is_sync_policy else self.written_position",
+         "return self.written_position"),
+        near=WRITING,
+    ),
+    plant(
+        "log-group-commit-syncs-nothing", "Left-out fsync: commit log",
+        "the group commit reports a sync that it did not do",
+        (COMMIT, "            for file in files:\n                file.sync()\n",
+         "            return\n"),
+        near=WRITING,
+    ),
+    plant(
+        "log-group-commit-forgets-older-file", "Left-out fsync: commit log",
+        "after a roll only the newest segment is synced",
+        (COMMIT, "            for file in files:\n                file.sync()\n",
+         "            for file in files[-1:]:\n                file.sync()\n"),
+        near=WRITING,
+    ),
+    plant(
+        "log-sync-covers-later-writes", "Left-out fsync: commit log",
+        "what was written while a sync ran counts as synced by it",
+        (COMMIT, "self._finished(target, error)", "self._finished(self._written, error)"),
+        near=WRITING,
+    ),
+    plant(
+        "log-close-without-sync", "Left-out fsync: commit log",
+        "a clean close marks the log as clean without syncing it",
+        (COMMIT, "        for file in [*self._in_sync, *self._unsynced]:\n            file.sync()\n",
+         ""),
+        near=(*RECOVERY, *WRITING),
+    ),
+    plant(
+        "log-recovered-tail-not-synced", "Left-out fsync: commit log",
+        "what recovery read counts as durable though it was only in the page cache",
+        (RECOVER,
+         "            if scan.position > max(start, segment.base):\n                file.sync()\n",
+         ""),
+        near=RECOVERY,
+    ),
+    plant(
+        "log-cut-not-synced", "Left-out fsync: commit log",
+        "the end that recovery cut off may come back after the next crash",
+        (RECOVER, "            active.end = self.position\n        file.sync()\n",
+         "            active.end = self.position\n"),
+        near=RECOVERY,
+    ),
+    plant(
+        "log-removed-segments-come-back", "Left-out fsync: commit log",
+        "segments behind the end are removed without a sync of the directory",
+        (RECOVER, '        self._disk.sync_directory(f"{self._directory}/log")\n        active = ',
+         "        active = "),
+        near=(*RECOVERY, *CUTTING),
+    ),
+    plant(
+        "log-snapshot-before-its-bytes", "Left-out fsync: commit log",
+        "a snapshot is written before the bytes that it speaks of are durable",
+        ("storage/checkpoint.py",
+         "if writer.flushed_position < position or not self.may_write(position):",
+         "if not self.may_write(position):"),
+        near=RECOVERY,
+    ),
+    plant(
+        "log-truncation-not-made-certain", "Left-out fsync: commit log",
+        "the record of a truncation under way is not durable when the cutting begins",
+        (CHANGE, "    disk.replace(change.path(directory), change.encode())\n",
+         "    file = disk.open(change.path(directory), create=True)\n    file.truncate(0)\n"
+         "    file.write(0, [change.encode()])\n    file.close()\n"),
+        near=CUTTING,
+    ),
+    plant(
+        "log-truncated-segment-not-synced", "Left-out fsync: commit log",
+        "a truncated segment gets its old end back after a crash",
+        (CHANGE, "        file.sync()\n        file.allocate(", "        file.allocate("),
+        (CHANGE, "change.segment_end - change.segment_base)\n        file.sync()\n",
+         "change.segment_end - change.segment_base)\n"),
+        near=CUTTING,
+    ),
+    plant(
+        "log-truncation-removal-not-synced", "Left-out fsync: commit log",
+        "segments and snapshots behind a cut come back after a crash",
+        (CHANGE,
+         "    for part in PARTS:\n        disk.sync_directory(f\"{directory}/{part}\")\n\n\ndef _fit",
+         "\n\ndef _fit"),
+        (CHANGE, "        file.close()\n    disk.sync_directory(f\"{directory}/log\")\n",
+         "        file.close()\n"),
+        near=CUTTING,
+    ),
+    plant(
+        "log-installed-segment-not-synced", "Left-out fsync: commit log",
+        "a copied segment is swapped in before it is durable",
+        ("storage/install.py", "        file.sync()\n        self.close()\n",
+         "        self.close()\n"),
+        near=("tests/storage/test_base_copy.py", *CUTTING),
+    ),
+    plant(
+        "log-catching-up-note-late", "Left-out fsync: commit log",
+        "a slave trusts no claims any more before the note that says so is durable",
+        ("storage/catching_up.py", "self._offload.submit(lambda: disk.replace(path, note), self._noted)",
+         "self._noted(None, None)"),
+        near=FOLLOWING,
+    ),
+)  # fmt: skip
+
+REAL_DISK = (
+    plant(
+        "disk-sync-does-nothing", "Left-out fsync: the disk",
+        "the real disk's sync does not reach the kernel",
+        (REAL, "            os.fdatasync(self._descriptor)\n", "            pass\n"),
+        near=DISK,
+    ),
+    plant(
+        "disk-replace-not-synced", "Left-out fsync: the disk",
+        "a replaced file gets its name before its bytes are durable",
+        (REAL, "                os.fsync(descriptor)\n            finally", "            finally"),
+        near=DISK,
+    ),
+    plant(
+        "disk-replace-forgets-directory", "Left-out fsync: the disk",
+        "a replaced file's new name is not durable",
+        (REAL, "        _sync_directory(target.parent)\n", ""),
+        near=DISK,
+    ),
+    plant(
+        "disk-rename-forgets-directory", "Left-out fsync: the disk",
+        "a renamed file's new name is not durable",
+        (REAL, "        _sync_directory((self._root / target).parent)\n", ""),
+        near=DISK,
+    ),
+    plant(
+        "disk-directory-sync-does-nothing", "Left-out fsync: the disk",
+        "syncing a directory does not reach the kernel",
+        (REAL, "        _sync_directory(self._root / path)\n", "        pass\n"),
+        near=DISK,
+    ),
+    plant(
+        "disk-new-directory-not-synced", "Left-out fsync: the disk",
+        "a new directory is gone after a crash, with the log in it",
+        (REAL, "                _sync_directory(parent)\n", ""),
+        near=DISK,
+    ),
+    plant(
+        "disk-short-write-not-continued", "Writing",
+        "a write that the kernel took in part counts as done",
+        (REAL, "        while written < total:\n", "        while False:\n"),
+        near=DISK,
+    ),
+    plant(
+        "disk-failed-work-reported-as-good", "Failed fsync",
+        "an error on a disk thread never reaches the loop",
+        (REAL, "                failure = error\n", "                pass\n"),
+        near=DISK,
+    ),
+)  # fmt: skip
+
+FAILURES = (
+    plant(
+        "log-goes-on-after-failed-fsync", "Failed fsync",
+        "a log whose fsync failed acknowledges what the kernel may have dropped",
+        (COMMIT, '            self._on_failed(f"sync failed: {error}")\n            return\n', ""),
+        near=WRITING,
+    ),
+    plant(
+        "log-syncs-again-after-failed-fsync", "Failed fsync",
+        "a failed fsync is tried again, and its later success believed",
+        (COMMIT, '            self._on_failed(f"sync failed: {error}")\n            return\n',
+         "            self._wanted = self._written\n            self._unsynced = [*self._lost]\n"
+         "            self.request()\n            return\n"),
+        (COMMIT, "        self._in_sync = []\n        if self.is_stopped:",
+         "        self._lost, self._in_sync = self._in_sync, []\n        if self.is_stopped:"),
+        near=WRITING,
+    ),
+    plant(
+        "log-goes-on-after-failed-write", "Failed fsync",
+        "a write that failed with an I/O error is tried again as if the disk were full",
+        (WRITER, '            self.fence(f"write failed: {error}")\n            return\n',
+         "            pass\n"),
+        near=WRITING,
+    ),
+)  # fmt: skip
+
+RECOVERY_BUGS = (
+    plant(
+        "log-frame-checksum-unchecked", "Checksums",
+        "recovery takes a frame whose checksum does not agree",
+        ("storage/frames.py",
+         "    if crc32c(buffer[at + 4 : covered_end]) != header.crc:\n"
+         '        raise CorruptFrame(header.position, "frame checksum does not agree")\n', ""),
+        near=("tests/storage/test_formats.py", *RECOVERY),
+    ),
+    plant(
+        "log-batch-checksum-unchecked", "Checksums",
+        "recovery keeps a torn batch: its checksum is not looked at",
+        ("storage/frames.py",
+         "    if crc32c(buffer[covered_end:end]) != CRC.unpack_from(buffer, payload + 17)[0]:\n"
+         '        raise CorruptFrame(header.position, "batch checksum does not agree")\n', ""),
+        near=("tests/storage/test_formats.py", *RECOVERY),
+    ),
+    plant(
+        "log-recovery-cuts-durable-records", "Recovery",
+        "damage in the middle of durable records is taken for a torn end, and all behind it is cut",
+        (RECOVER,
+         "            if header.flushed_before > self.position and header.position < self._proof_end:\n"
+         "                raise CorruptLog(self._directory, self.position, self.report.stop_reason)\n",
+         "            pass\n"),
+        near=RECOVERY,
+    ),
+    plant(
+        "log-recovery-keeps-stale-tail", "Recovery",
+        "old frames stay behind the recovered end, and are read again behind newer ones",
+        (RECOVER, "        if not is_untouched:\n            self._empty_tail",
+         "        if False:\n            self._empty_tail"),
+        near=RECOVERY,
+    ),
+    plant(
+        "log-recovery-cuts-one-frame-too-many", "Recovery",
+        "the last whole frame of the log is not read at a start",
+        ("storage/scan.py", "            self.position += header.frame_bytes\n            yield",
+         "            if not any(self._file.read(\n"
+         "                self.position - self._base + header.frame_bytes, FRAME_HEADER_BYTES\n"
+         "            )):\n                return\n"
+         "            self.position += header.frame_bytes\n            yield"),
+        near=RECOVERY,
+    ),
+    plant(
+        "log-recovery-trusts-unproved-claims", "Recovery",
+        "a slave that was catching up refuses to start: its frames' claims count as proof",
+        (RECOVER, "self._proof_end = read_note(self._disk, self._directory)", "pass"),
+        near=FOLLOWING,
+    ),
+    plant(
+        "log-claims-too-much", "Recovery",
+        "frames claim that everything before them was flushed",
+        (WRITER, "        unflushed = position - self.claim.position\n        if unflushed",
+         "        unflushed = 0\n        if unflushed"),
+        near=(*WRITING, *RECOVERY),
+    ),
+    plant(
+        "log-epochs-lost-at-restart", "Leader epochs",
+        "masterships that began behind the snapshot are forgotten by a restart",
+        (RECOVER, "                self.epochs.append((epoch, start))\n", "                pass\n"),
+        near=RECOVERY,
+    ),
+    plant(
+        "log-slave-forgets-epochs", "Leader epochs",
+        "a slave does not remember masterships that reach it with the stream",
+        ("storage/run_append.py",
+         "            self._checkpointer.epochs.append((frame.leader_epoch, frame.value))\n", ""),
+        near=FOLLOWING,
+    ),
+    plant(
+        "log-empty-mastership-not-recorded", "Leader epochs",
+        "a mastership that wrote nothing leaves no trace in the log",
+        (WRITER, "            self._stage_epoch()\n        return self.epoch_start",
+         "        return self.epoch_start"),
+        near=("tests/storage/test_epoch_at_segment_end.py", *RECOVERY),
+    ),
+    plant(
+        "log-old-epoch-accepted-at-recovery", "Leader epochs",
+        "frames of an older mastership behind newer ones are taken for part of the log",
+        (RECOVER,
+         "        if self.epochs and header.leader_epoch < self.epochs[-1][0]:\n"
+         '            raise CorruptLog(self._directory, header.position, "leader epoch went back")\n',
+         ""),
+        near=RECOVERY,
+    ),
+    plant(
+        "log-snapshot-of-unconfirmed", "Recovery",
+        "a snapshot of what the set has not confirmed is written, and can not be cut any more",
+        ("storage/checkpoint.py", "return self._is_sole_member or position <= self.confirmed_position",
+         "return True"),
+        near=CUTTING,
+    ),
+)  # fmt: skip
+
+TRUNCATION = (
+    plant(
+        "log-truncation-keeps-later-segments", "Truncation",
+        "segments behind the cut stay, and their frames come back",
+        (CHANGE, 'if name.endswith(".log") and int(name[:20]) > change.segment_base:', "if False:"),
+        near=CUTTING,
+    ),
+    plant(
+        "log-truncation-keeps-snapshot", "Truncation",
+        "a snapshot that speaks of what was cut stays",
+        (CHANGE, "is_kept = change.kind is ChangeKind.TRUNCATE and int(name[:20]) <= change.position",
+         "is_kept = True"),
+        near=CUTTING,
+    ),
+    plant(
+        "log-interrupted-rebuild-forgotten", "Truncation",
+        "a truncation below the snapshots that a crash interrupts is not gone on with",
+        (RECOVER, "            complete_change(self._disk, self._directory, self._change)\n",
+         "            complete_change(self._disk, self._directory, self._change)\n"
+         "            remove_change(self._disk, self._directory)\n"),
+        near=CUTTING,
+    ),
+    plant(
+        "log-interrupted-truncation-not-completed", "Truncation",
+        "a truncation that a crash interrupted is dropped at the next start",
+        (RECOVER, "            complete_change(self._disk, self._directory, self._change)\n",
+         "            pass\n"),
+        near=CUTTING,
+    ),
+    plant(
+        "log-truncation-keeps-producer-windows", "Truncation",
+        "a producer's retry of a batch that was cut is answered as a duplicate, and lost",
+        ("storage/truncation.py",
+         "kept = tuple(span for span in window if span[2] < ends.get(key[0], 0))", "kept = window"),
+        near=CUTTING,
+    ),
+    plant(
+        "log-install-unchecked", "Checksums",
+        "a copied base is swapped in without looking at its frames",
+        ("storage/install.py",
+         "if scan.position == end or (not is_last and scan.error is None):", "if True:"),
+        near=("tests/storage/test_base_copy.py",),
+    ),
+    plant(
+        "log-install-keeps-segments-of-another-copy", "Truncation",
+        "a copy goes on with segments of an earlier copy from another history",
+        ("storage/install.py",
+         "if not kept or _epoch_at(earlier, kept[-1].data_end)"
+         " != _epoch_at(image, kept[-1].data_end):",
+         "if not kept:"),
+        near=("tests/storage/test_base_copy.py", *CUTTING),
+    ),
+)  # fmt: skip
+
+RUNS = (
+    plant(
+        "slave-frame-checksum-unchecked", "Checksums",
+        "a slave writes a frame whose header was damaged on the way",
+        (CHECK,
+         "        if crc32c(view[at + 4 : covered]) != crc:\n"
+         '            raise BadRun(position, "frame checksum does not agree")\n', ""),
+        near=FOLLOWING,
+    ),
+    plant(
+        "slave-batch-checksum-unchecked", "Checksums",
+        "a slave writes a batch that was damaged on the way",
+        (CHECK,
+         "        if crc32c(view[covered:end]) != batch_crc:\n"
+         '            raise BadRun(position, "batch checksum does not agree")\n', ""),
+        near=FOLLOWING,
+    ),
+    plant(
+        "slave-takes-offset-gap", "Following",
+        "a slave takes a batch whose offset does not follow from what it has",
+        (CHECK,
+         "        if base_offset != expected and (expected >= 0 or base_offset < 0):\n"
+         '            raise BadRun(position, f"offset {base_offset}, expected {expected}")\n', ""),
+        near=FOLLOWING,
+    ),
+    plant(
+        "slave-takes-run-at-gap", "Following",
+        "a slave takes a run that does not begin at the end of its log",
+        ("storage/run_append.py",
+         "        if run.position != end:\n            raise GapInRun(run.position, end)\n", ""),
+        near=FOLLOWING,
+    ),
+    plant(
+        "slave-takes-older-epoch", "Leader epochs",
+        "a slave takes batches of an epoch that its log is past",
+        (CHECK, "if end - payload < BATCH_HEADER_BYTES or epoch != self._epoch:",
+         "if end - payload < BATCH_HEADER_BYTES:"),
+        near=FOLLOWING,
+    ),
+    plant(
+        "slave-epoch-starts-anywhere", "Leader epochs",
+        "a slave takes an epoch frame that names another start than the one it knows",
+        (CHECK,
+         "        if epoch == known and start != self._epoch_start:\n"
+         '            raise BadRun(position, f"epoch {epoch} starts at {self._epoch_start}, not'
+         ' {start}")\n', ""),
+        near=FOLLOWING,
+    ),
+    plant(
+        "slave-writes-untrue-claims", "Following",
+        "a slave writes frames that claim as flushed what it has not flushed",
+        (CHECK, "if trusts_claims and position - unflushed > flushed:", "if False:"),
+        near=FOLLOWING,
+    ),
+)  # fmt: skip
+
+RETENTION_BUGS = (
+    plant(
+        "retention-deletes-too-far", "Retention",
+        "a partition keeps less than retention.bytes",
+        (RETAIN, "return 0 <= keep_bytes <= partition.size_bytes - entry.batch_bytes",
+         "return 0 <= keep_bytes <= partition.size_bytes"),
+        near=RETENTION,
+    ),
+    plant(
+        "retention-forgets-the-newest", "Retention",
+        "records younger than retention.ms are deleted",
+        (RETAIN, "if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms - keep_ms:",
+         "if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms + keep_ms:"),
+        near=RETENTION,
+    ),
+    plant(
+        "retention-removes-living-segment", "Retention",
+        "a segment goes when the first of its partitions is done with it",
+        (RETAIN, "all_dead = self._judge(segment, entry) and all_dead",
+         "all_dead = self._judge(segment, entry) or all_dead"),
+        near=RETENTION,
+    ),
+    plant(
+        "retention-removes-before-snapshot", "Retention",
+        "segments are removed before the new log starts are durable",
+        (RETAIN, "self._checkpointer.request(self._delete_dead)", "self._delete_dead(True)"),
+        near=RETENTION,
+    ),
+    plant(
+        "retention-removes-under-a-read", "Retention",
+        "a file is removed and used again while a read off the loop still has it",
+        ("storage/segments.py", "self.guard.when_clear(lambda: self._delete(segment))",
+         "self._delete(segment)"),
+        near=RETENTION,
+    ),
+)  # fmt: skip
+
+PRODUCER_BUGS = (
+    plant(
+        "producers-sequence-unchecked", "Producers",
+        "a batch is taken although the producer's sequence has a gap",
+        (WINDOW, "raise OutOfOrderSequence(producer_id, sequence, (newest + 1) & SEQUENCE_MAX)",
+         "return None"),
+        near=PRODUCERS,
+    ),
+    plant(
+        "producers-retry-appended-again", "Producers",
+        "a producer's retry is appended a second time",
+        ("broker/append.py", "        if earlier is not None:\n", "        if False:\n"),
+        near=("tests/broker",),
+    ),
+    plant(
+        "producers-old-epoch-accepted", "Producers",
+        "a fenced producer goes on writing",
+        (WINDOW, "raise ProducerFenced(producer_id, header.producer_epoch, epoch)", "return None"),
+        near=PRODUCERS,
+    ),
+    plant(
+        "producers-window-too-small", "Producers",
+        "only the newest batch of a producer is remembered",
+        (WINDOW, "WINDOW_BATCHES = 5", "WINDOW_BATCHES = 1"),
+        near=PRODUCERS,
+    ),
+    plant(
+        "producers-lost-at-failover", "Producers",
+        "a slave does not remember producers, so a new master takes retries again",
+        ("storage/run_append.py", "            index(partition, header, position, size)\n",
+         "            index(partition, header._replace(producer_id=-1), position, size)\n"),
+        near=FOLLOWING,
+    ),
+    plant(
+        "producers-of-snapshot-lost-at-restart", "Producers",
+        "a restart forgets the producers that the snapshot has",
+        (RECOVER, "        self._states.entries.update(snapshot.producers)\n", ""),
+        near=("tests/storage/test_producers.py", *RECOVERY),
+    ),
+    plant(
+        "producers-of-tail-lost-at-restart", "Producers",
+        "a restart forgets what producers wrote behind the snapshot",
+        (RECOVER, "            partition.producers.record(batch, batch.base_offset)\n",
+         "            pass\n"),
+        near=("tests/storage/test_producers.py", *RECOVERY),
+    ),
+)  # fmt: skip
+
+MUTANTS = (
+    *SYNCS, *REAL_DISK, *FAILURES, *RECOVERY_BUGS, *TRUNCATION, *RUNS, *RETENTION_BUGS,
+    *PRODUCER_BUGS,
+)  # fmt: skip

@@ -1,0 +1,315 @@
+"""Planted bugs of consensus: votes, commits, reads, members, and the files behind them.
+
+Source: the Raft paper and thesis; the mistakes are those that TLA+ traces of etcd and Redpanda,
+and the lists of Jepsen, tell of most.
+"""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import plant
+from .suites import RAFT, RAFT_FILES
+
+LEADER = "raft/leader.py"
+VOTES = "raft/votes.py"
+FOLLOWER = "raft/follower.py"
+LOG = "raft/log.py"
+ROUNDS = "raft/rounds.py"
+STORAGE = "runtime/raft/storage.py"
+
+CORE = (
+    plant(
+        "raft-commit-by-counting-old-terms", "Raft",
+        "a leader commits an entry of an earlier term because a majority has it (figure 8)",
+        (LEADER, "index > before and log.term(index) == core.term and log", "index > before and log"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-vote-for-shorter-log", "Raft",
+        "a vote goes to a candidate whose log is behind the voter's",
+        (VOTES, "return may and core.log.is_up_to_date(request.last_index, request.last_term)",
+         "return may"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-vote-twice", "Raft",
+        "a member votes for two candidates of one term",
+        (VOTES, "is_free = core.voted_for == NO_PEER and core.leader_id == NO_PEER",
+         "is_free = True"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-vote-in-spite-of-leader", "Raft",
+        "a member that hears its leader votes for somebody else (disruptive servers)",
+        (VOTES, "return is_leader or core.ticks < core.promised_until_tick", "return False"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-pre-vote-off", "Raft",
+        "a member that was cut off comes back with a term that deposes a good leader",
+        ("raft/roles.py",
+         "candidate = Candidate(core, is_pre_vote=True, is_transfer=False)\n"
+         "        self.current = candidate\n        candidate.begin()\n\n    def stand",
+         "self.stand(is_transfer=False)\n\n    def stand"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-check-quorum-off", "Raft",
+        "a leader that no majority answers goes on leading",
+        (LEADER, "if not self._hears_majority():", "if False:"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-commit-beyond-match", "Raft",
+        "a follower commits entries that it was not told to be equal to the leader's",
+        (FOLLOWER, "log.commit_to(min(message.commit_index, last_index))",
+         "log.commit_to(min(message.commit_index, log.last_index))"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-truncate-committed", "Raft",
+        "a late message cuts entries behind it, also committed ones",
+        (LOG, "if known == entry.term or entry.index <= self._base_index:",
+         "if entry.index <= self._base_index:"),
+        (LOG, "last_index >= self.commit_index,\n            \"a committed", "True,\n            \"a committed"),
+        (FOLLOWER, "if message.previous_index < log.commit_index:", "if False:"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-late-message-cuts", "Raft",
+        "a late message cuts the newer entries behind the ones that it repeats",
+        (LOG, "if known == entry.term or entry.index <= self._base_index:",
+         "if entry.index <= self._base_index:"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-snapshot-of-wrong-index", "Raft",
+        "a snapshot names an entry behind the one that its state ends with",
+        ("raft/raft.py", "            index=index, term=term, configuration",
+         "            index=log.applied_index, term=term, configuration"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-snapshot-of-wrong-term", "Raft",
+        "a snapshot carries the present term in place of its last entry's",
+        ("raft/raft.py", "term = log.term(index)\n        assert term",
+         "term = self._core.term\n        assert term"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-majority-is-half", "Raft",
+        "half of an even number of voters counts as a majority",
+        ("raft/quorum.py", "return voter_count // 2 + 1", "return (voter_count + 1) // 2"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-two-changes-at-once", "Raft",
+        "a second change of the voters begins before the first is committed",
+        ("raft/members.py", "if log.configurations.latest_index > log.commit_index:", "if False:"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-change-before-own-commit", "Raft",
+        "a leader changes the voters before it committed an entry of its own term",
+        ("raft/members.py", "if log.term(log.commit_index) != core.term:", "if False:"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-configuration-not-taken-back", "Raft",
+        "a configuration stays in force though its entry was cut off",
+        (LOG, "        self.configurations.truncate(last_index)\n", ""),
+        near=RAFT,
+    ),
+    plant(
+        "raft-read-without-round", "Raft",
+        "a leader answers reads without asking whether it still leads",
+        (ROUNDS, "while self._waiting and self._waiting[0][0] <= confirmed:",
+         "while self._waiting:"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-read-before-own-commit", "Raft",
+        "a new leader reads before it knows how far its predecessor committed",
+        (ROUNDS, "if not self._asked or log.term(log.commit_index) != self._core.term:",
+         "if not self._asked:"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-lease-survives-transfer", "Raft",
+        "a lease holds although somebody was told to campaign",
+        (ROUNDS, "if not config.lease_reads or self._is_lease_forfeited:",
+         "if not config.lease_reads:"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-restart-forgets-promise", "Raft",
+        "a restarted voter votes at once, within a lease that it had promised",
+        ("raft/core.py", "config.election_ticks_min if config.lease_reads else 0", "0"),
+        near=RAFT,
+    ),
+)  # fmt: skip
+
+TERMS = (
+    plant(
+        "raft-term-of-sender-ignored", "Controller terms",
+        "messages of a leader of an earlier term are followed",
+        ("raft/inbox.py", "        if _is_too_old(core, message):\n            return\n",
+         "        pass\n"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-commit-mark-of-other-term", "Controller terms",
+        "the commit mark counts although the entry there is of another term",
+        (STORAGE, "commit_index = index if entry.term == term else commit_index",
+         "commit_index = index"),
+        near=RAFT_FILES,
+    ),
+    plant(
+        "raft-snapshot-of-other-history", "Controller terms",
+        "entries behind a snapshot are kept although the snapshot is of another history",
+        (STORAGE, "if at > len(found.entries) or found.entries[at - 1].term != snapshot.term:",
+         "if at > len(found.entries):"),
+        near=RAFT_FILES,
+    ),
+)  # fmt: skip
+
+DURABILITY = (
+    plant(
+        "raft-vote-leaves-before-disk", "Left-out fsync: Raft",
+        "a vote is given before it is durable, and given again after a crash",
+        (VOTES, "core.send_persisted(request.sender, response)",
+         "core.send(request.sender, response)"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-vote-not-written", "Left-out fsync: Raft",
+        "a term or vote without entries is never written to the disk",
+        ("raft/raft.py",
+         "must_sync=snapshot is not None or bool(entries) or self._is_vote_new(hard_state),",
+         "must_sync=snapshot is not None or bool(entries),"),
+        near=(*RAFT, *RAFT_FILES),
+    ),
+    plant(
+        "raft-own-vote-counts-before-disk", "Left-out fsync: Raft",
+        "a candidate counts its own vote, and asks for others', before that is durable",
+        ("raft/candidate.py", "        if self._is_pre_vote:\n            self._count(self._core",
+         "        if True:\n            self._count(self._core"),
+        ("raft/candidate.py", "send = core.send if self._is_pre_vote else core.send_persisted",
+         "send = core.send"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-follower-answers-before-disk", "Left-out fsync: Raft",
+        "a follower says that it has entries before they are durable",
+        (FOLLOWER, "core.send_persisted(message.sender, self._success(message, match_index))",
+         "core.send(message.sender, self._success(message, match_index))"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-heartbeat-claims-undurable", "Left-out fsync: Raft",
+        "the answer to a heartbeat claims entries that are not durable yet",
+        (FOLLOWER, "known = min(match_index, core.log.stable_index)", "known = match_index"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-leader-counts-undurable", "Left-out fsync: Raft",
+        "a leader counts its own copy before it is durable",
+        (LEADER, "log.stable_index if voter == core.own_id", "log.last_index if voter == core.own_id"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-rewritten-entry-counts-as-durable", "Left-out fsync: Raft",
+        "a write under way makes durable what has replaced its entries meanwhile",
+        (LOG, "self._writes = deque(min(written, last_index) for written in self._writes)", "pass"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-applied-before-durable", "Left-out fsync: Raft",
+        "committed entries are applied before they are durable here",
+        (LOG, "last = min(self.commit_index, self.stable_index)", "last = self.commit_index"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-snapshot-answered-before-disk", "Left-out fsync: Raft",
+        "an installed snapshot is acknowledged before it is durable",
+        ("raft/snapshot_receiver.py",
+         "self._core.send_persisted(chunk.sender, self._success(snapshot.index))",
+         "self._core.send(chunk.sender, self._success(snapshot.index))"),
+        near=RAFT,
+    ),
+    plant(
+        "raft-driver-sends-before-disk", "Left-out fsync: Raft",
+        "the driver sends answers before the disk has what they speak of",
+        ("runtime/raft/raft_log.py", "            self._send(ready.messages)\n",
+         "            self._send(ready.messages)\n            self._send(ready.messages_persisted)\n"),
+        ("runtime/raft/raft_log.py", "        self._send(ready.messages_persisted)\n        if",
+         "        if"),
+        near=("tests/runtime/test_raft_log.py", "tests/controller/test_raft_log_contract.py"),
+    ),
+    plant(
+        "raft-entries-not-synced", "Left-out fsync: Raft",
+        "hard state and entries stay in the page cache",
+        (STORAGE, "        self._sync(self._file)\n        self._state = state\n",
+         "        self._state = state\n"),
+        near=RAFT_FILES,
+    ),
+    plant(
+        "raft-replaced-file-not-synced", "Left-out fsync: Raft",
+        "a new snapshot or log takes its place before it is durable (metadata replace)",
+        (STORAGE, "file.write(0, parts)\n            file.sync()", "file.write(0, parts)"),
+        near=RAFT_FILES,
+    ),
+    plant(
+        "raft-log-cut-before-snapshot", "Left-out fsync: Raft",
+        "the log loses its entries before the snapshot that stands for them is there",
+        (STORAGE, "        self._replace_snapshot(snapshot)\n        found = read_file",
+         "        found = read_file"),
+        (STORAGE, "self._rewrite(snapshot, self._state, kept)",
+         "self._rewrite(snapshot, self._state, kept)\n        self._replace_snapshot(snapshot)"),
+        near=RAFT_FILES,
+    ),
+    plant(
+        "raft-cut-tail-not-synced", "Left-out fsync: Raft",
+        "the torn end of the log is cut without a sync, and may come back behind newer entries",
+        (STORAGE, "            file.truncate(found.end_position)\n            file.sync()\n",
+         "            file.truncate(found.end_position)\n"),
+        near=RAFT_FILES,
+    ),
+    plant(
+        "raft-goes-on-after-failed-fsync", "Failed fsync",
+        "the metadata log acknowledges entries after its fsync has failed",
+        (STORAGE, 'raise MetadataLogFenced(f"fsync failed: {error}") from error', "return"),
+        near=RAFT_FILES,
+    ),
+)  # fmt: skip
+
+FILES = (
+    plant(
+        "raft-frame-checksum-unchecked", "Checksums",
+        "a damaged frame of the metadata log is read as if it were whole",
+        ("runtime/raft/log_file.py",
+         "    if crc32c(view[at + _CRC.size : end]) != crc:\n        return None\n", ""),
+        near=("tests/runtime/test_raft_storage.py",),
+    ),
+    plant(
+        "raft-damage-in-the-middle-is-cut", "Recovery",
+        "damage in front of whole entries is taken for an unfinished write and cut",
+        ("runtime/raft/log_file.py", "    _check_tail(view, at)\n", ""),
+        near=("tests/runtime/test_raft_storage.py",),
+    ),
+    plant(
+        "raft-compaction-loses-an-entry", "Recovery",
+        "the rewritten log lacks the first entry behind its snapshot",
+        (STORAGE, "if entry.index > snapshot.index]\n        self._rewrite",
+         "if entry.index > snapshot.index + 1]\n        self._rewrite"),
+        near=RAFT_FILES,
+    ),
+    plant(
+        "raft-group-write-keeps-replaced", "Raft",
+        "entries that a later one of the same write replaces are written as well",
+        ("runtime/raft/disk_queue.py",
+         "del merged[max(0, entries[0].index - merged[0].index) :]", "pass"),
+        near=("tests/runtime/test_raft_log.py", "tests/runtime/test_raft_storage.py"),
+    ),
+)  # fmt: skip
+
+MUTANTS = (*CORE, *TERMS, *DURABILITY, *FILES)

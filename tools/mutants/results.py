@@ -1,0 +1,72 @@
+"""What was found out so far, kept in benchmarks/results/mutants.json so that a run can go on.
+
+A result counts as long as the bug planted in today's source is the text that it was planted in: its
+fingerprint. What was changed since is tried again.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .mutant import Mutant
+from .runner import BROKEN, Outcome
+
+PLACE = "benchmarks/results/mutants.json"
+
+
+class Results:
+    """The file. Written after every bug."""
+
+    def __init__(self, root: Path) -> None:
+        self._path = root / PLACE
+        self._known: dict[str, Any] = {"runs": {}, "mutants": {}}
+        if self._path.exists():
+            self._known = json.loads(self._path.read_text())
+
+    @property
+    def runs(self) -> dict[str, Any]:
+        """When and on which commit each kind of run was last made."""
+        runs: dict[str, Any] = self._known["runs"]
+        return runs
+
+    def note_run(self, kind: str, **facts: object) -> None:
+        """Note a run of a kind: "clean", "tests" or "simulator"."""
+        self.runs[kind] = facts
+        self._save()
+
+    def of(self, mutant: Mutant) -> dict[str, Any] | None:
+        """Return what is known of a bug."""
+        found: dict[str, Any] | None = self._known["mutants"].get(mutant.name)
+        return found
+
+    def is_known(self, mutant: Mutant, fingerprint: str) -> bool:
+        """Whether the tests' outcome for this bug in this source is known."""
+        found = self.of(mutant)
+        return found is not None and found["fingerprint"] == fingerprint and "status" in found
+
+    def note(self, mutant: Mutant, fingerprint: str, outcome: Outcome) -> None:
+        """Keep what the tests found."""
+        if outcome.status == BROKEN:
+            return
+        before = self.of(mutant) or {}
+        kept = before.get("simulator") if before.get("fingerprint") == fingerprint else None
+        self._put(mutant, {"fingerprint": fingerprint, **asdict(outcome)}, kept)
+
+    def note_seeds(self, mutant: Mutant, fingerprint: str, seeds: dict[str, object]) -> None:
+        """Keep what the simulator found."""
+        before = self.of(mutant) or {"fingerprint": fingerprint}
+        self._put(mutant, {**before, "fingerprint": fingerprint}, seeds)
+
+    def _put(self, mutant: Mutant, entry: dict[str, Any], seeds: dict[str, object] | None) -> None:
+        if seeds is not None:
+            entry["simulator"] = seeds
+        self._known["mutants"][mutant.name] = entry
+        self._save()
+
+    def _save(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(self._known, indent=1, sort_keys=True) + "\n"
+        unfinished = self._path.with_suffix(".tmp")
+        unfinished.write_text(text)
+        unfinished.replace(self._path)

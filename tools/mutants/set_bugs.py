@@ -1,0 +1,262 @@
+"""Planted bugs of replica sets: acknowledgements, the confirm position, who is in step, leases."""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import plant
+from .suites import BROKER, CONFIRM, IN_STEP, LEASE, LINKS, MEMBERS
+
+TRACK = "replication/confirm.py"
+KEEP = "replication/sync_state.py"
+SET = "runtime/ha/master_set.py"
+FOLLOW = "runtime/ha/followed_set.py"
+SESSION = "runtime/ha/slave_session.py"
+MEMBER = "broker/replica_set.py"
+FETCH = "broker/fetch_operation.py"
+
+ACKNOWLEDGING = (
+    plant(
+        "ack-before-slave-is-durable", "Acknowledgement",
+        "a slave acknowledges what it has only in memory",
+        (FOLLOW, "durable, now_ms = self.member.log.durable_position,",
+         "durable, now_ms = self.member.log.end_position,"),
+        near=LINKS,
+    ),
+    plant(
+        "ack-begin-before-durable", "Acknowledgement",
+        "a slave begins to follow, which acknowledges its log, before that is durable",
+        (FOLLOW, "        if self.member.log.durable_position < position:\n            return\n", ""),
+        near=LINKS,
+    ),
+    plant(
+        "ack-all-waits-for-master-only", "Acknowledgement",
+        "acks=all is answered when the master alone has the record",
+        ("broker/pending_produce.py",
+         "queue = member.waiting_for_all if acks == ACKS_ALL else member.waiting_for_master",
+         "queue = member.waiting_for_master"),
+        near=BROKER,
+    ),
+    plant(
+        "ack-min-in-sync-ignored", "Acknowledgement",
+        "acks=all is taken with fewer members in step than min.insync.replicas",
+        (MEMBER, "        if self.in_sync_count < least:\n", "        if False:\n"),
+        near=MEMBERS,
+    ),
+    plant(
+        "ack-shrunk-set-unnoticed", "Acknowledgement",
+        "a parked write is answered well although too few members are in step by now",
+        (MEMBER, "            self.waiting_for_all.shrunk(self.in_sync_count)\n", "            pass\n"),
+        near=MEMBERS,
+    ),
+    plant(
+        "ack-one-copy-fewer", "Acknowledgement",
+        "a position is confirmed with one copy fewer than the policy asks for",
+        (TRACK, "return sorted(acknowledged, reverse=True)[count - 1]",
+         "return sorted(acknowledged, reverse=True)[max(0, count - 2)]"),
+        near=CONFIRM,
+    ),
+    plant(
+        "ack-k-of-n-counts-one-fewer", "Acknowledgement",
+        "the k-of-n policy waits for k-1 copies",
+        ("base/ack_policy.py", "return min(self.required, replica_count)",
+         "return max(1, min(self.required, replica_count) - 1)"),
+        near=(*CONFIRM, "tests/controller/test_overlap.py"),
+    ),
+    plant(
+        "ack-quorum-is-half", "Acknowledgement",
+        "the quorum policy takes half for a majority",
+        ("base/ack_policy.py", "return replica_count // 2 + 1",
+         "return max(1, (replica_count + 1) // 2)"),
+        near=(*CONFIRM, "tests/controller/test_overlap.py"),
+    ),
+    plant(
+        "ack-counts-member-out-of-sync", "Acknowledgement",
+        "copies on members outside the sync-state set count under the policy all",
+        (TRACK, "return tuple((some, policy.copies_needed(total, len(some))) for some in sets)",
+         "return tuple((self.replicas, policy.copies_needed(total, len(some))) for some in sets)"),
+        near=CONFIRM,
+    ),
+    plant(
+        "ack-ignores-change-under-way", "Acknowledgement",
+        "positions are confirmed by the old sync-state set while a new one may be recorded",
+        (TRACK, "sets = dict.fromkeys((self.committed, *self.proposed))",
+         "sets = dict.fromkeys((self.committed,))"),
+        near=CONFIRM,
+    ),
+    plant(
+        "ack-of-earlier-handshake-counts", "Acknowledgement",
+        "what a slave acknowledged before it lost its log and shook hands anew still counts",
+        (TRACK, "        self._acknowledged.pop(member, None)\n", ""),
+        near=(*CONFIRM, *LINKS),
+    ),
+    plant(
+        "ack-of-what-was-not-sent", "Acknowledgement",
+        "a slave may acknowledge more than it was sent",
+        (SESSION, "if not self.acknowledged < position <= self.next_position:",
+         "if not self.acknowledged < position:"),
+        near=LINKS,
+    ),
+)  # fmt: skip
+
+CONFIRMING = (
+    plant(
+        "confirm-old-epoch-by-counting", "Confirm position",
+        "bytes of an earlier mastership are confirmed by counting copies (figure 8 of the log)",
+        (TRACK, "if lowest <= self.position or lowest <= self._epoch_start:",
+         "if lowest <= self.position:"),
+        near=CONFIRM,
+    ),
+    plant(
+        "confirm-falls", "Confirm position",
+        "the confirm position falls when a member that is behind joins",
+        (TRACK, "if lowest <= self.position or lowest <= self._epoch_start:",
+         "if lowest == self.position or lowest <= self._epoch_start:"),
+        near=CONFIRM,
+    ),
+    plant(
+        "confirm-jumps-to-the-fastest", "Confirm position",
+        "one of several possible sync-state sets is enough to confirm",
+        (TRACK, "return min(held_by_enough(self._held(some), count)",
+         "return max(held_by_enough(self._held(some), count)"),
+        near=CONFIRM,
+    ),
+    plant(
+        "confirm-jumps-at-failover", "Confirm position",
+        "a new master confirms its own log at once, without the others",
+        (MEMBER, "        if membership.effective == (self.own_id,):\n", "        if True:\n"),
+        near=MEMBERS,
+    ),
+    plant(
+        "confirm-beyond-own-end", "Confirm position",
+        "a slave takes a confirm position that lies beyond its own log",
+        (MEMBER, "confirmed = min(position, self.log.end_position)", "confirmed = position"),
+        near=(*MEMBERS, *LINKS),
+    ),
+    plant(
+        "confirm-kept-over-truncation", "Confirm position",
+        "a slave that was cut keeps a confirm position beyond its end",
+        (MEMBER, "        self.confirm_position = min(self.confirm_position, self.log.end_position)\n",
+         ""),
+        near=(*MEMBERS, *LINKS),
+    ),
+    plant(
+        "high-watermark-beyond-confirmed", "Confirm position",
+        "consumers are told, and given, records that are not confirmed",
+        (MEMBER, "        if log.last_end_position <= self.confirm_position:\n", "        if True:\n"),
+        (FETCH, "return member.log.read(log, offset, limit, member.confirm_position)",
+         "return member.log.read(log, offset, limit, member.log.end_position)"),
+        near=MEMBERS,
+    ),
+    plant(
+        "high-watermark-of-new-master-too-early", "Confirm position",
+        "a new master answers for offsets before it knows what was confirmed (KIP-207)",
+        (MEMBER, "return self.confirm_position > self.epoch_start or self.log.end_position == 0",
+         "return True"),
+        near=MEMBERS,
+    ),
+)  # fmt: skip
+
+STEPPING = (
+    plant(
+        "in-step-without-confirmed", "Sync-state set",
+        "a slave that lacks confirmed records joins the sync-state set",
+        (KEEP, "            and slave.acknowledged >= view.confirm_position\n", ""),
+        near=IN_STEP,
+    ),
+    plant(
+        "in-step-before-epoch-start", "Sync-state set",
+        "a slave joins the sync-state set before it holds the start of the mastership",
+        (KEEP, "            and slave.acknowledged > view.epoch_start\n", ""),
+        near=IN_STEP,
+    ),
+    plant(
+        "in-step-with-a-later-start", "Sync-state set",
+        "a slave that lacks the oldest kept records joins the sync-state set",
+        (KEEP, "            and slave.log_start <= view.log_start\n", ""),
+        near=IN_STEP,
+    ),
+    plant(
+        "in-step-for-ever", "Sync-state set",
+        "a slave that lags stays in the sync-state set and holds up every write",
+        (KEEP, "if now_ms - slave.caught_up_ms >= config.replica_lag_time_ms:", "if False:"),
+        near=IN_STEP,
+    ),
+    plant(
+        "in-step-after-losing-its-log", "Sync-state set",
+        "a member that acknowledges less than what is confirmed stays in the sync-state set",
+        (KEEP, "if has_lost and self._recorded.policy.kind is PolicyKind.ALL:", "if False:"),
+        near=IN_STEP,
+    ),
+    plant(
+        "in-step-adaptive-drops-holders", "Sync-state set",
+        "under the adaptive policy the set shrinks to members that lack confirmed records",
+        (KEEP, "yield from wanted if len(holders) >= needed or not is_smaller else holders",
+         "yield from wanted"),
+        near=IN_STEP,
+    ),
+    plant(
+        "in-step-unknown-outcome-forgotten", "Sync-state set",
+        "a change whose answer was lost is taken for refused, and may be recorded later",
+        (KEEP, "        if outcome is Outcome.REFUSED:\n", "        if outcome is not Outcome.RECORDED:\n"),
+        near=IN_STEP,
+    ),
+    plant(
+        "in-step-timeout-taken-for-refusal", "Sync-state set",
+        "a change that timed out is taken for refused, and may be recorded later",
+        ("runtime/ha/change_request.py", "    except MetadataTimeout:\n        outcome = Outcome.UNKNOWN\n",
+         "    except MetadataTimeout:\n        outcome = Outcome.REFUSED\n"),
+        near=("tests/runtime/test_replica_manager.py", *LINKS),
+    ),
+)  # fmt: skip
+
+LEASES = (
+    plant(
+        "lease-ignored-for-reads", "Lease",
+        "a master that was cut off goes on answering reads",
+        ("replication/lease.py",
+         "return not self._is_wanted or self._has_heard(membership, now_ms)", "return True"),
+        near=LEASE,
+    ),
+    plant(
+        "lease-ignored-by-fetches", "Lease",
+        "fetches do not ask whether their master still is one",
+        (FETCH, "    hosted.member.check_readable()\n", ""),
+        near=BROKER,
+    ),
+    plant(
+        "lease-ignored-for-confirming", "Lease",
+        "a master that was cut off goes on confirming under policies that need the lease",
+        (MEMBER, "        if self.may_confirm is None or self.may_confirm():\n", "        if True:\n"),
+        near=(*MEMBERS, *LEASE),
+    ),
+    plant(
+        "lease-too-few-members", "Lease",
+        "the lease holds although the silent members are enough for an election",
+        ("replication/lease.py", "return len(voters) - answering < answers",
+         "return len(voters) - answering <= answers"),
+        near=LEASE,
+    ),
+    plant(
+        "lease-kept-by-old-news", "Lease",
+        "words that were said before a pause or a cut keep the lease after it",
+        (SET,
+         "        if now_ms < self._deaf_until_ms or self._is_late(now_ms):\n            return False\n"
+         "        is_lost", "        return True\n        is_lost"),
+        near=LEASE,
+    ),
+    plant(
+        "promise-of-slave-not-kept", "Lease",
+        "a slave that answered a probe goes on acknowledging to the old master",
+        (FOLLOW, "return self._parts.clock.monotonic_ms() < self._promised_until_ms", "return False"),
+        near=LINKS,
+    ),
+    plant(
+        "promise-of-master-not-kept", "Lease",
+        "a master that told its end to an election goes on confirming",
+        (SET,
+         "        if self._clock.monotonic_ms() < self.promised_until_ms:\n            return False\n",
+         ""),
+        near=(*LINKS, *LEASE),
+    ),
+)  # fmt: skip
+
+MUTANTS = (*ACKNOWLEDGING, *CONFIRMING, *STEPPING, *LEASES)

@@ -1,0 +1,89 @@
+"""Which tests are tried for a bug: those of its room, quickest first, then of the rooms above."""
+
+RAFT = ("tests/raft",)
+RAFT_FILES = (
+    "tests/runtime/test_raft_storage.py",
+    "tests/runtime/test_raft_log.py",
+    "tests/runtime/test_raft_numbering.py",
+    "tests/controller/test_raft_log_contract.py",
+)
+RECOVERY = (
+    "tests/storage/test_recovery.py",
+    "tests/storage/test_producers.py",
+    "tests/storage/test_epoch_at_segment_end.py",
+    "tests/storage/test_set_log_model.py",
+)
+WRITING = (
+    "tests/storage/test_space_and_faults.py",
+    "tests/storage/test_claim.py",
+    "tests/storage/test_recovery.py",
+    "tests/storage/test_set_log_model.py",
+)
+FOLLOWING = (
+    "tests/storage/test_runs.py",
+    "tests/storage/test_epoch_at_segment_end.py",
+    "tests/storage/test_replica_model.py",
+)
+CUTTING = (
+    "tests/storage/test_truncation.py",
+    "tests/storage/test_base_copy.py",
+    "tests/storage/test_replica_model.py",
+)
+RETENTION = ("tests/storage/test_retention.py", "tests/storage/test_set_log_model.py")
+PRODUCERS = ("tests/storage/test_producers.py", "tests/broker")
+DISK = ("tests/runtime/test_disk.py", "tests/runtime/test_disk_replicas.py")
+CONFIRM = ("tests/replication/test_confirm.py", "tests/broker/test_replica_set.py")
+ALIGN = ("tests/replication/test_alignment.py", "tests/replication/test_epochs.py")
+IN_STEP = ("tests/replication/test_sync_state.py",)
+LEASE = ("tests/replication/test_lease.py", "tests/runtime/test_ha_faults.py")
+LINKS = (
+    "tests/runtime/test_ha_replication.py",
+    "tests/runtime/test_ha_faults.py",
+    "tests/runtime/test_ha_failed_log.py",
+    "tests/runtime/test_ha_transfer.py",
+    "tests/runtime/test_replica_manager.py",
+)
+MEMBERS = ("tests/broker/test_replica_set.py", "tests/broker")
+BROKER = ("tests/broker",)
+ELECTION = (
+    "tests/controller/test_election.py",
+    "tests/controller/test_failover.py",
+    "tests/controller/test_overlap.py",
+    "tests/controller/test_registration.py",
+)
+CONTROLLER = ("tests/controller",)
+SESSIONS = (
+    "tests/controller/test_liveness.py",
+    "tests/runtime/test_controller_service.py",
+    "tests/runtime/test_session.py",
+    "tests/runtime/test_session_active.py",
+    "tests/runtime/test_session_questions.py",
+)
+GROUPS = ("tests/groups", "tests/broker")
+
+_ALL = (
+    "tests/raft",
+    "tests/replication",
+    "tests/controller",
+    "tests/groups",
+    "tests/storage",
+    "tests/broker",
+    "tests/runtime",
+    "tests/node",
+)
+_ROOMS_ABOVE = {
+    "raft": ("tests/raft", "tests/runtime", "tests/controller"),
+    "storage": ("tests/storage", "tests/broker", "tests/runtime", "tests/node"),
+    "replication": ("tests/replication", "tests/broker", "tests/runtime"),
+    "base": ("tests/replication", "tests/controller", "tests/broker", "tests/runtime"),
+    "controller": ("tests/controller", "tests/runtime", "tests/node"),
+    "groups": ("tests/groups", "tests/broker", "tests/runtime"),
+    "broker": ("tests/broker", "tests/runtime", "tests/node"),
+    "runtime": ("tests/runtime", "tests/controller", "tests/node"),
+}
+
+
+def wide(paths: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all directories whose tests could see a change of these files, in a fixed order."""
+    wanted = {suite for path in paths for suite in _ROOMS_ABOVE[path.partition("/")[0]]}
+    return tuple(suite for suite in _ALL if suite in wanted)

@@ -1,0 +1,118 @@
+"""A throwaway copy of the last commit, into which bugs are planted one at a time.
+
+Nothing outside the copy is touched, and it holds committed text only: a half-finished edit in the
+working tree decides nothing. Compiled extensions are taken from the working tree.
+
+Python knows stale bytecode by a file's time in whole seconds and its size, which two bugs planted
+within a second may share; so every planted file gets a time of its own.
+"""
+
+import itertools
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from .mutant import Mutant
+
+MEMORY_BYTES_MAX = 4 << 30
+"""Of address space: a planted bug may loop and append."""
+_FIRST_TIME = 1_000_000_000
+
+
+class Finished(NamedTuple):
+    """A process that has ended; `code` is None where it took too long."""
+
+    code: int | None
+    output: str
+
+
+class Tree:
+    """The copy, at `path`."""
+
+    def __init__(self, root: Path, path: Path) -> None:
+        self.path = path
+        self.commit = _git(root, "rev-parse", "HEAD")
+        self._times = itertools.count(_FIRST_TIME)
+        self._extract(root)
+
+    def _extract(self, root: Path) -> None:
+        archive = self.path / "tree.tar"
+        _git(root, "archive", "--format=tar", f"--output={archive}", self.commit)
+        with tarfile.open(archive) as packed:
+            packed.extractall(self.path, filter="data")
+        archive.unlink()
+        for extension in sorted(root.glob("src/**/*.so")):
+            shutil.copy2(extension, self.path / extension.relative_to(root))
+
+    @contextmanager
+    def planted(self, mutant: Mutant) -> Iterator[None]:
+        """Plant a bug for as long as this lasts. Raises AnchorLost."""
+        before: list[tuple[Path, str, float]] = []
+        try:
+            for place, text in mutant.mutated(self.path).items():
+                file = self.path / place
+                before.append((file, file.read_text(), file.stat().st_mtime))
+                _write(file, text, next(self._times))
+            yield
+        finally:
+            for file, text, modified in before:
+                _write(file, text, modified)
+
+    def run(self, *arguments: str, seconds_max: float) -> Finished:
+        """Run a Python program of the copy, e.g. `-m pytest`, to its end or the end of its time."""
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{self.path / 'src'}{os.pathsep}{self.path}",
+            "PYTHONHASHSEED": "0",
+            "HYPOTHESIS_STORAGE_DIRECTORY": str(self.path / "examples"),
+        }
+        shutil.rmtree(self.path / "examples", ignore_errors=True)
+        with subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=self.path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=_bound_memory,  # noqa: PLW1509  no thread is running here
+        ) as process:
+            try:
+                output, _ = process.communicate(timeout=seconds_max)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                output, _ = process.communicate()
+                return Finished(None, output)
+        return Finished(process.returncode, output)
+
+
+@contextmanager
+def copy_of(root: Path) -> Iterator[Tree]:
+    """Make a copy of the last commit of `root`, and remove it in the end."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
+        yield Tree(root, Path(directory))
+
+
+def _write(file: Path, text: str, modified: float) -> None:
+    file.write_text(text)
+    os.utime(file, (modified, modified))
+
+
+def _git(root: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _bound_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
