@@ -17,18 +17,26 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from benchmarks.harness.node import NodeFailed, NodeProcess, SettingsOf, free_port
+from benchmarks.harness.node import (
+    LOOPBACK as LOOPBACK,
+    NodeFailed,
+    NodeProcess,
+    Place,
+    SettingsOf,
+    free_port,
+)
 from benchmarks.harness.workload import wait_until
 from penstock.node.identity import new_cluster_id
 
 FORM_SECONDS = 60.0
 CONTROLLERS_INSIDE_MAX = 3
 FIRST_CONTROLLER_ID = 101
-LOOPBACK = "127.0.0.1"
 SEGMENT_BYTES = 32 << 20
 """Nine copies of logs with two segments each: the default size would take 4.6 GB."""
 
 DataOf = Callable[[int], Path]
+PlaceOf = Callable[[int], Place]
+"""Both by peer id."""
 
 
 class ClusterProcess:
@@ -43,9 +51,13 @@ class ClusterProcess:
         replicas: int = 3,
         settings: SettingsOf | None = None,
         data_of: DataOf | None = None,
-        advertised_host: str = LOOPBACK,
+        advertised_host: str = "",
+        place_of: PlaceOf = lambda _: Place(),
     ) -> None:
-        """With another `advertised_host` something has to listen there and pass bytes on."""
+        """With an `advertised_host` something has to listen there and pass bytes on.
+
+        `data_of` says where the data of each process lie, `place_of` where it runs.
+        """
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self._secret = directory / "cluster.secret"
@@ -54,13 +66,14 @@ class ClusterProcess:
         self._replicas = replicas
         self._extra = settings or {}
         self._data_of = data_of
+        self._place_of = place_of
         self._peer_ports: dict[int, int] = {}
         broker_ids = range(1, brokers + 1)
         apart = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)
         self.voters = tuple(apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX])
         ports = {peer_id: free_port() for peer_id in (*broker_ids, *apart)}
         self._advertised_host = advertised_host
-        self._voters = [f"{peer_id}@{advertised_host}:{ports[peer_id]}" for peer_id in self.voters]
+        self._voters = [f"{one}@{self._host_of(one)}:{ports[one]}" for one in self.voters]
         self.controllers = {
             peer_id: self._process(peer_id, ports[peer_id], role="controller") for peer_id in apart
         }
@@ -73,7 +86,10 @@ class ClusterProcess:
 
     def address_of(self, broker_id: int) -> str:
         """Where clients find one broker."""
-        return f"{self._advertised_host}:{self.nodes[broker_id].port}"
+        return f"{self._host_of(broker_id)}:{self.nodes[broker_id].port}"
+
+    def _host_of(self, peer_id: int) -> str:
+        return self._advertised_host or self._place_of(peer_id).address
 
     @property
     def ports(self) -> dict[int, int]:
@@ -103,7 +119,7 @@ class ClusterProcess:
         Raises NodeFailed when no process says that it is the active controller.
         """
         for process in self.processes.values():
-            found = _cluster_page(process.metrics_port) if process.is_running else None
+            found = _cluster_page(process) if process.is_running else None
             if found and found["controller"]["active_id"] == found["controller"]["answered_by"]:
                 return found
         raise NodeFailed("there is no active controller")
@@ -114,7 +130,7 @@ class ClusterProcess:
         One that comes back knows of no broker at first; elected just then, it has to wait.
         """
         pages = [
-            _cluster_page(self.processes[voter].metrics_port)
+            _cluster_page(self.processes[voter])
             for voter in self.voters
             if self.processes[voter].is_running
         ]
@@ -181,10 +197,10 @@ class ClusterProcess:
 
     def _process(self, peer_id: int, controller_port: int, *, role: Any = "node") -> NodeProcess:
         directory = self.directory / f"{role}-{peer_id}"
-        data = self._data_of(peer_id) if self._data_of and role == "node" else None
-        return NodeProcess(
-            directory, data=data, settings=self._settings(peer_id, controller_port), role=role
-        )
+        settings = self._settings(peer_id, controller_port)
+        data = self._data_of(peer_id) if self._data_of else None
+        place = self._place_of(peer_id)
+        return NodeProcess(directory, data=data, settings=settings, place=place, role=role)
 
     def _settings(self, peer_id: int, controller_port: int) -> dict[str, dict[str, object]]:
         ha_port = free_port()
@@ -193,7 +209,7 @@ class ClusterProcess:
             "node": {
                 "broker_id": peer_id,
                 "cluster_id": self._cluster_id,
-                "advertised_host": self._advertised_host,
+                "advertised_host": self._host_of(peer_id),
             },
             "cluster": {
                 "voters": list(self._voters),
@@ -220,9 +236,10 @@ class ClusterProcess:
         return iter(sets)
 
 
-def _cluster_page(metrics_port: int) -> dict[str, Any] | None:
+def _cluster_page(process: NodeProcess) -> dict[str, Any] | None:
     """Return the /cluster page of a process, None when it does not answer soon."""
-    connection = http.client.HTTPConnection("127.0.0.1", metrics_port, timeout=0.5)
+    host, port = process.place.address, process.metrics_port
+    connection = http.client.HTTPConnection(host, port, timeout=0.5)
     try:
         connection.request("GET", "/cluster")
         response = connection.getresponse()

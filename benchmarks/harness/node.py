@@ -14,8 +14,8 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Literal
+from types import MappingProxyType, TracebackType
+from typing import Literal, NamedTuple
 
 SettingsOf = Mapping[str, Mapping[str, object]]
 
@@ -35,10 +35,22 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def answers(port: int, *, timeout_seconds: float = 1.0) -> bool:
+LOOPBACK = "127.0.0.1"
+
+
+class Place(NamedTuple):
+    """Where a process runs: on this machine's loopback address, or on a host of its own."""
+
+    address: str = LOOPBACK
+    prefix: tuple[str, ...] = ()
+    """Words before the command that bring it there."""
+    environment: Mapping[str, str] = MappingProxyType({})
+
+
+def answers(port: int, *, host: str = LOOPBACK, timeout_seconds: float = 1.0) -> bool:
     """Say whether something on `port` answers an ApiVersions request."""
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout_seconds) as connection:
+        with socket.create_connection((host, port), timeout_seconds) as connection:
             connection.settimeout(timeout_seconds)
             connection.sendall(_API_VERSIONS_REQUEST)
             return len(connection.recv(8)) == 8
@@ -46,10 +58,10 @@ def answers(port: int, *, timeout_seconds: float = 1.0) -> bool:
         return False
 
 
-def is_ready(metrics_port: int, *, timeout_seconds: float = 1.0) -> bool:
+def is_ready(metrics_port: int, *, host: str = LOOPBACK, timeout_seconds: float = 1.0) -> bool:
     """Say whether the process with this metrics port says that it is ready."""
     try:
-        with socket.create_connection(("127.0.0.1", metrics_port), timeout_seconds) as connection:
+        with socket.create_connection((host, metrics_port), timeout_seconds) as connection:
             connection.settimeout(timeout_seconds)
             connection.sendall(b"GET /ready HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n")
             return connection.recv(12) == b"HTTP/1.1 200"
@@ -66,7 +78,7 @@ class NodeProcess:
         *,
         data: Path | None = None,
         settings: SettingsOf | None = None,
-        environment: Mapping[str, str] | None = None,
+        place: Place = Place(),  # noqa: B008  it can not be changed
         role: Literal["node", "controller"] = "node",
     ) -> None:
         """Write the settings; `data` may lie elsewhere, for example on a disk that can break.
@@ -77,11 +89,11 @@ class NodeProcess:
         self.directory = directory
         self.data = data or directory / "data"
         self.port = free_port()
-        self.bootstrap = f"127.0.0.1:{self.port}"
+        self.place = place
+        self.bootstrap = f"{place.address}:{self.port}"
         self.metrics_port = free_port()
         self.log_file = directory / "node.log"
         self.restarts = 0
-        self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
         self.data.mkdir(parents=True, exist_ok=True)
@@ -91,6 +103,8 @@ class NodeProcess:
     def _settings(self, extra: SettingsOf) -> dict[str, dict[str, object]]:
         node: dict[str, object] = {
             "broker_id": 1,
+            "host": self.place.address,
+            "metrics_host": self.place.address,
             "data_directories": [str(self.data.absolute())],
             "port": self.port,
             "metrics_port": self.metrics_port,
@@ -124,11 +138,11 @@ class NodeProcess:
         penstock = Path(sys.executable).with_name("penstock")
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
-                [str(penstock), self.role, "--config", str(self.config)],
+                [*self.place.prefix, str(penstock), self.role, "--config", str(self.config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **self._environment},
+                env={**os.environ, **self.place.environment},
             )
 
     def wait_ready(self, timeout_seconds: float = START_SECONDS) -> None:
@@ -142,7 +156,10 @@ class NodeProcess:
             time.sleep(0.005)
 
     def _answers(self) -> bool:
-        return is_ready(self.metrics_port) if self.role == "controller" else answers(self.port)
+        host = self.place.address
+        if self.role == "controller":
+            return is_ready(self.metrics_port, host=host)
+        return answers(self.port, host=host)
 
     def pause(self) -> None:
         """Stop the process with SIGSTOP; `resume` lets it go on."""

@@ -11,8 +11,9 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -56,9 +57,13 @@ class Load:
     """How long before a read something must have been acknowledged for the read to have to show
     it."""
 
+    def padded(self, value: str, chooser: random.Random) -> str:
+        """Return the record's whole value: what it is known by, and some more."""
+        return value + "." + "x" * chooser.randrange(self.value_bytes)
+
 
 @dataclass(slots=True)
-class _Tally:
+class Tally:
     """How many records of one producer are acknowledged; read by other threads."""
 
     acked: int = 0
@@ -67,10 +72,10 @@ class _Tally:
 
 
 @dataclass(slots=True)
-class _Pending:
+class Pending:
     """A record on its way; the delivery report fills in the rest."""
 
-    tally: _Tally
+    tally: Tally
     producer: str
     partition: int
     value: str
@@ -80,13 +85,19 @@ class _Pending:
     offset: int | None = None
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
-        self.end_ns = time.monotonic_ns()
         if error is None:
-            self.outcome = Outcome.ACKED
-            self.offset = message.offset()
-            self.tally.acked += 1
-            last = self.tally.last_acked_ns
-            last[self.partition] = max(last.get(self.partition, 0), self.start_ns)
+            self.acked(message.offset())
+        else:
+            self.end_ns = time.monotonic_ns()
+
+    def acked(self, offset: int | None) -> None:
+        """Note that it was acknowledged just now, and where it stands."""
+        self.end_ns = time.monotonic_ns()
+        self.outcome = Outcome.ACKED
+        self.offset = offset
+        self.tally.acked += 1
+        last = self.tally.last_acked_ns
+        last[self.partition] = max(last.get(self.partition, 0), self.start_ns)
 
     def as_send(self) -> Send:
         return Send(
@@ -101,25 +112,28 @@ class _Pending:
 
 
 @dataclass(slots=True)
-class _Writer:
-    """One producer in its own thread."""
+class Writer:
+    """One librdkafka producer in its own thread; those of other clients are made from it."""
 
+    kind: ClassVar[str] = "librdkafka"
     name: str
     load: Load
     bootstrap: str
     is_stopping: threading.Event
-    records: list[_Pending] = field(default_factory=list)
+    records: list[Pending] = field(default_factory=list)
     fatal: list[str] = field(default_factory=list)
-    tally: _Tally = field(default_factory=_Tally)
+    tally: Tally = field(default_factory=Tally)
+    gave_up: list[str] = field(default_factory=list)
+    """Why the client gave records up, once for each reason."""
 
     def run(self) -> None:
         """Write until told to stop, or until the producer itself says that it can not go on."""
         try:
-            self._write()
-        except KafkaException as error:
-            self.fatal.append(f"{self.name}: {error}")
+            self.write()
+        except Exception as error:  # noqa: BLE001  whatever ends a writer is a finding
+            self.fatal.append(f"{self.name}: {type(error).__name__}: {error}")
 
-    def _write(self) -> None:
+    def write(self) -> None:
         producer = Producer(self._settings())
         chooser = random.Random(f"{self.load.seed}-{self.name}")
         begun = time.monotonic()
@@ -161,9 +175,9 @@ class _Writer:
 
     def _send(self, producer: Producer, chooser: random.Random) -> None:
         value = f"{self.name}-{len(self.records)}"
-        padded = value + "." + "x" * chooser.randrange(self.load.value_bytes)
+        padded = self.load.padded(value, chooser)
         partition = chooser.randrange(self.load.partitions)
-        record = _Pending(self.tally, self.name, partition, value, time.monotonic_ns())
+        record = Pending(self.tally, self.name, partition, value, time.monotonic_ns())
         try:
             producer.produce(
                 self.load.topic,
@@ -181,16 +195,22 @@ class _Writer:
 class Workload:
     """Writers and a reader around one topic. `start`, break things, `finish`."""
 
-    def __init__(self, bootstrap: str, load: Load | None = None) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        load: Load | None = None,
+        kinds: Sequence[type[Writer]] = (Writer,),
+    ) -> None:
+        """`kinds` of writers are taken in turn."""
         self.bootstrap = bootstrap
         self.load = load or Load()
         self.polls: list[Poll] = []
         self._acks: dict[tuple[str, int], list[tuple[int, int]]] = {}
         """Made when it is first asked for: after the writers have stopped."""
         self._is_stopping = threading.Event()
-        self._writers = [
-            _Writer(f"{self.load.name_prefix}{number}", self.load, bootstrap, self._is_stopping)
-            for number in range(self.load.producers)
+        self.writers = [
+            kind(f"{self.load.name_prefix}{number}", self.load, bootstrap, self._is_stopping)
+            for number, kind in zip(range(self.load.producers), itertools.cycle(kinds))
         ]
         self._direct = [
             DirectReader(
@@ -206,7 +226,7 @@ class Workload:
         """Make the topic, unless it is there, and begin to write and read."""
         if not has_topic:
             create_topic(self.bootstrap, self.load.topic, self.load.partitions)
-        self._threads = [threading.Thread(target=w.run, daemon=True) for w in self._writers]
+        self._threads = [threading.Thread(target=w.run, daemon=True) for w in self.writers]
         for thread in self._threads:
             thread.start()
         self._reader.start()
@@ -216,7 +236,7 @@ class Workload:
     @property
     def acked(self) -> int:
         """Records acknowledged so far."""
-        return sum(writer.tally.acked for writer in self._writers)
+        return sum(writer.tally.acked for writer in self.writers)
 
     def wait_for(self, acked: int, timeout_seconds: float = 60.0) -> bool:
         """Wait until so many records are acknowledged; False when they were not in time."""
@@ -251,7 +271,7 @@ class Workload:
         self._reader.join(30)
         for reader in self._direct:
             reader.stop()
-        sends = [record.as_send() for writer in self._writers for record in writer.records]
+        sends = [record.as_send() for writer in self.writers for record in writer.records]
         return sends, [*self.polls, *(poll for reader in self._direct for poll in reader.polls)]
 
     @property
@@ -262,13 +282,13 @@ class Workload:
     @property
     def fatal_errors(self) -> list[str]:
         """Errors after which a producer could not go on."""
-        return [text for writer in self._writers for text in writer.fatal]
+        return [text for writer in self.writers for text in writer.fatal]
 
     def has_acked_since(self, since_ns: int, partitions: Collection[int]) -> bool:
         """Whether every writer had a record acknowledged that it sent after `since_ns`."""
         return all(
             writer.tally.last_acked_ns.get(partition, 0) > since_ns
-            for writer in self._writers
+            for writer in self.writers
             for partition in partitions
         )
 
@@ -283,7 +303,7 @@ class Workload:
         """
         return [
             _silence_around(self._acks_of(writer, partition), at_ns, count_from, until)
-            for writer in self._writers
+            for writer in self.writers
             for partition in partitions
         ]
 
@@ -295,7 +315,7 @@ class Workload:
         May be asked while the writers write, about what is over.
         """
         found = []
-        for writer in self._writers:
+        for writer in self.writers:
             for partition in partitions:
                 acks = [at for at, _ in writer.acks_of(partition)]
                 first = max(0, bisect.bisect_right(acks, begun_ns) - 1)
@@ -318,7 +338,7 @@ class Workload:
         """Return (acknowledged at, latency) of every acknowledged record, ns, in that order."""
         return sorted(
             (record.end_ns, record.end_ns - record.start_ns)
-            for writer in self._writers
+            for writer in self.writers
             for record in writer.records
             if record.end_ns is not None and record.outcome is Outcome.ACKED
         )
@@ -331,7 +351,7 @@ class Workload:
         """Return (read at, sent at) of every answer of the reader, newest record of it. Kept."""
         key = ("reader", partition)
         if key not in self._acks:
-            sent = {record.value: record.start_ns for w in self._writers for record in w.records}
+            sent = {record.value: record.start_ns for w in self.writers for record in w.records}
             self._acks[key] = sorted(
                 (poll.end_ns, sent.get(poll.records[-1][1], 0))
                 for poll in self.polls
@@ -339,7 +359,7 @@ class Workload:
             )
         return self._acks[key]
 
-    def _acks_of(self, writer: _Writer, partition: int) -> list[tuple[int, int]]:
+    def _acks_of(self, writer: Writer, partition: int) -> list[tuple[int, int]]:
         """Return (acknowledged, sent) of every acknowledged record, in that order. Kept."""
         key = (writer.name, partition)
         if key not in self._acks:
@@ -350,7 +370,7 @@ class Workload:
         """Return the longest spans without any acknowledgement, longest first."""
         ends = sorted(
             record.end_ns
-            for writer in self._writers
+            for writer in self.writers
             for record in writer.records
             if record.end_ns is not None and record.outcome is Outcome.ACKED
         )

@@ -1,0 +1,142 @@
+"""Writers of a workload that use kafka-python and aiokafka: idempotent, acks=all, any retries.
+
+They wait for an answer as long as the load says. Both must never give a record up by themselves:
+a record that an idempotent producer has numbered and then drops is a hole which no broker accepts.
+"""
+
+import asyncio
+import itertools
+import random
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaTimeoutError
+from kafka import KafkaProducer
+
+from benchmarks.harness.workload import FLUSH_SECONDS, Pending, Writer
+
+TICK_SECONDS = 0.01
+NEVER_MS = 300_000
+AT_ONCE_MAX = 200
+
+
+@dataclass(slots=True)
+class KafkaPythonWriter(Writer):
+    """kafka-python; its own threads do the sending."""
+
+    kind: ClassVar[str] = "kafka-python"
+
+    def write(self) -> None:
+        """Write until told to stop."""
+        producer: Any = KafkaProducer(
+            bootstrap_servers=self.bootstrap.split(","),
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=5,
+            request_timeout_ms=self.load.socket_timeout_ms,
+            delivery_timeout_ms=NEVER_MS,
+            retry_backoff_ms=50,
+            reconnect_backoff_ms=20,
+            reconnect_backoff_max_ms=200,
+        )
+        chooser = random.Random(f"{self.load.seed}-{self.name}")
+        begun = time.monotonic()
+        while not self.is_stopping.is_set():
+            due = int((time.monotonic() - begun) * self.load.records_per_second) + 1
+            for _ in range(min(due - len(self.records), AT_ONCE_MAX)):
+                self._hand_over(producer, chooser)
+            time.sleep(TICK_SECONDS)
+        producer.flush(FLUSH_SECONDS)
+        producer.close(timeout=10)
+
+    def _hand_over(self, producer: Any, chooser: random.Random) -> None:
+        value = f"{self.name}-{len(self.records)}"
+        partition = chooser.randrange(self.load.partitions)
+        record = Pending(self.tally, self.name, partition, value, time.monotonic_ns())
+        self.records.append(record)
+        padded = self.load.padded(value, chooser).encode()
+        sent = producer.send(self.load.topic, padded, self.name.encode(), partition=partition)
+        sent.add_callback(lambda answer: record.acked(answer.offset))
+        sent.add_errback(lambda error: _failed(self, record, error))
+
+
+@dataclass(slots=True)
+class AiokafkaWriter(Writer):
+    """aiokafka with a loop of its own; one task per partition, as a full one blocks its sender."""
+
+    kind: ClassVar[str] = "aiokafka"
+    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+
+    def write(self) -> None:
+        """Write until told to stop."""
+        asyncio.run(self._write_all())
+
+    async def _write_all(self) -> None:
+        producer: Any = AIOKafkaProducer(
+            bootstrap_servers=self.bootstrap.split(","),
+            acks="all",
+            enable_idempotence=True,
+            linger_ms=5,
+            request_timeout_ms=self.load.socket_timeout_ms,
+            retry_backoff_ms=50,
+        )
+        # The time-out of a request is also the age at which it drops what waits for a leader.
+        producer._message_accumulator._batch_ttl = NEVER_MS / 1000  # noqa: SLF001
+        await producer.start()
+        parts = range(self.load.partitions)
+        await asyncio.gather(*(self._write_to(producer, partition) for partition in parts))
+        await asyncio.wait_for(producer.flush(), FLUSH_SECONDS)
+        await producer.stop()
+
+    async def _write_to(self, producer: Any, partition: int) -> None:
+        chooser = random.Random(f"{self.load.seed}-{self.name}-{partition}")
+        begun, sent = time.monotonic(), 0
+        rate = self.load.records_per_second / self.load.partitions
+        while not self.is_stopping.is_set():
+            due = int((time.monotonic() - begun) * rate) + 1
+            for _ in range(min(due - sent, AT_ONCE_MAX)):
+                await self._hand_over(producer, partition, chooser)
+                sent += 1
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def _hand_over(self, producer: Any, partition: int, chooser: random.Random) -> None:
+        value = f"{self.name}-{next(self._numbers)}"
+        padded = self.load.padded(value, chooser).encode()
+        record = Pending(self.tally, self.name, partition, value, time.monotonic_ns())
+        self.records.append(record)
+        key = self.name.encode()
+        while not self.is_stopping.is_set():
+            try:
+                sent = await producer.send(self.load.topic, padded, key, partition=partition)
+            except KafkaTimeoutError:
+                continue  # there was no room for it: it is not on its way
+            sent.add_done_callback(lambda done: _done(self, record, done))
+            return
+
+
+def _done(writer: Writer, record: Pending, done: asyncio.Future[Any]) -> None:
+    if done.cancelled():
+        return
+    error = done.exception()
+    if error is None:
+        record.acked(done.result().offset)
+    else:
+        _failed(writer, record, error)
+
+
+def _failed(writer: Writer, record: Pending, error: BaseException) -> None:
+    """Note that a client gave a record up; why is told once for each kind of error."""
+    record.end_ns = time.monotonic_ns()
+    text = f"{writer.name} ({writer.kind}) gave records up: {type(error).__name__}: {error}"
+    with _LOCK:
+        if text not in writer.gave_up and len(writer.gave_up) < 20:
+            writer.gave_up.append(text)
+
+
+_LOCK = threading.Lock()
+
+WRITERS: tuple[type[Writer], ...] = (Writer, KafkaPythonWriter, AiokafkaWriter)
+"""All kinds of clients, one each."""
