@@ -25,6 +25,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from penstock.sim.handles import SimHandle
     from penstock.sim.loop import SimLoop
 
 Main = Callable[["Process"], Coroutine[Any, Any, int | None]]
@@ -65,6 +66,7 @@ class Process:
         "graveyard",
         "host",
         "is_paused",
+        "is_runnable",
         "loop",
         "name",
         "number",
@@ -80,6 +82,8 @@ class Process:
         self.name = name
         self.number = number
         self.is_paused = False
+        self.is_runnable = True
+        """Alive and not paused: the loop may choose it."""
         self.end: End | None = None
         """None as long as it lives."""
         self.exit_code: int | None = None
@@ -92,7 +96,7 @@ class Process:
         """Set by `stop`: its main is asked to return."""
         self.failures: list[Failure] = []
         self.exception_handler: ExceptionHandler | None = None
-        self.queue: deque[asyncio.Handle] = deque()
+        self.queue: deque[SimHandle] = deque()
         self.graveyard: list[object] = []
         self.context = Context()
         self.context.run(PROCESS.set, self)
@@ -132,12 +136,12 @@ class Process:
         return f"<{self.name}#{self.number} on {self.host}>"
 
 
-PROCESS: ContextVar[Process | None] = ContextVar("simulated process", default=None)
+PROCESS: ContextVar[Process] = ContextVar("simulated process")
 
 
 def current_process() -> Process:
     """Return the process that runs now. Raises RuntimeError outside of any."""
-    process = PROCESS.get()
+    process = PROCESS.get(None)
     if process is None:
         raise RuntimeError("no simulated process runs here: start one with Simulation.start")
     return process
