@@ -34,7 +34,7 @@ class StockClient(NamedTuple):
     read: Read
 
 
-def _librdkafka_write(bootstrap: str, topic: str, stop: Stop, acked: list[int]) -> None:
+def librdkafka_write(bootstrap: str, topic: str, stop: Stop, acked: list[int]) -> None:
     def delivered(error: KafkaError | None, message: Message) -> None:
         if error is None:
             acked.append(int(bytes(message.value() or b"")))
@@ -135,7 +135,7 @@ def _aiokafka_read(bootstrap: str, topic: str, count: int) -> list[int]:
 
 
 STOCK_CLIENTS = (
-    StockClient("librdkafka", _librdkafka_write, _librdkafka_read),
+    StockClient("librdkafka", librdkafka_write, _librdkafka_read),
     StockClient("kafka-python", _kafka_python_write, _kafka_python_read),
     StockClient("aiokafka", _aiokafka_write, _aiokafka_read),
 )
