@@ -31,3 +31,13 @@ def test_a_fenced_part_is_named_and_the_node_unhealthy() -> None:
     status, state = content(readiness.health_page())
     assert (status, state["fenced"]) == (503, {"metadata log": "sync failed"})
     assert content(readiness.ready_page())[0] == 200
+
+
+def test_a_ready_node_that_opens_one_more_log_stays_ready_until_it_stops() -> None:
+    readiness = Readiness()
+    readiness.ready()
+    readiness.enter("recovery", done_bytes=5, total_bytes=10)
+    assert content(readiness.ready_page())[1]["phase"] == "ready"
+    readiness.stop()
+    status, state = content(readiness.ready_page())
+    assert (status, state["phase"]) == (503, "stopping")

@@ -123,7 +123,7 @@ def set_row(one: "SetStatus") -> dict[str, object]:
     lags = [
         member.lag_bytes
         for member in one.members
-        if member.broker_id != one.master and member.log_end_position >= 0
+        if member.broker_id != one.master and member.log_end_position >= 0 <= member.lag_bytes
     ]
     return {
         "set": one.replica_set_id,
@@ -136,7 +136,7 @@ def set_row(one: "SetStatus") -> dict[str, object]:
         "partitions": one.partition_count,
         "confirm": master.confirm_position if master else None,
         "end": master.log_end_position if master else None,
-        "lag": max(lags, default=0),
+        "lag": max(lags, default=0) if master else None,
     }
 
 

@@ -67,7 +67,7 @@ def describe(
             "start": one.log_start_position,
             "confirm": one.confirm_position,
             "end": one.log_end_position,
-            "lag": one.lag_bytes,
+            "lag": one.lag_bytes if one.lag_bytes >= 0 else None,
             "caught_up_ms_ago": one.caught_up_ms_ago if one.caught_up_ms_ago >= 0 else None,
         }
         for one in found.members

@@ -20,7 +20,12 @@ class Readiness:
         self.fenced: dict[str, str] = {}
 
     def enter(self, phase: str, **progress: int) -> None:
-        """Say what the node does now; `progress` are counts, such as bytes done and in total."""
+        """Say what the node does now; `progress` are counts, such as bytes done and in total.
+
+        A node that answers clients goes on being ready while it opens one more log.
+        """
+        if self.is_ready:
+            return
         self.phase = phase
         self.progress = progress
 
@@ -28,6 +33,11 @@ class Readiness:
         """Say that clients are answered."""
         self.enter("ready")
         self.is_ready = True
+
+    def stop(self) -> None:
+        """Say that clients are answered no more."""
+        self.is_ready = False
+        self.enter("stopping")
 
     def fence(self, part: str, reason: str) -> None:
         """Say that a part of the node serves no more until the node is started again."""
