@@ -18,6 +18,7 @@ QUESTIONS = (
     "restart",
     "peers",
     "storage_append",
+    "judge",
     "spark_read_land",
     "kills",
     "power_cuts",
