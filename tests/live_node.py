@@ -17,6 +17,7 @@ import uvloop
 
 from penstock.broker.broker import Broker
 from penstock.node.identity import open_data_directories
+from penstock.node.machine import real_machine
 from penstock.node.node import Node
 from penstock.node.settings import NodeSettings, load_settings
 from penstock.protocol.header import parse_response_header, request_header
@@ -151,7 +152,9 @@ class LiveNode:
         try:
             paths = [Path(path) for path in self._settings.node.data_directories]
             directories = open_data_directories(paths, broker_id=1)
-            self.node = Node(self._settings, directories, self.failures.append)
+            self.node = Node(
+                self._settings, directories, self.failures.append, real_machine(self.loop)
+            )
             await self.node.start()
             await asyncio.wait_for(self._settle(), ANSWER_SECONDS)
             self._ready.set()

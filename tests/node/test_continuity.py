@@ -7,7 +7,7 @@ import pytest
 from penstock.base.errors import ConfigError
 from penstock.controller.image import ClusterImage, ReplicaSetImage
 from penstock.node.continuity import check_metadata, check_metadata_is_there
-from tests.node.test_layout import directories
+from tests.node.test_layout import directories, disks
 
 
 def image_with(cluster_id: str = "c", **epochs: int) -> ClusterImage:
@@ -32,34 +32,34 @@ def put_metadata(directory: Path) -> None:
 
 
 def test_fresh_directories_need_no_metadata(tmp_path: Path) -> None:
-    check_metadata_is_there(directories(tmp_path, None, None))
+    check_metadata_is_there(disks(*directories(tmp_path, None, None)))
 
 
 def test_logs_need_the_metadata_log_in_the_first_directory(tmp_path: Path) -> None:
     first, second = directories(tmp_path, None, 1)
     with pytest.raises(ConfigError, match="missing while"):
-        check_metadata_is_there([first, second])
+        check_metadata_is_there(disks(first, second))
     put_metadata(second)
     with pytest.raises(ConfigError, match="name its directory first"):
-        check_metadata_is_there([first, second])
-    check_metadata_is_there([second, first])
+        check_metadata_is_there(disks(first, second))
+    check_metadata_is_there(disks(second, first))
 
 
 def test_a_directory_that_is_absent_is_left_to_who_opens_it(tmp_path: Path) -> None:
-    check_metadata_is_there([tmp_path / "absent"])
+    check_metadata_is_there(disks(tmp_path / "absent"))
 
 
 @pytest.mark.parametrize("is_only_copy", [True, False])
 def test_metadata_of_another_cluster_is_refused(tmp_path: Path, *, is_only_copy: bool) -> None:
-    paths = directories(tmp_path, 1, None)
+    paths = disks(*directories(tmp_path, 1, None))
     check_metadata(image_with(s1=0), paths, cluster_id="c", is_only_copy=is_only_copy)
     with pytest.raises(ConfigError, match="belongs to cluster other"):
         check_metadata(image_with("other", s1=0), paths, cluster_id="c", is_only_copy=is_only_copy)
 
 
 def test_metadata_that_is_the_only_copy_must_know_every_set(tmp_path: Path) -> None:
-    paths = directories(tmp_path, 1, None)
-    (paths[0] / "set-3").mkdir()
+    paths = disks(*directories(tmp_path, 1, None))
+    (next(iter(paths)) / "set-3").mkdir()
     check_metadata(image_with(s1=0, s3=0), paths, cluster_id="c", is_only_copy=True)
     for empty_or_old in (image_with("", s2=0), image_with(s2=0), image_with(s1=0)):
         with pytest.raises(ConfigError, match="knows nothing of"):
@@ -67,6 +67,6 @@ def test_metadata_that_is_the_only_copy_must_know_every_set(tmp_path: Path) -> N
 
 
 def test_one_of_several_copies_may_not_have_heard_of_a_set_yet(tmp_path: Path) -> None:
-    paths = directories(tmp_path, 1, None)
+    paths = disks(*directories(tmp_path, 1, None))
     for behind in (image_with(""), image_with(s2=0)):
         check_metadata(behind, paths, cluster_id="c", is_only_copy=False)

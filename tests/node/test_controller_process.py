@@ -11,6 +11,7 @@ import pytest
 from penstock.base.errors import ConfigError
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import open_data_directories
+from penstock.node.machine import real_machine
 from penstock.node.settings import NodeSettings, load_settings
 from penstock.node.status_page import status_page
 from tests.live_node import free_port
@@ -36,7 +37,9 @@ async def controller(settings: NodeSettings) -> AsyncIterator[ControllerProcess]
     failures: list[str] = []
     paths = [Path(path) for path in settings.node.data_directories]
     directories = open_data_directories(paths, broker_id=5, cluster_id="c")
-    process = ControllerProcess(settings, directories, failures.append)
+    process = ControllerProcess(
+        settings, directories, failures.append, real_machine(asyncio.get_running_loop())
+    )
     try:
         await process.start()
         yield process

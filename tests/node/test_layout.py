@@ -3,7 +3,9 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import ConfigError
+from penstock.base.ports import Disk
 from penstock.node.layout import SetPlaces, has_metadata, sets_in
+from penstock.runtime.disk import FileDisk
 
 
 def directories(root: Path, *sets: int | None) -> list[Path]:
@@ -17,13 +19,17 @@ def directories(root: Path, *sets: int | None) -> list[Path]:
     return made
 
 
+def disks(*paths: Path) -> dict[Path, Disk]:
+    return {path: FileDisk(path) for path in paths}
+
+
 def ids(places: SetPlaces) -> list[int]:
     return [place.replica_set_id for place in places]
 
 
 def test_fresh_directories_hold_no_set_until_one_is_placed(tmp_path: Path) -> None:
     first, second = directories(tmp_path, None, None)
-    places = SetPlaces([first, second])
+    places = SetPlaces(disks(first, second))
     assert ids(places) == []
     assert places.place(7).directory == first
     assert places.place(9).directory == second
@@ -32,7 +38,7 @@ def test_fresh_directories_hold_no_set_until_one_is_placed(tmp_path: Path) -> No
 
 def test_a_directory_keeps_its_set_wherever_it_is_named(tmp_path: Path) -> None:
     paths = directories(tmp_path, 3, None, 1)
-    places = SetPlaces(paths[::-1])
+    places = SetPlaces(disks(*paths[::-1]))
     assert (places.place(3).directory, places.place(1).directory) == (paths[0], paths[2])
     assert places.place(3).path == paths[0] / "set-3"
 
@@ -40,7 +46,7 @@ def test_a_directory_keeps_its_set_wherever_it_is_named(tmp_path: Path) -> None:
 def test_a_new_set_goes_where_the_fewest_are_and_stays_there(tmp_path: Path) -> None:
     first, second = directories(tmp_path, 1, None)
     (first / "set-2").mkdir()
-    places = SetPlaces([first, second])
+    places = SetPlaces(disks(first, second))
     assert [places.place(set_id).directory for set_id in (3, 4, 5, 6)] == [
         second,
         second,
@@ -52,7 +58,7 @@ def test_a_new_set_goes_where_the_fewest_are_and_stays_there(tmp_path: Path) -> 
 
 def test_a_set_that_is_gone_leaves_its_directory_to_others(tmp_path: Path) -> None:
     first, second = directories(tmp_path, 1, 2)
-    places = SetPlaces([first, second])
+    places = SetPlaces(disks(first, second))
     places.forget(2)
     assert 2 not in places
     assert 1 in places
@@ -61,13 +67,13 @@ def test_a_set_that_is_gone_leaves_its_directory_to_others(tmp_path: Path) -> No
 
 def test_a_copy_of_a_set_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="both hold replica set 2: remove the copy"):
-        SetPlaces(directories(tmp_path, 2, 2))
+        SetPlaces(disks(*directories(tmp_path, 2, 2)))
 
 
 def test_a_directory_may_hold_several_sets(tmp_path: Path) -> None:
     (path,) = directories(tmp_path, 12)
     (path / "set-3").mkdir()
-    assert sets_in(path) == [3, 12]
+    assert sets_in(FileDisk(path)) == [3, 12]
 
 
 def test_other_names_are_no_sets(tmp_path: Path) -> None:
@@ -75,13 +81,13 @@ def test_other_names_are_no_sets(tmp_path: Path) -> None:
     for name in ("set-0", "set-x", "set-01", "metadata"):
         (path / name).mkdir()
     (path / "set-5").write_text("a file")
-    assert sets_in(path) == []
+    assert sets_in(FileDisk(path)) == []
 
 
 def test_an_empty_metadata_directory_holds_no_metadata(tmp_path: Path) -> None:
     (path,) = directories(tmp_path, None)
-    assert not has_metadata(path)
+    assert not has_metadata(FileDisk(path))
     (path / "metadata").mkdir()
-    assert not has_metadata(path)
+    assert not has_metadata(FileDisk(path))
     (path / "metadata" / "raft.log").write_bytes(b"x")
-    assert has_metadata(path)
+    assert has_metadata(FileDisk(path))

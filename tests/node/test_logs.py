@@ -10,6 +10,7 @@ from penstock.base.ids import ReplicaSetId
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.logs import REPLICA_FILE, log_id_of
 from penstock.runtime.disk import FileDisk
+from penstock.runtime.randomness import SystemRandomness
 
 
 def place_in(directory: Path) -> tuple[ReplicaSetPlace, FileDisk]:
@@ -18,18 +19,18 @@ def place_in(directory: Path) -> tuple[ReplicaSetPlace, FileDisk]:
 
 def test_log_gets_a_name_that_the_next_start_finds(tmp_path: Path) -> None:
     place, disk = place_in(tmp_path)
-    first = log_id_of(place, disk)
+    first = log_id_of(place, disk, SystemRandomness())
     assert len(first) == 22
-    assert log_id_of(place, disk) == first
+    assert log_id_of(place, disk, SystemRandomness()) == first
     fields = json.loads((tmp_path / "set-4" / REPLICA_FILE).read_text())
     assert fields == {"format_version": 1, "replica_set_id": 4, "log_id": first}
 
 
 def test_log_that_is_found_without_its_name_counts_as_another(tmp_path: Path) -> None:
     place, disk = place_in(tmp_path)
-    first = log_id_of(place, disk)
+    first = log_id_of(place, disk, SystemRandomness())
     (place.path / REPLICA_FILE).unlink()
-    assert log_id_of(place, disk) != first
+    assert log_id_of(place, disk, SystemRandomness()) != first
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"format_version": "x"}'])
@@ -38,7 +39,7 @@ def test_damaged_name_is_refused_and_left_as_it_is(tmp_path: Path, content: str)
     place.path.mkdir()
     (place.path / REPLICA_FILE).write_text(content)
     with pytest.raises(ConfigError, match=r"replica\.json is damaged: restore it"):
-        log_id_of(place, disk)
+        log_id_of(place, disk, SystemRandomness())
     assert (place.path / REPLICA_FILE).read_text() == content
 
 
@@ -47,4 +48,4 @@ def test_name_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     place.path.mkdir()
     (place.path / REPLICA_FILE).write_text('{"format_version": 2, "log_id": "x"}')
     with pytest.raises(ConfigError, match="install a newer Penstock"):
-        log_id_of(place, disk)
+        log_id_of(place, disk, SystemRandomness())

@@ -33,6 +33,7 @@ from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
 from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.controller_service import BrainPorts, ControllerService
+from penstock.runtime.randomness import SystemRandomness
 from penstock.runtime.session_client import (
     SessionClient,
     SessionIdentity,
@@ -265,6 +266,7 @@ class BrokerProcess:
             config,
             SessionPorts(
                 security=SECURITY,
+                randomness=SystemRandomness(),
                 clock=SystemClock(),
                 owner=self.owner,
                 log=process.driver,

@@ -24,6 +24,7 @@ from penstock.runtime.raft.raft_log import RaftLog, RaftPorts, parse_address
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import PURPOSE as RAFT
 from penstock.runtime.raft.transport import PeerTransport
+from penstock.runtime.randomness import SystemRandomness
 from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
 from penstock.runtime.session_config import SessionConfig
 from penstock.runtime.session_messages import PURPOSE as SESSION
@@ -81,6 +82,7 @@ class Member:
             SessionConfig.of(PATIENCE),
             SessionPorts(
                 security=SECURITY,
+                randomness=SystemRandomness(),
                 clock=SystemClock(),
                 owner=WatchedOwner(),
                 log=self.driver,

@@ -19,17 +19,16 @@ import socket
 from collections import Counter
 from typing import NamedTuple
 
-from penstock.base.errors import ConfigError
 from penstock.net.connection import Connection
 from penstock.net.context import ConnectionContext, OnClose, OnFrame
 from penstock.net.errors import CloseKind, RefuseKind
 from penstock.net.limits import NetLimits
 from penstock.net.receive import FrameBudget, ReceiveBuffers
+from penstock.net.sockets import OpenSocket, open_socket
 
 DESCRIPTOR_RESERVE = 200
 """Descriptors kept for log files, the metrics port and the like."""
 
-_BACKLOG = 1024
 _ACCEPTS_PER_TURN = 64
 _SWEEP_SECONDS = 1.0
 _ABORT_SECONDS = 1.0
@@ -99,7 +98,7 @@ class Listener:
         """Open connections, oldest first."""
         return list(self._context.connections)
 
-    def start(self) -> None:
+    def start(self, open_socket: OpenSocket = open_socket) -> None:
         """Open the port and serve. Raises ConfigError when it can not be opened."""
         self._connections_max = min(self.limits.connections_max, descriptors_for_connections())
         self._spare_descriptor = os.open(os.devnull, os.O_RDONLY)
@@ -238,34 +237,6 @@ class Listener:
         slow = [c for c in self.connections if c.unfinished_ticks >= _SLOW_TICKS_MIN]
         if slow:
             max(slow, key=lambda c: c.unfinished_ticks).end(CloseKind.MEMORY)
-
-
-def open_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket, not blocking. Raises ConfigError with what to change."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except OSError as error:
-        raise ConfigError(f"can not listen on {host}:{port}: {error.strerror}") from error
-    opened = socket.socket(family, kind, protocol)
-    try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.setblocking(False)
-        opened.bind(address)
-        opened.listen(_BACKLOG)
-    except OSError as error:
-        opened.close()
-        hint = _BIND_HINTS.get(error.errno or 0, "choose another host or port")
-        raise ConfigError(f"can not listen on {host}:{port}: {error.strerror}; {hint}") from error
-    return opened
-
-
-_BIND_HINTS = {
-    errno.EADDRINUSE: "stop the process that uses the port, or choose another port",
-    errno.EACCES: "ports below 1024 need privileges, choose another port",
-    errno.EADDRNOTAVAIL: "this machine does not have the address, choose another host",
-}
 
 
 def descriptors_for_connections() -> int:

@@ -9,7 +9,6 @@ Which purposes there are, and what their frames hold, is not known here.
 """
 
 import asyncio
-import secrets
 
 from penstock.net.peer_auth import (
     NONCE_BYTES,
@@ -80,7 +79,7 @@ async def _connect(
             shaken.set_result(refusal)
 
     handshake = DialerHandshake(
-        Identity(hello, frame_bytes_max), security.key, secrets.token_bytes(NONCE_BYTES)
+        Identity(hello, frame_bytes_max), security.key, security.token_bytes(NONCE_BYTES)
     )
     link = PeerLink(
         LinkSetup(

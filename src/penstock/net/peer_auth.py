@@ -20,6 +20,7 @@ Not here: secrecy and integrity of what follows the handshake; that is what TLS 
 """
 
 import hmac
+import secrets
 import ssl
 import struct
 from collections.abc import Callable, Iterable
@@ -80,6 +81,10 @@ class PeerSecurity:
     tls_server: ssl.SSLContext | None = None
     tls_client: ssl.SSLContext | None = None
     refusals: RefusalLog = field(default_factory=RefusalLog, repr=False, compare=False)
+    token_bytes: Callable[[int], bytes] = field(
+        default=secrets.token_bytes, repr=False, compare=False
+    )
+    """Where nonces come from; they must never come twice."""
 
     def __post_init__(self) -> None:
         if not self.secret:

@@ -8,12 +8,10 @@ handshakes take milliseconds.
 import asyncio
 import errno
 import logging
-import secrets
 import socket
 import ssl
 from collections.abc import Callable, Mapping
 
-from penstock.net.listener import open_socket
 from penstock.net.peer_auth import (
     NONCE_BYTES,
     Identity,
@@ -23,6 +21,7 @@ from penstock.net.peer_auth import (
     printable,
 )
 from penstock.net.peer_link import LinkSetup, PeerLink
+from penstock.net.sockets import OpenSocket, open_socket
 
 HANDSHAKE_TIMEOUT_MS = 5_000
 STRANGERS_MAX = 128
@@ -88,7 +87,7 @@ class PeerListener:
         self._forget_closed()
         return len(self._links)
 
-    def start(self) -> None:
+    def start(self, open_socket: OpenSocket = open_socket) -> None:
         """Open the port and serve. Raises ConfigError when it can not be opened."""
         self._socket = open_socket(*self._endpoint)
         self._loop.add_reader(self._socket.fileno(), self._accept_some)
@@ -155,7 +154,7 @@ class PeerListener:
         handshake = ListenerHandshake(
             Identity(self.own, self._frame_bytes_max),
             self._security.key,
-            secrets.token_bytes(NONCE_BYTES),
+            self._security.token_bytes(NONCE_BYTES),
             self.purposes.__contains__,
         )
 

@@ -15,33 +15,33 @@ A set whose directory is not among the data directories is no such case: it lose
 partitions are not served, and they are again when the directory comes back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
+from penstock.base.ports import Disk
 from penstock.controller.image import NO_EPOCH, ClusterImage
 from penstock.node.layout import METADATA_DIRECTORY, ReplicaSetPlace, has_metadata, sets_in
 
 _ADVICE = "restore the directory from a copy, or correct node.data_directories"
 
 
-def check_metadata_is_there(directories: Sequence[Path]) -> None:
+def check_metadata_is_there(disks: Mapping[Path, Disk]) -> None:
     """Refuse directories that hold commit logs, but no metadata log where it must be.
 
-    Reads only, and tolerates directories that can not be read: others say what is wrong with them.
+    Reads only, and tolerates directories that are not there: others say what is wrong with them.
     """
-    present = [directory for directory in directories if directory.is_dir()]
-    first = directories[0]
-    if has_metadata(first):
+    first = next(iter(disks))
+    if has_metadata(disks[first]):
         return
-    elsewhere = [directory for directory in present if has_metadata(directory)]
+    elsewhere = [directory for directory, disk in disks.items() if has_metadata(disk)]
     if elsewhere:
         raise ConfigError(
             f"the metadata log is in {elsewhere[0]} and not in the first data directory, {first}: "
             "name its directory first in node.data_directories"
         )
-    for directory in present:
-        for set_id in sets_in(directory):
+    for directory, disk in disks.items():
+        for set_id in sets_in(disk):
             raise ConfigError(
                 f"{first / METADATA_DIRECTORY} is missing while {directory / f'set-{set_id}'} "
                 f"holds data that only it explains: {_ADVICE}"
@@ -49,13 +49,13 @@ def check_metadata_is_there(directories: Sequence[Path]) -> None:
 
 
 def check_metadata(
-    image: ClusterImage, directories: Sequence[Path], *, cluster_id: str, is_only_copy: bool
+    image: ClusterImage, disks: Mapping[Path, Disk], *, cluster_id: str, is_only_copy: bool
 ) -> None:
     """Refuse a metadata log that is not the one these directories were written with.
 
     One of several copies may be behind the others, and not know a set that was made just before.
     """
-    where = directories[0] / METADATA_DIRECTORY
+    where = next(iter(disks)) / METADATA_DIRECTORY
     if image.cluster_id not in {"", cluster_id}:
         raise ConfigError(
             f"{where} belongs to cluster {image.cluster_id}, and the data directories to "
@@ -63,7 +63,7 @@ def check_metadata(
         )
     if not is_only_copy:
         return
-    for directory, set_id in [(each, one) for each in directories for one in sets_in(each)]:
+    for directory, set_id in [(each, one) for each in disks for one in sets_in(disks[each])]:
         if set_id not in image.replica_sets:
             raise ConfigError(
                 f"{where} knows nothing of {directory / f'set-{set_id}'}, so it is empty, too old "

@@ -9,8 +9,6 @@ as a learner; it takes sessions too, since it may be given a vote at any time.
 
 import asyncio
 import json
-import random
-import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import Any
 
 from penstock.base.errors import ConfigError
 from penstock.base.ids import TopicId
-from penstock.base.ports import Clock, Offload, Scheduler
+from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
 from penstock.controller.active import ActiveController
 from penstock.controller.controller import Controller
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
@@ -32,7 +30,6 @@ from penstock.raft.configuration import Configuration
 from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.controller_service import BrainPorts, ControllerService
 from penstock.runtime.controller_service_membership import membership_by
-from penstock.runtime.disk import FileDisk
 from penstock.runtime.door_check import DoorCheck
 from penstock.runtime.etcd.local_copy import LocalFiles
 from penstock.runtime.etcd.log import EtcdLog, EtcdPeer
@@ -40,9 +37,16 @@ from penstock.runtime.raft.raft_log import RaftLog, RaftPorts, parse_address
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import PURPOSE as RAFT_PURPOSE
 from penstock.runtime.raft.transport import PeerTransport
+from penstock.runtime.randomness import random_uuid
 from penstock.runtime.session_messages import PURPOSE as SESSION_PURPOSE
 
 Address = tuple[str, int]
+
+_ADVICE = (
+    "Alone: restore a copy. One of several controllers: `penstock controller remove`, then add it "
+    "again with an empty directory; an older copy may have forgotten a vote. A broker: start it "
+    "with empty directories, its sets are copied from their masters"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,8 @@ class ProcessPorts:
 
     clock: Clock
     scheduler: Scheduler
-    disk: FileDisk
+    randomness: Randomness
+    disk: Disk
     """Of the first data directory."""
     workers: Offload
     security: PeerSecurity
@@ -95,11 +100,11 @@ class ControlPlane:
         try:
             self.log = self._open_log()
         except (CorruptMetadata, UnsupportedMetadata) as error:
-            raise ConfigError(f"{directory}: {error}; it is not changed: restore a copy") from error
+            raise ConfigError(f"{directory}: {error}; it is not changed. {_ADVICE}") from error
         controller = Controller(
             config=self._settings.controller,
             image=self._image,
-            new_topic_id=lambda: TopicId(uuid.uuid4().bytes),
+            new_topic_id=lambda: TopicId(random_uuid(self._ports.randomness).bytes),
             wall_ms=self._ports.clock.wall_ms,
         )
         self.driver = ControllerDriver(controller, self.log)
@@ -158,7 +163,7 @@ class ControlPlane:
         ports = RaftPorts(
             offload=self._ports.workers,
             scheduler=self._ports.scheduler,
-            random_below=random.SystemRandom().randrange,
+            random_below=self._ports.randomness.below,
             address_of=self._address,
         )
         return RaftLog(self.own_id, storage, self._transport, ports, self._settings.raft)

@@ -3,8 +3,6 @@
 It has a data directory, a metrics port and a controller port like a node, and nothing else.
 """
 
-import asyncio
-import gc
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -15,13 +13,12 @@ from penstock.net.listener import raise_descriptor_limit
 from penstock.net.peer import PeerListener
 from penstock.node.control_plane import ControlPlane, ProcessPorts
 from penstock.node.identity import DataDirectory
+from penstock.node.machine import Machine
 from penstock.node.metrics_page import ControllerSources, controller_page
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, listen, peer_security
 from penstock.node.readiness import Readiness
 from penstock.node.settings import NodeSettings
 from penstock.node.status_page import status_page
-from penstock.runtime.clock import LoopScheduler, SystemClock
-from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.http_server import HttpServer, Page
 from penstock.runtime.supervisor import Supervisor
 
@@ -36,21 +33,22 @@ class ControllerProcess:
         settings: NodeSettings,
         directories: list[DataDirectory],
         stop_process: Callable[[str], None],
+        machine: Machine,
     ) -> None:
         self._settings = settings
         self._directory = directories[0].path
-        loop = asyncio.get_running_loop()
+        self._machine = machine
         self._supervisor = Supervisor(stop_process)
-        self._workers = ThreadOffload(loop, name="disk")
-        self._disk = FileDisk(self._directory)
+        self._workers = machine.open_workers(self._directory, "disk")
         self._readiness = Readiness()
         self._image = ClusterImage(controller_id=-1, defaults=settings.topic)
         self._ports = ProcessPorts(
-            clock=SystemClock(),
-            scheduler=LoopScheduler(loop),
-            disk=self._disk,
+            clock=machine.clock,
+            scheduler=machine.scheduler,
+            randomness=machine.randomness,
+            disk=machine.open_disk(self._directory),
             workers=self._workers,
-            security=peer_security(settings.cluster),
+            security=peer_security(settings.cluster, machine.randomness.token_bytes),
             spawn=self._supervisor.run_once,
         )
         cluster_id = directories[0].identity.cluster_id
@@ -63,6 +61,16 @@ class ControllerProcess:
         """Where peers reach it, for the log."""
         cluster = self._settings.cluster
         return f"controller={cluster.host or self._settings.node.host}:{cluster.controller_port}"
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as this process knows it; for observers, who change nothing."""
+        return self._image
+
+    @property
+    def plane(self) -> ControlPlane:
+        """The metadata log and a controller's duties; has no log before it is open."""
+        return self._plane
 
     async def start(self) -> None:
         """Bring it up. Raises ConfigError, MetadataError, OSError."""
@@ -84,15 +92,13 @@ class ControllerProcess:
             security=self._ports.security,
             purposes=self._plane.purposes,
             frame_bytes_max=CONTROLLER_FRAME_BYTES_MAX,
+            open_socket=self._machine.open_socket,
         )
-        gc.collect()
-        gc.freeze()
         self._readiness.ready()
 
     async def stop(self) -> bool:
         """Take it down; what is agreed on is on disk already."""
-        self._readiness.is_ready = False
-        self._readiness.enter("stopping")
+        self._readiness.stop()
         await self._plane.close()
         if self._listener is not None:
             self._listener.stop()

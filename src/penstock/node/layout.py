@@ -11,12 +11,13 @@ one they knew (row H-12).
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from penstock.base.errors import ConfigError
 from penstock.base.ids import ReplicaSetId
+from penstock.base.ports import Disk
 
 METADATA_DIRECTORY = "metadata"
 _SET_NAME = re.compile(r"set-([1-9][0-9]{0,8})")
@@ -42,12 +43,12 @@ class ReplicaSetPlace(NamedTuple):
 class SetPlaces:
     """The places of this node's sets, those on disk and those that were given since."""
 
-    def __init__(self, directories: Sequence[Path]) -> None:
+    def __init__(self, disks: Mapping[Path, Disk]) -> None:
         """Look what is there. Raises ConfigError when two directories hold the same set."""
-        self._directories = tuple(directories)
+        self._disks = disks
         self._places: dict[int, ReplicaSetPlace] = {}
-        for directory in directories:
-            for set_id in sets_in(directory):
+        for directory, disk in disks.items():
+            for set_id in sets_in(disk):
                 if set_id in self._places:
                     raise ConfigError(
                         f"{directory} and {self._places[set_id].directory} both hold replica set "
@@ -66,23 +67,25 @@ class SetPlaces:
         known = self._places.get(set_id)
         if known is None:
             counts = Counter(place.directory for place in self._places.values())
-            directory = min(self._directories, key=lambda each: counts[each])
+            directory = min(self._disks, key=lambda each: counts[each])
             known = self._places[set_id] = ReplicaSetPlace(ReplicaSetId(set_id), directory)
         return known
+
+    def disk(self, place: ReplicaSetPlace) -> Disk:
+        """Return the disk of a place."""
+        return self._disks[place.directory]
 
     def forget(self, set_id: int) -> None:
         """Take note that the set's files are gone."""
         self._places.pop(set_id, None)
 
 
-def sets_in(directory: Path) -> list[int]:
+def sets_in(disk: Disk) -> list[int]:
     """Return the ids of the replica sets in a data directory, ascending."""
-    matches = [_SET_NAME.fullmatch(entry.name) for entry in directory.iterdir() if entry.is_dir()]
+    matches = [_SET_NAME.fullmatch(name) for name in disk.directories("")]
     return sorted(int(match[1]) for match in matches if match is not None)
 
 
-def has_metadata(directory: Path) -> bool:
+def has_metadata(disk: Disk) -> bool:
     """Whether the metadata log is in this data directory."""
-    return (directory / METADATA_DIRECTORY).is_dir() and any(
-        (directory / METADATA_DIRECTORY).iterdir()
-    )
+    return bool(disk.list(METADATA_DIRECTORY))

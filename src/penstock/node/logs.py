@@ -9,18 +9,17 @@ written before the log is, and a log that is found without it is treated as one 
 
 import asyncio
 import json
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.base.ids import ReplicaSetId
-from penstock.base.ports import Offload
+from penstock.base.ports import Disk, Offload, Randomness
 from penstock.controller.image import NO_EPOCH, ClusterImage
 from penstock.node.continuity import LogsBehindMetadata
 from penstock.node.layout import ReplicaSetPlace, SetPlaces
 from penstock.node.recovery import GivenUp, LogOpener, in_worker
-from penstock.runtime.disk import FileDisk
+from penstock.runtime.randomness import token_text
 from penstock.runtime.replica_manager import OpenedLog
 from penstock.storage.set_log import SetLog
 
@@ -46,17 +45,17 @@ class NodeLogs:
         image: ClusterImage,
         places: SetPlaces,
         opener: LogOpener,
-        disks: Mapping[Path, FileDisk],
         workers: Mapping[Path, Offload],
         *,
         behind_metadata: LogsBehindMetadata,
+        randomness: Randomness,
     ) -> None:
         self._image = image
         self._places = places
         self._opener = opener
-        self._disks = disks
         self._workers = workers
         self._behind_metadata = behind_metadata
+        self._randomness = randomness
 
     async def open(self, replica_set_id: ReplicaSetId) -> OpenedLog:
         """Recover the set's log, or make an empty one. Raises PlatformError, OSError."""
@@ -66,8 +65,8 @@ class NodeLogs:
         if is_sole and was_led and replica_set_id not in self._places:
             raise SetNotHere(replica_set_id, self._image.partition_counts.get(replica_set_id, 0))
         place = self._places.place(replica_set_id)
-        disk, workers = self._disks[place.directory], self._workers[place.directory]
-        log_id = await in_worker(workers, lambda: log_id_of(place, disk))
+        disk, workers = self._places.disk(place), self._workers[place.directory]
+        log_id = await in_worker(workers, lambda: log_id_of(place, disk, self._randomness))
         try:
             opened = await self._opener.open(place, disk, workers, is_sole_member=is_sole)
         except GivenUp:  # the node stops: nobody is to be told that the log could not be opened
@@ -85,11 +84,11 @@ class NodeLogs:
         log.close()
 
 
-def log_id_of(place: ReplicaSetPlace, disk: FileDisk) -> str:
+def log_id_of(place: ReplicaSetPlace, disk: Disk, randomness: Randomness) -> str:
     """Return the log id of a place, making one durably where there is none. Blocking."""
-    path = place.path / REPLICA_FILE
+    name, path = f"{place.name}/{REPLICA_FILE}", place.path / REPLICA_FILE
     try:
-        fields = json.loads(path.read_bytes())
+        fields = json.loads(_read_whole(disk, name))
         if fields["format_version"] > FORMAT_VERSION:
             raise ConfigError(f"{path} has a newer format: install a newer Penstock")
         return str(fields["log_id"])
@@ -103,8 +102,16 @@ def log_id_of(place: ReplicaSetPlace, disk: FileDisk) -> str:
     fresh = {
         "format_version": FORMAT_VERSION,
         "replica_set_id": place.replica_set_id,
-        "log_id": secrets.token_urlsafe(16),
+        "log_id": token_text(randomness, 16),
     }
     disk.make_directory(place.name)
-    disk.replace(f"{place.name}/{REPLICA_FILE}", json.dumps(fresh).encode() + b"\n")
+    disk.replace(name, json.dumps(fresh).encode() + b"\n")
     return str(fresh["log_id"])
+
+
+def _read_whole(disk: Disk, path: str) -> bytes:
+    file = disk.open(path)
+    try:
+        return bytes(file.read(0, file.size()))
+    finally:
+        file.close()

@@ -9,14 +9,13 @@ the data directories and the page for metrics, which belong to a real machine on
 """
 
 import asyncio
-import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
-from penstock.net.listener import open_socket
+from penstock.net.sockets import OpenSocket, open_socket
 from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.disk import DiskStats, FileDisk, ThreadOffload
 from penstock.runtime.randomness import SystemRandomness
@@ -48,8 +47,7 @@ class Machine:
     """Of a data directory that exists."""
     open_workers: Callable[[Path, str], Workers]
     """Of a data directory; the text names the threads."""
-    open_socket: Callable[[str, int], socket.socket]
-    """Return a listening socket, not blocking. Raises ConfigError."""
+    open_socket: OpenSocket
 
 
 def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:

@@ -8,6 +8,7 @@ mastership, and clients look whether the log is still the one they knew.
 """
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Callable, Mapping
@@ -22,8 +23,10 @@ from penstock.base.invariant import InvariantViolation
 from penstock.node.continuity import check_metadata_is_there
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import DataDirectory, new_cluster_id, open_data_directories
+from penstock.node.machine import Machine, real_machine
 from penstock.node.node import Node
 from penstock.node.settings import NodeSettings
+from penstock.runtime.disk import FileDisk
 
 EXIT_CLEAN = 0
 EXIT_FAILED = 1
@@ -46,7 +49,7 @@ class Process(Protocol):
         """Take it down; returns whether everything was closed as it should."""
 
 
-MakeProcess = Callable[[NodeSettings, list[DataDirectory], Callable[[str], None]], Process]
+MakeProcess = Callable[[NodeSettings, list[DataDirectory], Callable[[str], None], Machine], Process]
 
 
 def run(settings: NodeSettings) -> int:
@@ -71,7 +74,7 @@ def _run(settings: NodeSettings, make: MakeProcess) -> int:
             f"the same one, such as {new_cluster_id()}"
         )
     if not voters or settings.node.broker_id in voters:
-        check_metadata_is_there(paths)
+        check_metadata_is_there({path: FileDisk(path) for path in paths})
     directories = open_data_directories(
         paths, broker_id=settings.node.broker_id, cluster_id=settings.node.cluster_id
     )
@@ -126,7 +129,7 @@ async def _serve(
     loop.set_exception_handler(stopping.on_loop_error)
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stopping.stop, EXIT_CLEAN)
-    node = make(settings, directories, stopping.fail)
+    node = make(settings, directories, stopping.fail, real_machine(loop))
     exit_code, failure = EXIT_FAILED, ""
     try:
         if await _start(node, stopping):
@@ -151,6 +154,9 @@ async def _start(node: Process, stopping: Stopping) -> bool:
     await asyncio.wait((starting, stopping.exit_code), return_when=asyncio.FIRST_COMPLETED)
     if starting.done():
         await starting
+        # What lives now lives for long: keep the collector away from it.
+        gc.collect()
+        gc.freeze()
         return True
     starting.cancel()
     with suppress(asyncio.CancelledError):

@@ -1,10 +1,6 @@
 """One node's parts and the order in which they start and stop."""
 
-import asyncio
-import gc
 import logging
-import secrets
-import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -30,6 +26,7 @@ from penstock.node.hand_over import hand_over
 from penstock.node.identity import DataDirectory
 from penstock.node.layout import SetPlaces
 from penstock.node.logs import NodeLogs
+from penstock.node.machine import Machine
 from penstock.node.metadata_commands import MetadataCommands
 from penstock.node.metrics_page import MetricsSources, metrics_page
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, OnLink, listen, peer_security
@@ -39,10 +36,9 @@ from penstock.node.registration import Registration
 from penstock.node.settings import NodeSettings
 from penstock.node.settings_entries import settings_entries
 from penstock.node.status_page import status_page
-from penstock.runtime.clock import LoopScheduler, SystemClock
-from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.ha.client import FRAME_BYTES_MAX as HA_FRAME_BYTES_MAX
 from penstock.runtime.http_server import HttpServer, Page
+from penstock.runtime.randomness import random_uuid, token_text
 from penstock.runtime.replica_manager import PURPOSE as HA_PURPOSE
 from penstock.runtime.replica_manager import ManagerPorts, ReplicaManager
 from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
@@ -63,19 +59,21 @@ class Node:
         settings: NodeSettings,
         directories: list[DataDirectory],
         stop_process: Callable[[str], None],
+        machine: Machine,
     ) -> None:
         self._settings = settings
         self._directories = [directory.path for directory in directories]
         self._identity = directories[0].identity
-        self._clock = SystemClock()
-        self._scheduler = LoopScheduler(asyncio.get_running_loop())
+        self._machine = machine
+        self._clock = machine.clock
+        self._scheduler = machine.scheduler
         self._stop_process = stop_process
         self._supervisor = Supervisor(stop_process)
         self._workers = {
-            path: ThreadOffload(asyncio.get_running_loop(), name=f"disk-{number}")
+            path: machine.open_workers(path, f"disk-{number}")
             for number, path in enumerate(self._directories, 1)
         }
-        self._disks = {path: FileDisk(path) for path in self._directories}
+        self._disks = {path: machine.open_disk(path) for path in self._directories}
         self._readiness = Readiness()
         self._opener = LogOpener(settings.log, self._clock, self._scheduler, self._readiness)
         self._behind_metadata = LogsBehindMetadata()
@@ -86,7 +84,7 @@ class Node:
             clock=self._clock,
             scheduler=self._scheduler,
             metadata=self._image,
-            new_session_id=lambda: 1 + secrets.randbelow((1 << 31) - 1),
+            new_session_id=self._new_session_id,
         )
         self._journal = InternalTopicJournal(self._broker)
         self._housekeeping = Housekeeping(self._broker, self._journal)
@@ -94,13 +92,14 @@ class Node:
         self._ports = ProcessPorts(
             clock=self._clock,
             scheduler=self._scheduler,
+            randomness=machine.randomness,
             disk=self._disks[first],
             workers=self._workers[first],
-            security=peer_security(settings.cluster),
+            security=peer_security(settings.cluster, machine.randomness.token_bytes),
             spawn=self._supervisor.run_once,
         )
         self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
-        self._incarnation = secrets.token_urlsafe(12)
+        self._incarnation = token_text(machine.randomness, 12)
         self._controllers_timer: Cancellable | None = None
         self._sessions: SessionClient | None = None
         self._manager: ReplicaManager | None = None
@@ -113,6 +112,26 @@ class Node:
         """Where clients are told to connect, for the log."""
         host, port = self._settings.node.advertised()
         return f"kafka={host}:{port}"
+
+    @property
+    def image(self) -> ClusterImage:
+        """The cluster as this process knows it; for observers, who change nothing."""
+        return self._image
+
+    @property
+    def plane(self) -> ControlPlane:
+        """The metadata log and a controller's duties; has no log before it is open."""
+        return self._plane
+
+    @property
+    def manager(self) -> ReplicaManager | None:
+        """The replica set members; None before they are followed."""
+        return self._manager
+
+    @property
+    def sessions(self) -> SessionClient | None:
+        """What operators' requests go through; None before it is there."""
+        return self._sessions
 
     async def start(self) -> None:
         """Bring the node up; returns when clients are answered.
@@ -131,7 +150,7 @@ class Node:
         self._plane.start()
         check_metadata(
             self._image,
-            self._directories,
+            self._disks,
             cluster_id=self._identity.cluster_id,
             is_only_copy=self._plane.is_only_voter,
         )
@@ -149,9 +168,6 @@ class Node:
         await forming.wait(self._settings.cluster.start_timeout_ms)
         self._housekeeping.start()
         self._listener = self._start_listener()
-        # What lives now lives for long: keep the collector away from it.
-        gc.collect()
-        gc.freeze()
         self._readiness.ready()
 
     async def stop(self) -> bool:
@@ -160,8 +176,7 @@ class Node:
         Returns whether every log was closed as it should; what failed is in the node's log.
         """
         self._opener.give_up()
-        self._readiness.is_ready = False
-        self._readiness.enter("stopping")
+        self._readiness.stop()
         if self._listener is not None and self._sessions is not None and self._manager is not None:
             await hand_over(self._sessions, self._manager, self._image)
         self._housekeeping.stop()
@@ -217,6 +232,7 @@ class Node:
             SessionPorts(
                 security=self._ports.security,
                 clock=self._clock,
+                randomness=self._machine.randomness,
                 owner=registration,
                 log=self._plane.driver,
                 local=self._plane.service,
@@ -233,16 +249,16 @@ class Node:
                 scheduler=self._scheduler,
                 logs=NodeLogs(
                     self._image,
-                    SetPlaces(self._directories),
+                    SetPlaces(self._disks),
                     self._opener,
-                    self._disks,
                     self._workers,
                     behind_metadata=self._behind_metadata,
+                    randomness=self._machine.randomness,
                 ),
                 controller=sessions,
                 security=self._ports.security,
                 spawn=self._supervisor.run_once,
-                new_session_id=lambda: 1 + secrets.randbelow((1 << 31) - 1),
+                new_session_id=self._new_session_id,
             ),
         )
         manager.on_member_opened.append(self._broker.add_member)
@@ -253,6 +269,9 @@ class Node:
         self._broker.controller = self._broker.operations = MetadataCommands(self._plane, sessions)
         self._broker.is_suspect = manager.is_suspect
         return sessions, manager
+
+    def _new_session_id(self) -> int:
+        return 1 + self._machine.randomness.below((1 << 31) - 1)
 
     def _registered_as(self) -> RegisterBroker:
         node, cluster = self._settings.node, self._settings.cluster
@@ -274,7 +293,7 @@ class Node:
             self._clock,
             self._journal,
             config=self._settings.groups,
-            new_suffix=lambda: str(uuid.uuid4()),
+            new_suffix=lambda: str(random_uuid(self._machine.randomness)),
         )
         self._broker.start_groups(
             GroupOwnership(self._broker, self._journal, self._on_groups_unreadable)
@@ -294,6 +313,7 @@ class Node:
                 security=self._ports.security,
                 purposes=purposes,
                 frame_bytes_max=frame_bytes_max,
+                open_socket=self._machine.open_socket,
             )
             for port, (purposes, frame_bytes_max) in ports.items()
             if port
@@ -325,7 +345,7 @@ class Node:
         dispatcher = Dispatcher(self._broker, self._broker.apis, self._supervisor.run_once)
         endpoint = Endpoint(node.host, node.port)
         listener = Listener(endpoint, self._settings.net, dispatcher.on_frame)
-        listener.start()
+        listener.start(self._machine.open_socket)
         return listener
 
     def _metrics_page(self) -> Page:

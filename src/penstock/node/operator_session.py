@@ -26,6 +26,7 @@ from penstock.node.peers import peer_security
 from penstock.node.settings import NodeSettings
 from penstock.runtime.clock import SystemClock
 from penstock.runtime.raft.raft_log import parse_address
+from penstock.runtime.randomness import SystemRandomness
 from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
 from penstock.runtime.session_config import SessionConfig
 from penstock.runtime.session_link import AnswerLost, NoSession
@@ -87,6 +88,7 @@ async def operator_session(
         SessionPorts(
             security=peer_security(settings.cluster),
             clock=SystemClock(),
+            randomness=SystemRandomness(),
             owner=tool,
             log=tool,
             local=None,

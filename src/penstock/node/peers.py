@@ -1,10 +1,12 @@
 """The ports for other processes of the cluster, and what this process proves itself with."""
 
+import secrets
 import ssl
 from collections.abc import Callable, Mapping
 
 from penstock.base.errors import ConfigError
 from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
+from penstock.net.sockets import OpenSocket, open_socket
 from penstock.node.cluster_config import ClusterConfig
 from penstock.runtime.raft.transport import FRAME_BYTES_MAX as RAFT_FRAME_BYTES_MAX
 
@@ -17,15 +19,18 @@ ALONE = b"a node alone talks to nobody"
 """The secret of a process without ports for peers: nothing is ever proved with it."""
 
 
-def peer_security(cluster: ClusterConfig) -> PeerSecurity:
+def peer_security(
+    cluster: ClusterConfig, token_bytes: Callable[[int], bytes] = secrets.token_bytes
+) -> PeerSecurity:
     """Return what the settings say. Raises ConfigError."""
     secret = cluster.read_secret() or ALONE
     if not cluster.tls_certificate_file:
-        return PeerSecurity(secret)
+        return PeerSecurity(secret, token_bytes=token_bytes)
     return PeerSecurity(
         secret,
         tls_server=_context(cluster, ssl.Purpose.CLIENT_AUTH),
         tls_client=_context(cluster, ssl.Purpose.SERVER_AUTH),
+        token_bytes=token_bytes,
     )
 
 
@@ -50,10 +55,11 @@ def listen(
     security: PeerSecurity,
     purposes: Mapping[bytes, OnLink],
     frame_bytes_max: int,
+    open_socket: OpenSocket = open_socket,
 ) -> PeerListener:
     """Return an open port. Raises ConfigError when it can not be bound."""
     listener = PeerListener(
         *address, own, security, dict(purposes), frame_bytes_max=frame_bytes_max
     )
-    listener.start()
+    listener.start(open_socket)
     return listener

@@ -13,10 +13,9 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from penstock.base.ports import Clock, Offload, Scheduler
+from penstock.base.ports import Clock, Disk, Offload, Scheduler
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.readiness import Readiness
-from penstock.runtime.disk import FileDisk
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog
 from penstock.storage.recovery import RecoveryReport
@@ -54,7 +53,7 @@ class LogOpener:
         self._is_given_up = True
 
     async def open(
-        self, place: ReplicaSetPlace, disk: FileDisk, workers: Offload, *, is_sole_member: bool
+        self, place: ReplicaSetPlace, disk: Disk, workers: Offload, *, is_sole_member: bool
     ) -> SetLog:
         """Open the log of one place. Raises StorageError, OSError."""
         loop = asyncio.get_running_loop()

@@ -225,14 +225,14 @@ class FileDisk:
     def list(self, path: str) -> list[str]:
         try:
             return sorted(os.listdir(self._root / path))  # noqa: PTH208  names are wanted
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def directories(self, path: str) -> Sequence[str]:
         try:
             with os.scandir(self._root / path) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
 
     def make_directory(self, path: str) -> None:

@@ -14,12 +14,11 @@ Source: RIP-44 (a broker registers with and heartbeats every controller); KIP-63
 
 import asyncio
 import logging
-import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from penstock.base.ports import Clock
+from penstock.base.ports import Clock, Randomness
 from penstock.controller.commands import Command
 from penstock.controller.errors import (
     MetadataError,
@@ -40,7 +39,7 @@ from penstock.runtime.session_active import ActiveTracker
 from penstock.runtime.session_channel import LinkChannel, LocalChannel, SessionChannel
 from penstock.runtime.session_commands import LocalLog, SessionCommands
 from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_link import ControllerSession
+from penstock.runtime.session_link import ControllerSession, SessionDraws
 from penstock.runtime.session_messages import (
     PURPOSE,
     Operation,
@@ -102,6 +101,7 @@ class SessionPorts:
 
     security: PeerSecurity
     clock: Clock
+    randomness: Randomness
     owner: SessionOwner
     log: LocalLog
     local: LocalController | None
@@ -120,7 +120,7 @@ class SessionClient:
         self._ports = ports
         self._loop = asyncio.get_running_loop()
         self._sessions: dict[int, tuple[Address, ControllerSession, asyncio.Task[None]]] = {}
-        self._session_base = secrets.randbits(31 - 1) << _SESSION_COUNT_BITS
+        self._session_base = ports.randomness.below(1 << 30) << _SESSION_COUNT_BITS
         self._session_count = 0
         self._tracker = ActiveTracker()
         self._commands = SessionCommands(
@@ -230,7 +230,7 @@ class SessionClient:
             config=self._config,
             clock=self._ports.clock,
             events=self,
-            new_session_id=self._new_session_id,
+            draws=SessionDraws(self._new_session_id, self._ports.randomness.uniform),
         )
         task = self._loop.create_task(session.run(), name=f"session-{controller_id}")
         task.add_done_callback(self._on_task_done)

@@ -12,9 +12,8 @@ carried out is unknown. NoSession says that nothing was sent.
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.base.ports import Clock
 from penstock.controller.errors import (
@@ -58,6 +57,14 @@ class SessionEvents(Protocol):
         """Anything that is not the answer to a question."""
 
 
+class SessionDraws(NamedTuple):
+    """What chance has to say."""
+
+    new_session_id: Callable[[], int]
+    uniform: Callable[[float, float], float]
+    """A number between two."""
+
+
 class ControllerSession:
     """The session to one controller. `run` keeps it until it is cancelled."""
 
@@ -69,7 +76,7 @@ class ControllerSession:
         config: SessionConfig,
         clock: Clock,
         events: SessionEvents,
-        new_session_id: Callable[[], int],
+        draws: SessionDraws,
     ) -> None:
         self.controller_id = controller_id
         self.session_id = 0
@@ -80,7 +87,7 @@ class ControllerSession:
         self._config = config
         self._clock = clock
         self._events = events
-        self._new_session_id = new_session_id
+        self._draws = draws
         self._failures = 0
         self._channel: SessionChannel | None = None
         self._questions: dict[int, asyncio.Future[Answer]] = {}
@@ -101,11 +108,11 @@ class ControllerSession:
             if self._clock.monotonic_ms() - began_ms > config.redial_max_ms:
                 delay_ms = config.redial_min_ms  # it was open for a while, or slow to fail
             # Spread, so that a returning controller is not met by all brokers at once.
-            await asyncio.sleep(delay_ms * random.uniform(0.5, 1.0) / 1000)  # noqa: S311
+            await asyncio.sleep(delay_ms * self._draws.uniform(0.5, 1.0) / 1000)
             delay_ms = min(2 * delay_ms, config.redial_max_ms)
 
     async def _run_once(self) -> None:
-        self.session_id = self._new_session_id()
+        self.session_id = self._draws.new_session_id()
         try:
             channel = await self._open_channel(self.session_id)
         except (OSError, PeerRefused) as error:

@@ -1,0 +1,43 @@
+"""Listening sockets, with errors that say what to change.
+
+Whoever listens may be given another way to open one, such as that of a simulated host.
+"""
+
+import errno
+import socket
+from collections.abc import Callable
+
+from penstock.base.errors import ConfigError
+
+OpenSocket = Callable[[str, int], socket.socket]
+"""Return a listening socket, not blocking, for a host and a port. Raises ConfigError."""
+
+_BACKLOG = 1024
+
+
+def open_socket(host: str, port: int) -> socket.socket:
+    """Return a listening socket, not blocking. Raises ConfigError with what to change."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as error:
+        raise ConfigError(f"can not listen on {host}:{port}: {error.strerror}") from error
+    opened = socket.socket(family, kind, protocol)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.setblocking(False)
+        opened.bind(address)
+        opened.listen(_BACKLOG)
+    except OSError as error:
+        opened.close()
+        hint = _BIND_HINTS.get(error.errno or 0, "choose another host or port")
+        raise ConfigError(f"can not listen on {host}:{port}: {error.strerror}; {hint}") from error
+    return opened
+
+
+_BIND_HINTS = {
+    errno.EADDRINUSE: "stop the process that uses the port, or choose another port",
+    errno.EACCES: "ports below 1024 need privileges, choose another port",
+    errno.EADDRNOTAVAIL: "this machine does not have the address, choose another host",
+}
