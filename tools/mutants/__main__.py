@@ -29,7 +29,7 @@ def main(arguments: list[str]) -> int:
     if not options.report:
         try:
             _plant_all(mutants, results, options)
-        except (NotGreen, AnchorLost) as error:
+        except NotGreen as error:
             print(error, file=sys.stderr)
             return 2
     score = write(ROOT, results)
@@ -66,11 +66,14 @@ def _check(mutants: list[Mutant]) -> int:
 
 def _plant_all(mutants: list[Mutant], results: Results, options: argparse.Namespace) -> None:
     with copy_of(ROOT) as tree:
-        prints = {mutant.name: mutant.fingerprint(tree.path) for mutant in mutants}
         if not options.no_clean:
             _note_clean(tree, results)
         for mutant in mutants:
-            fingerprint = prints[mutant.name]
+            try:
+                fingerprint = mutant.fingerprint(tree.path)
+            except (AnchorLost, OSError) as error:
+                print(f"{mutant.name}: can not be planted: {error}", file=sys.stderr, flush=True)
+                continue
             if _is_done(mutant, fingerprint, results, options):
                 continue
             outcome = look_for(tree, mutant)

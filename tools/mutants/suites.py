@@ -1,6 +1,14 @@
 """Which tests are tried for a bug: those of its room, quickest first, then of the rooms above."""
 
-RAFT = ("tests/raft",)
+RAFT = (
+    "tests/raft/test_raft_paper.py",
+    "tests/raft/test_raft_paper_snapshots.py",
+    "tests/raft/test_raft_thesis.py",
+    "tests/raft/test_quorum.py",
+    "tests/raft/test_members.py",
+    "tests/raft/test_log.py",
+    "tests/raft",
+)
 RAFT_FILES = (
     "tests/runtime/test_raft_storage.py",
     "tests/runtime/test_raft_log.py",
