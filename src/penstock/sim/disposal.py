@@ -9,10 +9,10 @@ Deliberately not here: disks, which refuse work for processes that have ended.
 """
 
 import asyncio
-import gc
 import sys
 import warnings
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 from penstock.sim.handles import SimTask
@@ -29,22 +29,27 @@ def tasks_of(loop: asyncio.AbstractEventLoop, process: Process | None = None) ->
     return sorted(found, key=lambda task: task.serial)
 
 
-def dispose_of(loop: asyncio.AbstractEventLoop, processes: Iterable[Process]) -> None:
-    """Close what the processes left behind. The loop is over already."""
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Let finalizers run and fail without a word: they belong to processes that are no more."""
     hook = sys.unraisablehook
     sys.unraisablehook = _ignore_unraisable
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # coroutines that never began, tasks that never ended
-            for task in tasks_of(loop):
-                _close(task)
-            for process in processes:
-                process.graveyard.clear()
-                process.queue.clear()
-                process.on_end.clear()
-            gc.collect()
+            yield
     finally:
         sys.unraisablehook = hook
+
+
+def dispose_of(loop: asyncio.AbstractEventLoop, processes: Iterable[Process]) -> None:
+    """Close what the processes left behind. The loop is over already."""
+    for task in tasks_of(loop):
+        _close(task)
+    for process in processes:
+        process.graveyard.clear()
+        process.queue.clear()
+        process.on_end.clear()
 
 
 def _close(task: SimTask) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
-from penstock.sim.process import PROCESS, Process
+from penstock.sim.process import PROCESS, Process, process_of
 
 if TYPE_CHECKING:
     from penstock.sim.loop import SimLoop
@@ -74,9 +74,7 @@ class SimTask(asyncio.Task[Any]):
         self, coro: Coroutine[Any, Any, Any], *, loop: "SimLoop", context: Context | None = None
     ) -> None:
         self.serial = loop.next_serial()
-        self.process = (
-            PROCESS.get(None) if context is None else context.get(PROCESS, None)
-        ) or loop.kernel
+        self.process = process_of(context) or loop.kernel
         super().__init__(coro, loop=loop, context=context)
 
     def __hash__(self) -> int:
@@ -88,7 +86,7 @@ class SimFuture(asyncio.Future[Any]):
 
     def __init__(self, *, loop: "SimLoop") -> None:
         self.serial = loop.next_serial()
-        self.process: Process | None = PROCESS.get(None)
+        self.process = process_of(None)
         super().__init__(loop=loop)
 
     def __hash__(self) -> int:

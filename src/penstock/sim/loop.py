@@ -16,13 +16,14 @@ Deliberately not here: threads (executors run inline), signals, subprocesses, TL
 """
 
 import asyncio
+import gc
 from collections.abc import Callable, Coroutine
 from contextvars import Context
 from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, TypeVar
 
-from penstock.sim.disposal import dispose_of, tasks_of
+from penstock.sim.disposal import dispose_of, silenced, tasks_of
 from penstock.sim.handles import SimFuture, SimHandle, SimTask
 from penstock.sim.loop_network import LoopNetwork
 from penstock.sim.network import Network
@@ -353,14 +354,17 @@ class SimLoop(LoopNetwork):
 
     def dispose(self) -> None:
         """End all processes and forget their coroutines; whatever those still do has no effect."""
-        self.is_over = True
-        for process in self.processes:
-            process.end = process.end or End.RUN_OVER
-            process.is_runnable = False
-        dispose_of(self, [*self.processes, self.kernel])
-        self._timers.clear()
-        self.network.dispose()
-        self.close()
+        with silenced():
+            gc.collect()  # failed tasks that only a cycle holds are told of now
+            self.is_over = True
+            for process in self.processes:
+                process.end = process.end or End.RUN_OVER
+                process.is_runnable = False
+            dispose_of(self, [*self.processes, self.kernel])
+            self._timers.clear()
+            self.network.dispose()
+            self.close()
+            gc.collect()
 
 
 def _make_task(

@@ -145,3 +145,8 @@ def current_process() -> Process:
     if process is None:
         raise RuntimeError("no simulated process runs here: start one with Simulation.start")
     return process
+
+
+def process_of(context: Context | None) -> Process | None:
+    """Return the process of a context, or of the present one without; None outside of any."""
+    return PROCESS.get(None) if context is None else context.get(PROCESS)

@@ -115,7 +115,6 @@ def simulate(
     finally:
         if was_enabled:
             gc.enable()
-        gc.collect()
     return Outcome(
         value=value, digest=digest, steps=loop.steps, seconds=seconds, failures=loop.failures
     )
