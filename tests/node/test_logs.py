@@ -4,11 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from penstock.base.errors import ConfigError
 from penstock.base.ids import ReplicaSetId
 from penstock.node.layout import ReplicaSetPlace
-from penstock.node.logs import REPLICA_FILE, log_id_of
+from penstock.node.replica_file import REPLICA_FILE, log_id_of
 from penstock.runtime.disk import FileDisk
 from penstock.runtime.randomness import SystemRandomness
 
@@ -23,7 +24,9 @@ def test_log_gets_a_name_that_the_next_start_finds(tmp_path: Path) -> None:
     assert len(first) == 22
     assert log_id_of(place, disk, SystemRandomness()) == first
     fields = json.loads((tmp_path / "set-4" / REPLICA_FILE).read_text())
+    check = fields.pop("check")
     assert fields == {"format_version": 1, "replica_set_id": 4, "log_id": first}
+    assert check == crc32c(f"4:{first}".encode())
 
 
 def test_log_that_is_found_without_its_name_counts_as_another(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ from penstock.runtime.ha.client import FRAME_BYTES_MAX
 from penstock.runtime.replica_manager import ManagerPorts, OpenedLog, ReplicaManager
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import SegmentNotReady
+from penstock.storage.repair import cut_below_damage
 from penstock.storage.set_log import SetLog
 from tests.storage.world import make_batch
 
@@ -170,6 +171,13 @@ class Broker:
         set_log.open(set_log.replay(lambda _done, _total: None))
         self.logs[replica_set_id] = set_log
         return OpenedLog(set_log, id_path.read_text())
+
+    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
+        name = f"set-{replica_set_id}"
+        (self.directory / f"{name}.log-id").write_text(f"log-{next(self.cluster.numbers)}")
+        return cut_below_damage(
+            FileDisk(self.directory), name, position, self.log_config.segment_bytes
+        )
 
     def close(self, replica_set_id: ReplicaSetId, log: SetLog) -> None:
         log.close()

@@ -1,24 +1,14 @@
 """A master whose disk fails under it: the active controller hears of it and elects another."""
 
-import asyncio
 import errno
 from pathlib import Path
 from typing import Any
 
 from penstock.broker.replica_set import Role
-from penstock.controller.active import ActiveController
-from penstock.controller.commands import Command
-from penstock.controller.config import ControllerConfig
-from penstock.controller.errors import MetadataError
-from penstock.controller.replicated_log import Leadership
-from penstock.controller.session import FAILED, FromController, Heartbeat, ProbeAnswer, ProbeSets
-from penstock.runtime.clock import LoopScheduler, SystemClock
+from penstock.controller.session import FAILED
+from tests.runtime.ha_brain import Brain
 from tests.runtime.ha_cluster import Broker, HaCluster, ha_cluster
 from tests.runtime.ha_running import run_long
-
-CONFIG = ControllerConfig(
-    default_replication_factor=3, heartbeat_interval_ms=20, session_timeout_ms=10_000
-)
 
 
 class BrokenFile:
@@ -32,70 +22,6 @@ class BrokenFile:
 
     def write(self, _position: int, _buffers: Any) -> int:
         raise OSError(errno.EIO, "Input/output error")
-
-
-class Brain:
-    """The active controller; brokers' heartbeats and probes reach it without links."""
-
-    def __init__(self, cluster: HaCluster) -> None:
-        self.cluster = cluster
-        self.loop = asyncio.get_running_loop()
-        self.sessions: dict[int, tuple[int, str]] = {}
-        self.active = ActiveController(
-            own_id=9,
-            image=cluster.controllers.judge.image,
-            config=CONFIG,
-            clock=SystemClock(),
-            scheduler=LoopScheduler(self.loop),
-            ports=(self.submit, self.send),
-        )
-        self.active.start()
-        self.active.on_leadership(Leadership(9, 1, is_leader=True))
-        self.beat()
-
-    def submit(self, command: Command[Any], done: Any) -> None:
-        def work() -> None:
-            try:
-                answer = self.cluster.controllers.submit(command)
-            except MetadataError as error:
-                answer = error
-            done(answer)
-
-        self.loop.call_soon(work)
-
-    def send(self, broker_id: int, message: FromController) -> None:
-        assert isinstance(message, ProbeSets)
-        reports = self.cluster[broker_id].manager.probe(message)
-        answer = ProbeAnswer(request_id=message.request_id, reports=reports)
-        self.loop.call_soon(self.active.on_probe_answer, broker_id, answer)
-
-    def beat(self) -> None:
-        for broker in self.cluster.brokers.values():
-            if broker.is_running:
-                self.hear(broker)
-        self.timer = self.loop.call_later(0.02, self.beat)
-
-    def hear(self, broker: Broker) -> None:
-        broker_id = broker.broker_id
-        incarnation = broker.manager.incarnation
-        session_id, known = self.sessions.get(broker_id, (0, ""))
-        if known != incarnation:
-            session_id += 1
-            self.sessions[broker_id] = (session_id, incarnation)
-            self.active.on_session_opened(broker_id, session_id)
-        heartbeat = Heartbeat(
-            session_id=session_id,
-            broker_id=broker_id,
-            incarnation=incarnation,
-            sets=broker.manager.reports(),
-        )
-        answer = self.active.on_heartbeat(broker_id, heartbeat)
-        if answer is not None and answer.is_registration_wanted:
-            broker.register(incarnation)
-
-    def stop(self) -> None:
-        self.timer.cancel()
-        self.active.stop()
 
 
 def role_of(broker: Broker, set_id: int = 1) -> str:

@@ -13,6 +13,7 @@ class Standing:
 
     next_position: int
     is_streaming: bool = True
+    is_checked: bool = False
 
 
 def test_slaves_at_one_place_get_the_same_bytes_and_nothing_is_kept_behind_the_last():

@@ -22,6 +22,7 @@ from tests.runtime.raft_harness import ReservingDisk
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
 LOG, SNAPSHOT, COMMIT = "metadata/raft.log", "metadata/raft.snapshot", "metadata/raft.commit"
+END = "metadata/raft.end"
 
 
 def entry(index: int, term: int = 1, payload: bytes = b"payload") -> Entry:
@@ -90,6 +91,7 @@ def test_log_cut_at_any_byte_keeps_every_whole_write(disk: ReservingDisk) -> Non
     whole = bytes(disk.files[LOG].data)
     for length in range(ends[0], len(whole) + 1):
         disk.files[LOG].data = bytearray(whole[:length])
+        disk.files[END].data = bytearray()  # power was lost before any of it was synced
         again = opened(disk)
         kept = sum(end <= length for end in ends[1:])
         assert indexes(again) == [(one, one) for one in range(1, kept + 1)], length
@@ -109,7 +111,45 @@ def test_damage_in_front_of_whole_writes_is_refused(disk: ReservingDisk) -> None
         with pytest.raises((CorruptMetadata, UnsupportedMetadata)):
             opened(disk)
     disk.files[LOG].data = bytearray(whole[:-1] + b"\0")
+    disk.files[END].data = bytearray()
     assert indexes(opened(disk)) == [(1, 1)]
+
+
+def test_last_write_damaged_after_its_sync_is_refused_and_not_cut(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(1)])
+    before = disk.files[LOG].size()
+    storage.write(state(7, vote=2), [])
+    whole = bytes(disk.files[LOG].data)
+    for at in range(before, len(whole)):
+        disk.files[LOG].data = bytearray(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(CorruptMetadata):
+            opened(disk)
+        disk.files[LOG].data = bytearray(whole[:at])
+        with pytest.raises(CorruptMetadata, match="must not vote"):
+            opened(disk)
+        assert disk.files[LOG].data == bytearray(whole[:at])
+
+
+def test_damaged_note_of_the_end_counts_as_none(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(1)])
+    whole = bytes(disk.files[END].data)
+    for at in range(len(whole)):
+        disk.files[END].data = bytearray(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert indexes(opened(disk)) == [(1, 1)]
+        assert bytes(disk.files[END].data) == whole
+
+
+def test_shorter_log_after_a_rewriting_is_no_damage_also_when_power_is_lost(
+    disk: ReservingDisk,
+) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(one) for one in range(1, 40)])
+    disk.files[END].sync()
+    storage.compact(snapshot(39))
+    disk.crash()
+    assert opened(disk).found.snapshot == snapshot(39)
 
 
 def test_damaged_snapshot_is_refused_and_named(disk: ReservingDisk) -> None:
@@ -292,7 +332,7 @@ def test_failed_rename_fences_and_loses_nothing(disk: ReservingDisk) -> None:
     disk.fail_rename = False
     disk.crash()
     assert indexes(opened(disk)) == [(1, 1), (2, 1)]
-    assert disk.list("metadata") == ["raft.commit", "raft.log", "raft.snapshot"]
+    assert disk.list("metadata") == ["raft.commit", "raft.end", "raft.log", "raft.snapshot"]
 
 
 def test_log_of_a_node_alone_is_converted_with_its_numbers(disk: ReservingDisk) -> None:

@@ -132,6 +132,39 @@ def replica_metrics(manager: ReplicaManager) -> Iterator[Metric]:
         "Times a master stopped to confirm because nobody had answered it for the lease.",
         manager.lease_losses,
     )
+    yield from damage_metrics(manager)
+
+
+def damage_metrics(manager: ReplicaManager) -> Iterator[Metric]:
+    """Yield what a broker knows of damage in its own files."""
+    stats, scrub = manager.damage_stats, manager.scrubber.stats
+    found = CounterMetricFamily(
+        "penstock_log_damage_found",
+        "Times a commit log was found damaged: by a start, or by a read, a slave or the scrub.",
+        labels=["during"],
+    )
+    found.add_metric(["start"], stats.found_at_start)
+    found.add_metric(["use"], stats.found_in_use)
+    yield found
+    yield _counter(
+        "penstock_log_damage_repaired",
+        "Damaged logs that were cut below the damage, to be copied from their master.",
+        stats.repaired,
+    )
+    damaged = sum(one.mending.damage is not None for one in manager.drivers.values())
+    yield GaugeMetricFamily(
+        "penstock_log_damaged", "Commit logs with damage that is not repaired yet.", damaged
+    )
+    yield _counter(
+        "penstock_log_rebuilt_files",
+        "Damaged snapshots, indexes and notes that were made anew.",
+        stats.rebuilt_files + scrub.rebuilt_files,
+    )
+    yield _counter("penstock_scrub_bytes", "Bytes of logs read to find damage.", scrub.read_bytes)
+    yield _counter("penstock_scrub_passes", "Times the scrub has read all logs.", scrub.passes)
+    yield _counter(
+        "penstock_scrub_damage_found", "Damaged places that the scrub has met.", scrub.damage_found
+    )
 
 
 def _by_set(name: str, text: str) -> GaugeMetricFamily:

@@ -3,6 +3,8 @@
     logs open ─► registered ─► every set has a role here ─► clients may come
     (as long as it takes)      (start_timeout_ms at most)
 
+A log with damage that another member can repair is not waited for.
+
 Clients that come earlier would only be told to try again. With every controller gone the node goes
 on with the roles that its own copy of the metadata gives it (row H-18).
 """
@@ -45,7 +47,7 @@ class Forming:
 
     def _are_logs_open(self) -> bool:
         for driver in self._manager.drivers.values():
-            if isinstance(driver.open_error, SetNotHere):
+            if isinstance(driver.open_error, SetNotHere) or driver.mending.is_pending:
                 continue
             if driver.open_error is not None:
                 raise driver.open_error

@@ -1,30 +1,29 @@
 """Where this node's commit logs come from: places, recovery, and the name each log was made with.
 
-    set-<id>/replica.json   {"format_version", "replica_set_id", "log_id"}
-
-The log id is made with the log and registered with the controllers: a member that comes with
-another one has lost what it had acknowledged, and must not be elected on it (row H-12). So it is
-written before the log is, and a log that is found without it is treated as one that was lost.
+The log id (replica_file.py) is made with the log and registered with the controllers: a member
+that comes with another one has lost what it had acknowledged, and must not be elected on it (row
+H-12). So it is written before the log is, and a log that is found without it is treated as one that
+was lost.
 """
 
 import asyncio
-import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.base.ids import ReplicaSetId
-from penstock.base.ports import Disk, Offload, Randomness
+from penstock.base.ports import Offload, Randomness
 from penstock.controller.image import NO_EPOCH, ClusterImage
 from penstock.node.continuity import LogsBehindMetadata
-from penstock.node.layout import ReplicaSetPlace, SetPlaces
+from penstock.node.layout import SetPlaces
 from penstock.node.recovery import GivenUp, LogOpener, in_worker
-from penstock.runtime.randomness import token_text
+from penstock.node.replica_file import DamagedReplicaFile, log_id_of, renew_log_id
 from penstock.runtime.replica_manager import OpenedLog
+from penstock.storage.repair import cut_below_damage
 from penstock.storage.set_log import SetLog
 
-REPLICA_FILE = "replica.json"
-FORMAT_VERSION = 1
+log = logging.getLogger(__name__)
 
 
 class SetNotHere(PlatformError):
@@ -66,7 +65,17 @@ class NodeLogs:
             raise SetNotHere(replica_set_id, self._image.partition_counts.get(replica_set_id, 0))
         place = self._places.place(replica_set_id)
         disk, workers = self._places.disk(place), self._workers[place.directory]
-        log_id = await in_worker(workers, lambda: log_id_of(place, disk, self._randomness))
+        rebuilt_files = 0
+        try:
+            log_id = await in_worker(workers, lambda: log_id_of(place, disk, self._randomness))
+        except DamagedReplicaFile as error:
+            if is_sole:
+                raise
+            log.critical(
+                "set=%d: %s; it gets a new one, and counts as lost", place.replica_set_id, error
+            )
+            log_id = await in_worker(workers, lambda: renew_log_id(place, disk, self._randomness))
+            rebuilt_files = 1
         try:
             opened = await self._opener.open(place, disk, workers, is_sole_member=is_sole)
         except GivenUp:  # the node stops: nobody is to be told that the log could not be opened
@@ -76,42 +85,24 @@ class NodeLogs:
         except ConfigError:
             opened.close()
             raise
-        return OpenedLog(opened, log_id)
+        rebuilt_files += len(opened.recovery.damaged_files)
+        return OpenedLog(opened, log_id, rebuilt_files)
+
+    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
+        """Renew the id of a closed log, then have it cut below the damage at `position`.
+
+        Returns where it will end. Raises OSError.
+        """
+        place = self._places.place(replica_set_id)
+        disk, segment_bytes = self._places.disk(place), self._opener.segment_bytes
+
+        def work() -> int:
+            renew_log_id(place, disk, self._randomness)
+            return cut_below_damage(disk, place.name, position, segment_bytes)
+
+        return await in_worker(self._workers[place.directory], work)
 
     def close(self, replica_set_id: ReplicaSetId, log: SetLog) -> None:
         """Close the log; its files stay. Raises StorageError, OSError."""
         del replica_set_id
         log.close()
-
-
-def log_id_of(place: ReplicaSetPlace, disk: Disk, randomness: Randomness) -> str:
-    """Return the log id of a place, making one durably where there is none. Blocking."""
-    name, path = f"{place.name}/{REPLICA_FILE}", place.path / REPLICA_FILE
-    try:
-        fields = json.loads(_read_whole(disk, name))
-        if fields["format_version"] > FORMAT_VERSION:
-            raise ConfigError(f"{path} has a newer format: install a newer Penstock")
-        return str(fields["log_id"])
-    except FileNotFoundError:
-        pass
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConfigError(
-            f"{path} is damaged: restore it from a copy, or move {place.path} away to begin this "
-            "copy of the set anew from its master"
-        ) from error
-    fresh = {
-        "format_version": FORMAT_VERSION,
-        "replica_set_id": place.replica_set_id,
-        "log_id": token_text(randomness, 16),
-    }
-    disk.make_directory(place.name)
-    disk.replace(name, json.dumps(fresh).encode() + b"\n")
-    return str(fresh["log_id"])
-
-
-def _read_whole(disk: Disk, path: str) -> bytes:
-    file = disk.open(path)
-    try:
-        return bytes(file.read(0, file.size()))
-    finally:
-        file.close()

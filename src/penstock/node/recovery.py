@@ -18,7 +18,7 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.readiness import Readiness
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog
-from penstock.storage.recovery import RecoveryReport
+from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.set_log import SetLog
 
 T = TypeVar("T")
@@ -47,6 +47,11 @@ class LogOpener:
         self._readiness = readiness
         self._is_given_up = False
         self._logged_bytes = 0
+
+    @property
+    def segment_bytes(self) -> int:
+        """Size of a segment of a new log."""
+        return self._config.segment_bytes
 
     def give_up(self) -> None:
         """Let the recovery that runs end as soon as it can."""

@@ -39,9 +39,11 @@ from penstock.replication.config import ReplicationConfig
 from penstock.runtime.ha.client import ClientPorts, HaClient
 from penstock.runtime.ha.followed_set import FollowStats
 from penstock.runtime.ha.master_set import MasterSet
+from penstock.runtime.ha.mending import DamageStats
 from penstock.runtime.ha.server import HaServer
 from penstock.runtime.ha.set_driver import SetDriver
 from penstock.runtime.ha.transfer import prepare_transfer
+from penstock.runtime.scrubber import Scrubber
 from penstock.storage.set_log import SetLog
 
 PURPOSE = b"ha"
@@ -62,6 +64,8 @@ class OpenedLog(NamedTuple):
 
     log: SetLog
     log_id: str
+    rebuilt_files: int = 0
+    """Damaged files beside the log that were made anew."""
 
 
 class LogSource(Protocol):
@@ -73,6 +77,13 @@ class LogSource(Protocol):
         Where the set has other members, `is_sole_member` must be False before the log's own
         `open`: else the snapshot at its end takes an unconfirmed tail for confirmed, and the slave
         later refuses to have it cut.
+        """
+
+    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
+        """Give a closed log another id, durably, and then have it cut below the damage at
+        `position`; NOTHING_KEPT: have it begin anew. Returns its end.
+
+        Raises PlatformError, OSError.
         """
 
     def close(self, replica_set_id: ReplicaSetId, log: SetLog) -> None:
@@ -128,6 +139,8 @@ class ReplicaManager:
         self.members: dict[int, ReplicaSetMember] = {}
         self.drivers: dict[int, SetDriver] = {}
         self.follow_stats = FollowStats()
+        self.damage_stats = DamageStats()
+        self.scrubber = Scrubber(self.members, ports.scheduler)
         self.on_member_opened: list[Hook] = []
         self.on_member_closed: list[Hook] = []
         self.on_became_master: list[Hook] = []
@@ -160,11 +173,13 @@ class ReplicaManager:
         self.image.subscribe(self._on_delta)
         for replica_set_id in self.image.replica_sets:
             self._consider(replica_set_id)
+        self.scrubber.start()
         self._tick()
 
     async def stop(self) -> None:
         """Give up all roles, end the transitions, close the links. Logs stay open for the node."""
         self._is_stopped = True
+        self.scrubber.stop()
         if self._timer is not None:
             self._timer.cancel()
         for driver in self.drivers.values():
@@ -212,8 +227,23 @@ class ReplicaManager:
             await driver.register()
 
     def reports(self) -> tuple[SetReport, ...]:
-        """Return the state of every open member, for heartbeats and status."""
-        return tuple(self._report(driver) for driver in self.drivers.values() if driver.member)
+        """Return the state of every member that is open or damaged, for heartbeats and status."""
+        drivers = self.drivers.values()
+        opened = tuple(self._report(driver) for driver in drivers if driver.member is not None)
+        return opened + tuple(
+            SetReport(
+                replica_set_id=driver.replica_set_id,
+                log_id=driver.log_id,
+                role=FAILED,
+                leader_epoch=driver.newest_epoch,
+                last_log_epoch=-1,
+                log_start_position=0,
+                log_end_position=0,
+                confirm_position=0,
+            )
+            for driver in drivers
+            if driver.member is None and driver.mending.is_pending
+        )
 
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
         """Return the durable state of the sets asked for, and promise what ProbeSets says."""
@@ -235,7 +265,8 @@ class ReplicaManager:
         member = driver.member
         assert member is not None
         own_log = member.log
-        has_failed = own_log.is_fenced and member.role is not Role.MASTER
+        is_unfit = own_log.is_fenced or driver.mending.is_pending
+        has_failed = is_unfit and member.role is not Role.MASTER
         newest = max(member.leader_epoch, driver.newest_epoch)
         return SetReport(
             replica_set_id=member.replica_set_id,

@@ -79,6 +79,17 @@ class LogConfig:
     index_cache_bytes: Annotated[int, Ge(65_536), Le(1 << 34), Unit("bytes")] = 32 << 20
     """Memory for index blocks of closed segments."""
 
+    check_reads: bool = True
+    """Whether every batch is checked before a client gets it. Off: only that it is the right one;
+    damage is then found by clients that check, by the scrub and by slaves. (check.crcs, of
+    consumers)"""
+
+    scrub_bytes_per_second: Annotated[int, Ge(0), Le(1 << 34), Unit("bytes/s")] = 4 << 20
+    """How fast all logs together are read in the background to find damage; 0: never."""
+
+    scrub_interval_ms: Annotated[int, Ge(0), Le(1 << 40), Unit("ms")] = 86_400_000
+    """Pause of the scrub after it has read everything once."""
+
     open_segments_max: Annotated[int, Ge(2), Le(100_000), Unit("files")] = 64
     """Closed segment files held open for reading."""
 

@@ -4,8 +4,8 @@
     sync       [---A---][---B C---]         and share the next one, which starts at once
 
 A sync takes every file written since the last one, oldest first: so a roll never lets the flushed
-position pass data of an older file. Under `sync` each write asks for one; under `async` they come
-by time and by bytes.
+position pass data of an older file. Then it is noted (durable_mark.py). Under `sync` each write
+asks for one; under `async` they come by time and by bytes.
 
 Source: RocketMQ `GroupCommitService` and `FlushRealTimeService`. It knows files and positions,
 not what is in them.
@@ -15,13 +15,14 @@ from collections.abc import Callable
 
 from penstock.base.ports import Cancellable, DiskFile, Offload, Scheduler
 from penstock.storage.config import FlushPolicy, LogConfig
+from penstock.storage.durable_mark import DurableMark
 from penstock.storage.segments import ReadGuard
 
 
 class GroupCommit:
     """Syncs of one log. `on_synced(position)` and `on_failed(reason)` are called on the loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  ports and callbacks
         self,
         *,
         config: LogConfig,
@@ -30,6 +31,7 @@ class GroupCommit:
         scheduler: Scheduler,
         on_synced: Callable[[int], None],
         on_failed: Callable[[str], None],
+        mark: DurableMark,
     ) -> None:
         self._config = config
         self._guard = guard
@@ -37,6 +39,7 @@ class GroupCommit:
         self._scheduler = scheduler
         self._on_synced = on_synced
         self._on_failed = on_failed
+        self._mark = mark
         self._is_sync_policy = config.flush_policy is FlushPolicy.SYNC
         self._unsynced: list[DiskFile] = []
         self._in_sync: list[DiskFile] = []
@@ -77,11 +80,12 @@ class GroupCommit:
         target = self._written
         files, self._unsynced = self._unsynced, []
         self._in_sync = files
-        ticket = self._guard.enter()
+        ticket, mark = self._guard.enter(), self._mark
 
         def work() -> None:
             for file in files:
                 file.sync()
+            mark.write(target)
 
         def done(_: None, error: BaseException | None) -> None:
             self._guard.leave(ticket)
@@ -116,4 +120,5 @@ class GroupCommit:
         self.stop()
         for file in [*self._in_sync, *self._unsynced]:
             file.sync()
+        self._mark.write(self._written)
         self._unsynced = []

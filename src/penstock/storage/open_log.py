@@ -55,6 +55,9 @@ class OpenLog:
     on_flushed = LogCallback("writer", "on_flushed")
     on_durable = LogCallback("writer", "on_durable")
     on_fenced = LogCallback("writer", "on_fenced")
+    on_damage = LogCallback("reader", "on_damage")
+    """on_damage(position, reason): a read has found bytes that are not what was written. May be
+    called in the middle of the read, and again for the same place."""
     on_append_ready = LogCallback("appender", "on_ready")
     """append_run, which has taken less than it was given, may take more now."""
 

@@ -14,10 +14,12 @@ from penstock.base.ids import TopicPartition
 from penstock.base.ports import Clock, Disk, Offload, Scheduler
 from penstock.storage.checkpoint import Checkpointer
 from penstock.storage.config import LogConfig
+from penstock.storage.durable_mark import DurableMark
 from penstock.storage.partition_log import PartitionLog
 from penstock.storage.producers import ProducerStates
 from penstock.storage.reader import LogReader
-from penstock.storage.recovery import Progress, Recovery, RecoveryReport
+from penstock.storage.recovery import Progress, Recovery
+from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.retention import RetentionPass
 from penstock.storage.run_append import RunAppender
 from penstock.storage.run_read import RunReader
@@ -47,12 +49,14 @@ class LogParts:
         self.offload = TrackedOffload(offload)
         self.states = ProducerStates(config.producer_ids_max, clock.wall_ms())
         self.store = SegmentStore(disk, directory, config, self.offload)
+        self.mark = DurableMark(disk, directory)
         self.writer = LogWriter(
             self.store,
             directory=directory,
             config=config,
             offload=self.offload,
             scheduler=scheduler,
+            mark=self.mark,
         )
         self.reader = LogReader(
             disk=disk,
@@ -60,7 +64,7 @@ class LogParts:
             store=self.store,
             writer=self.writer,
             offload=self.offload,
-            cache_bytes=config.index_cache_bytes,
+            config=config,
         )
         self.checkpointer = Checkpointer(
             disk=disk,
@@ -119,6 +123,7 @@ class LogParts:
         if checkpointer.may_write(recovery.position) or recovery.needs_snapshot:
             checkpointer.write_now(is_clean=False)
         recovery.finish()
+        self.mark.write(recovery.position)
 
     def open_partition(self, topic_partition: TopicPartition) -> PartitionLog:
         """Return the partition's log, an empty one if there is none yet."""
@@ -168,9 +173,15 @@ class LogParts:
         self.writer.halt()
         self.checkpointer.discard()
         self.store.close()
-        self.offload.when_idle(when_idle)
+
+        def idle() -> None:
+            self.mark.close()
+            when_idle()
+
+        self.offload.when_idle(idle)
 
     def close(self) -> None:
         """Close every file."""
         self.store.close()
+        self.mark.close()
         self.checkpointer.close()

@@ -27,6 +27,7 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from penstock.base.ports import Disk
+from penstock.storage.durable_mark import remove_mark
 from penstock.storage.errors import CorruptLog
 from penstock.storage.segments import segment_path
 
@@ -119,6 +120,7 @@ def remove_change(disk: Disk, directory: str) -> None:
 
 def complete_change(disk: Disk, directory: str, change: PendingChange) -> None:
     """Do what is still to be done of a change, durably. Can be repeated. Raises OSError."""
+    remove_mark(disk, directory)
     if change.kind is ChangeKind.INSTALL:
         _move_in(disk, directory, change.payload.decode().split("\n"))
     elif change.kind is ChangeKind.RESET:

@@ -20,10 +20,12 @@ from typing import NamedTuple, TypeVar
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk, Offload
+from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptFrame, CorruptLog, OffsetOutOfRange, ReadFailed
-from penstock.storage.frames import FRAME_HEADER_BYTES, HEADER, KIND_BATCH
+from penstock.storage.frames import FRAME_HEADER_BYTES
 from penstock.storage.lookup import Block, ClosedSegment, SealedLookup
 from penstock.storage.partition_log import Columns, PartitionLog
+from penstock.storage.read_check import check_batch, check_place
 from penstock.storage.sealed_index import IndexEntry
 from penstock.storage.segments import Segment, SegmentStore
 from penstock.storage.writer import LogWriter
@@ -37,8 +39,6 @@ PIECE_BYTES_MIN = 4 << 10
 """Pieces smaller than this on average are joined: one copy is cheaper than sending them."""
 
 T = TypeVar("T")
-
-_header = HEADER.unpack_from
 
 
 class Chunk:
@@ -92,6 +92,8 @@ class Wanted(NamedTuple):
     offset: int
     max_bytes: int
     limit_position: int
+    is_checked: bool = True
+    """Whether checksums are looked at; else only that the frames are the right ones."""
 
 
 Failed = PlatformError | None
@@ -160,27 +162,26 @@ def read_plan(
     """Carry out `plan` on the file whose first byte is at `base`; None when `read` gives None.
 
     Raises:
-        CorruptFrame: the file does not hold what the index says.
+        CorruptFrame: the file does not hold what the index says, or something else than was
+            written.
     """
     buffers: list[memoryview] = []
     for start, length, pieces in plan.regions:
         data = read(start - base, length)
         if data is None:
             return None
-        _check_first(data, start, length, wanted)
+        if len(data) != length:
+            raise CorruptFrame(start, f"{len(data)} of {length} bytes are there")
+        partition = wanted.topic_partition
+        if wanted.is_checked:
+            for at, size in pieces:
+                check_batch(data, at, size, start + at - FRAME_HEADER_BYTES, partition)
+        else:
+            check_place(data, 0, start, partition)
         buffers += [data[at : at + size] for at, size in pieces]
     if len(buffers) > 1 and plan.size < PIECE_BYTES_MIN * len(buffers):
         buffers = [memoryview(b"".join(buffers))]
     return Chunk(buffers, plan.size, plan.first_offset, plan.is_cut)
-
-
-def _check_first(data: memoryview, start: int, length: int, wanted: Wanted) -> None:
-    """The index and the log must agree: serving another partition's bytes would be a leak."""
-    if len(data) != length:
-        raise CorruptFrame(start, f"{len(data)} of {length} bytes are there")
-    _, _, _, kind, _, _, position, _, partition, topic_id = _header(data)
-    if kind != KIND_BATCH or position != start or (topic_id, partition) != wanted.topic_partition:
-        raise CorruptFrame(start, "the index names another frame")
 
 
 class BlockCache:
@@ -242,14 +243,17 @@ class LogReader:
         store: SegmentStore,
         writer: LogWriter,
         offload: Offload,
-        cache_bytes: int,
+        config: LogConfig,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._store = store
         self._writer = writer
         self._offload = offload
-        self.cache = BlockCache(cache_bytes)
+        self.cache = BlockCache(config.index_cache_bytes)
+        self._is_checking = config.check_reads
+        self.on_damage: Callable[[int, str], None] = _nobody
+        """Called on the loop with (position, reason) when bytes are not what was written."""
 
     def read(
         self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
@@ -262,7 +266,8 @@ class LogReader:
         if offset == partition.log_end_offset:
             return Chunk([], 0, offset)
         limit = min(limit_position, self._writer.written_position)
-        wanted = Wanted(partition.topic_partition, partition.serial, offset, max_bytes, limit)
+        key = partition.topic_partition
+        wanted = Wanted(key, partition.serial, offset, max_bytes, limit, self._is_checking)
         bases = partition.bases
         if bases and offset >= bases[0]:
             return self._read_segment(self._store.active, partition.columns, wanted)
@@ -288,6 +293,9 @@ class LogReader:
                 chunk = read_plan(plan, wanted, segment.base, segment.file.read_cached)
             except OSError as error:
                 raise as_platform_error(error) from error
+            except CorruptFrame as error:
+                self.on_damage(error.position, error.reason)
+                raise
             if chunk is not None:
                 if segment is not self._store.active:
                     chunk.is_cut = True
@@ -341,6 +349,8 @@ class LogReader:
 
         def finished(result: T | None, error: BaseException | None) -> None:
             guard.leave(ticket)
+            if isinstance(error, CorruptFrame | CorruptLog):
+                self.on_damage(error.position, error.reason)
             done(result, error)
 
         self._offload.submit(work, finished)
@@ -421,6 +431,10 @@ class LogReader:
             return max(in_active, log_start_offset)
 
         return search
+
+
+def _nobody(_position: int, _reason: str) -> None:
+    """Stand in for an owner."""
 
 
 def _any_entry(_: IndexEntry) -> bool:

@@ -5,9 +5,10 @@
 
 Replay checks every frame: its checksum, its position, the batch's own CRC, and that offsets of a
 partition go on without a hole. X is normally the end of the log, or a torn tail that power loss
-left. It is neither when something proves that bytes at X were durable: the snapshot's position, or
-a whole frame behind X that was appended after a sync beyond X (`unflushed`). Then acknowledged
-data is damaged, and recovery stops with CorruptLog instead of cutting it off.
+left. It is neither when something proves that bytes at X were durable: the snapshot's position, the
+note of the last sync (durable_mark.py), or a whole frame behind X that was appended after a sync
+beyond X (`unflushed`). Then acknowledged data is damaged, and recovery stops with CorruptLog
+instead of cutting it off.
 
 The cut is durable and takes away everything behind X, also whole frames: they would come to life
 again when new frames grow up to them. Then what was replayed is synced, because a kill -9 leaves
@@ -23,13 +24,13 @@ Source: Kafka `LogLoader`; the evidence rule is ours (ADR 0002). All of it waits
 
 from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
 from penstock.record.batch import read_header
 from penstock.storage.catching_up import EVERYWHERE, read_note, remove_note
 from penstock.storage.config import LogConfig
+from penstock.storage.durable_mark import read_mark
 from penstock.storage.errors import CorruptFile, CorruptLog
 from penstock.storage.frames import (
     KIND_BATCH,
@@ -48,6 +49,7 @@ from penstock.storage.pending_change import (
 )
 from penstock.storage.producers import ProducerStates
 from penstock.storage.rebuild import rebuild_index, scan_columns
+from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.scan import SegmentScan, find_good_frames, used_end
 from penstock.storage.sealed_index import Sealed, encode_index, read_index_header
 from penstock.storage.segments import Segment, index_path, prepare_file, segment_path
@@ -60,25 +62,6 @@ Progress = Callable[[int, int], None]
 then nothing but indexes has been written."""
 PROGRESS_BYTES = 8 << 20
 NO_SNAPSHOT = Snapshot(0, False, 0, 0, 0, [], [], [], [])
-
-
-@dataclass(slots=True, kw_only=True)
-class RecoveryReport:
-    """What recovery found and did, for the log line at start."""
-
-    snapshot_position: int = 0
-    end_position: int = 0
-    replayed_bytes: int = 0
-    replayed_frames: int = 0
-    stop_reason: str = ""
-    """Why the frame behind the last good one is none."""
-    frames_cut: int = 0
-    """Whole frames behind a torn one, never acknowledged, that were cut off with it."""
-    cut_bytes: int = 0
-    """What these frames come to; the torn one itself is not counted."""
-    damaged_files: list[str] = field(default_factory=list)
-    """Snapshots, side files and indexes that were unreadable and have been rebuilt."""
-    was_clean: bool = False
 
 
 class Recovery:
@@ -145,6 +128,7 @@ class Recovery:
         self._restore()
         self._load_active_columns()
         self._replay(progress)
+        self._check_mark()
         if self._change is not None and self._change.kind is ChangeKind.REBUILD:
             self._add_seeds(self._change)
         self._cut()
@@ -230,6 +214,9 @@ class Recovery:
             self._has_hole = True
             if older.end > newer.base or (newer.base > snapshot.active_base and snapshot.segments):
                 raise CorruptLog(self._directory, older.end, "a segment file is missing here")
+        active = [s for s in self.segments if s.base == snapshot.active_base]
+        if active and active[0].end < snapshot.position:
+            raise CorruptLog(self._directory, active[0].end, "the segment file is cut short")
 
     def _restore(self) -> None:
         snapshot = self._snapshot
@@ -376,6 +363,17 @@ class Recovery:
                 raise CorruptLog(self._directory, self.position, self.report.stop_reason)
         self.report.frames_cut = len(behind)
         self.report.cut_bytes = sum(header.frame_bytes for header in behind)
+
+    def _check_mark(self) -> None:
+        """Refuse a log that ends below what was synced: its end is damaged, and not torn."""
+        try:
+            synced = read_mark(self._disk, self._directory)
+        except CorruptFile as error:
+            self.report.damaged_files.append(str(error))
+            return
+        if self.position < synced:
+            reason = self.report.stop_reason or "the segment ends early"
+            raise CorruptLog(self._directory, self.position, reason)
 
     def _apply(self, header: FrameHeader, payload: memoryview) -> None:
         if self.epochs and header.leader_epoch < self.epochs[-1][0]:

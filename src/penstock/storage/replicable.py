@@ -68,7 +68,9 @@ class ReplicableLog(OpenLog):
         """
         self.writer.follow()
 
-    def read_run(self, position: int, max_bytes: int, limit_position: int) -> Run | ColdRun:
+    def read_run(
+        self, position: int, max_bytes: int, limit_position: int, *, is_checked: bool = False
+    ) -> Run | ColdRun:
         """Return whole frames from `position` on, none that ends above `limit_position`.
 
         Never across a segment or a leader epoch; at least one frame even if it is larger than
@@ -77,9 +79,10 @@ class ReplicableLog(OpenLog):
 
         Raises (here or in `load`):
             PositionOutOfRange: below start_position (a base image is needed) or above the end.
-            CorruptFrame: no frame begins at `position`. LogBusy, ReadFailed.
+            CorruptFrame: no frame begins at `position`, or (from the disk, or `is_checked`) one is
+            damaged. LogBusy, ReadFailed.
         """
-        return self.parts.runs.read(position, max_bytes, limit_position)
+        return self.parts.runs.read(position, max_bytes, limit_position, is_checked=is_checked)
 
     def append_run(self, run: Run) -> int:
         """Append a master's frames as they are; return how many bytes were taken.

@@ -7,8 +7,9 @@ What the page cache holds is read on the loop into a buffer of the disk's pool; 
 that is cut while a slow connection still holds a view would kill the process, and a recycled one
 would show it other bytes.
 
-Source: RocketMQ `HAConnection.WriteSocketService` (selectMappedBuffer). Frames are not summed here:
-the slave checks everything, and a damaged frame is found there.
+Source: RocketMQ `HAConnection.WriteSocketService` (selectMappedBuffer). Frames that were written a
+moment ago are not summed here, the slave checks everything. What comes from the disk is, and what
+a slave asks for that shakes hands (`is_checked`): it may do so because it was sent damage.
 """
 
 from struct import Struct
@@ -22,6 +23,7 @@ from penstock.storage.frames import (
     FRAME_VERSION,
     KIND_END,
 )
+from penstock.storage.read_check import check_run
 from penstock.storage.reader import LogReader, as_platform_error
 from penstock.storage.run import ColdRun, Run, RunLoaded
 from penstock.storage.segments import Segment, SegmentStore
@@ -64,8 +66,20 @@ class RunReader:
             start = segment.base
         return start
 
-    def read(self, position: int, max_bytes: int, limit_position: int) -> Run | ColdRun:
+    def read(
+        self, position: int, max_bytes: int, limit_position: int, *, is_checked: bool = False
+    ) -> Run | ColdRun:
         """Return whole frames from `position` on; see ReplicableLog.read_run."""
+        found = self._find(position, max_bytes, limit_position)
+        if is_checked and isinstance(found, Run):
+            try:
+                check_run(found.data, found.position, found.segment_end)
+            except CorruptFrame as error:
+                self._reader.on_damage(error.position, error.reason)
+                raise
+        return found
+
+    def _find(self, position: int, max_bytes: int, limit_position: int) -> Run | ColdRun:
         writer = self._writer
         if writer.fenced is not None and self._store.is_closed:
             raise writer.fenced
@@ -111,6 +125,9 @@ class RunReader:
                 found = walk_frames(data, position, segment.end)
         except OSError as error:
             raise as_platform_error(error) from error
+        except CorruptFrame as error:
+            self._reader.on_damage(error.position, error.reason)
+            raise
         return make_run(data, found, segment.base, segment.end, position)
 
     def _cold(self, segment: Segment, wanted: Wanted) -> ColdRun:
@@ -147,7 +164,9 @@ def _read_cold(file: DiskFile, base: int, end: int, wanted: Wanted) -> Run | Non
             return None
         data = file.read(position - base, found.wanted)
         found = walk_frames(data, position, end)
-    return make_run(data, found, base, end, position)
+    run = make_run(data, found, base, end, position)
+    check_run(run.data, position, end)
+    return run
 
 
 class Walked(NamedTuple):

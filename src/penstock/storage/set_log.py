@@ -33,6 +33,8 @@ from penstock.storage.parts import LogParts
 from penstock.storage.reader import Chunk, NeedsDisk, as_platform_error
 from penstock.storage.replicable import ReplicableLog
 from penstock.storage.retention import SettingsOf
+from penstock.storage.scrub import Done as ScrubDone
+from penstock.storage.scrub import scrub
 from penstock.storage.timestamps import Examine, InMemory, TimeSearch, TimestampHit
 from penstock.storage.usage import LogNumbers, Usage
 
@@ -225,6 +227,15 @@ class SetLog(ReplicableLog):
         """
         self._states.expire(now_ms - self.config.producer_id_expiration_ms)
         self.parts.retention.begin(self.partitions, now_ms, settings_of)
+
+    def scrub(self, position: int, max_bytes: int, done: ScrubDone) -> None:
+        """Check about `max_bytes` of what is flushed, from `position` on: FROM_START, or where the
+        slice before says. `done(found, error)` on the loop.
+
+        Damage in the log comes as CorruptFrame, and to `on_damage`; LogBusy, ReadFailed.
+        """
+        disk, directory = self._disk, self.directory
+        scrub(disk, directory, self.parts, position=position, max_bytes=max_bytes, done=done)
 
     def checkpoint(self, then: Callable[[bool], None] | None = None) -> None:
         """Have a snapshot taken soon; `then(worked)` is called on the loop when it is durable."""

@@ -30,6 +30,7 @@ from penstock.base.ports import Cancellable, Offload, Scheduler
 from penstock.record.batch import BatchHeader
 from penstock.storage.claim import Claim
 from penstock.storage.config import FlushPolicy, LogConfig
+from penstock.storage.durable_mark import DurableMark
 from penstock.storage.errors import (
     BatchTooLargeForLog,
     LogBusy,
@@ -77,6 +78,7 @@ class LogWriter:
         config: LogConfig,
         offload: Offload,
         scheduler: Scheduler,
+        mark: DurableMark,
     ) -> None:
         self._store = store
         self._directory = directory
@@ -92,8 +94,7 @@ class LogWriter:
         self.is_following = False
         """Whether only a master's runs are appended: this log's owner is a slave."""
         self.leader_epoch = -1
-        self.epoch_start = 0
-        self._room_end = 0
+        self.epoch_start = self._room_end = self._announced = 0
         self._is_scheduled = False
         self._commit = GroupCommit(
             config=config,
@@ -102,9 +103,9 @@ class LogWriter:
             scheduler=scheduler,
             on_synced=self._note_flushed,
             on_failed=self.fence,
+            mark=mark,
         )
         self._space_timer: Cancellable | None = None
-        self._announced = 0
         self._has_write_failed = False
         """Whether the last write found no space, and has still to be tried again."""
         self.is_full = False

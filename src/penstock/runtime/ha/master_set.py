@@ -63,6 +63,9 @@ class MasterSet:
         self.promised_until_ms = 0
         """Until then nothing is confirmed: the own log's end was told to whoever elects."""
         self.sessions: dict[int, SlaveSession] = {}
+        self.on_doubt: Callable[[], None] = _nothing
+        """A slave wants another copy of the log: the last one may have been damaged."""
+        self._copied: set[int] = set()
         self._shared = SharedRun(member.log, config.run_bytes)
         self._clock = clock
         self._submit = submit
@@ -189,11 +192,26 @@ class MasterSet:
         """Return what follows at the session's position; raises as SetLog.read_run."""
         return self._shared.read(session, self.sessions.values())
 
+    def image_wanted(self, broker_id: int) -> None:
+        """A slave begins to copy the log."""
+        if broker_id in self._copied:
+            self.on_doubt()
+        self._copied.add(broker_id)
+
     def gone(self, session: SlaveSession) -> None:
         """A session has ended."""
         if self.sessions.get(session.broker_id) is session:
             del self.sessions[session.broker_id]
             self.keeper.disconnected(session.broker_id, self._clock.monotonic_ms())
+
+    @property
+    def has_other_in_step(self) -> bool:
+        """Whether a member of the sync-state set follows now: it could lead instead."""
+        committed = self.keeper.membership.committed
+        return not self.is_resuming and any(
+            broker_id in committed and session.is_streaming
+            for broker_id, session in self.sessions.items()
+        )
 
     def _are_all_aligned(self) -> bool:
         others = [one for one in self.keeper.membership.replicas if one != self.member.own_id]

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,23 +25,19 @@ from penstock.base.ack_policy import PolicyKind
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.broker.replica_set import NO_MASTER, ReplicaSetMember, Role
-from penstock.controller.commands import ChangeSyncStateSet, RegisterReplica
-from penstock.controller.errors import (
-    MetadataError,
-    MetadataTimeout,
-    MetadataUnavailable,
-    RefusedCommand,
-    StaleLeaderEpoch,
-    StaleSyncStateSet,
-)
+from penstock.controller.commands import RegisterReplica
+from penstock.controller.errors import MetadataError
 from penstock.controller.image import ReplicaSetImage
-from penstock.replication.sync_state import Change, Outcome, Recorded
+from penstock.replication.sync_state import Change
+from penstock.runtime.ha.change_request import ask_for, change_command, recorded_in
 from penstock.runtime.ha.followed_set import FollowedSet, FollowParts
 from penstock.runtime.ha.master_set import MasterSet
-from penstock.storage.errors import StorageError
+from penstock.runtime.ha.mending import Mending
+from penstock.storage.errors import CorruptLog, StorageError
 
 if TYPE_CHECKING:
-    from penstock.runtime.replica_manager import ReplicaManager
+    from penstock.base.ports import Scheduler
+    from penstock.runtime.replica_manager import LogSource, ReplicaManager
 
 RETRY_MS = 500
 """Pause after an attempt that failed: to open a log, to take a mastership, to register."""
@@ -93,6 +88,7 @@ class SetDriver:
         self.open_error: PlatformError | OSError | None = None
         """Why the log could not be opened when that was tried last."""
         self._manager = manager
+        self.mending = Mending(self, manager.damage_stats)
         self._done: Wish = NOTHING_YET
         self._promise = (-1, 0)
         self._opened_epoch = -1
@@ -116,6 +112,21 @@ class SetDriver:
         return self._manager.broker_id
 
     @property
+    def scheduler(self) -> Scheduler:
+        """The loop's."""
+        return self._manager.ports.scheduler
+
+    @property
+    def logs(self) -> LogSource:
+        """Where logs come from."""
+        return self._manager.ports.logs
+
+    @property
+    def is_failover_enabled(self) -> bool:
+        """Whether the controllers may elect another master."""
+        return self._manager.image.is_failover_enabled
+
+    @property
     def newest_epoch(self) -> int:
         """The newest leader epoch that is known here."""
         image = self.image
@@ -133,7 +144,7 @@ class SetDriver:
         return self._wish_to_lead(image)
 
     def _wish_to_lead(self, image: ReplicaSetImage) -> Wish:
-        if self._own_id not in image.sync_state_set:
+        if self._own_id not in image.sync_state_set or self.mending.is_aside(image.leader_epoch):
             return Idle(image.leader_epoch)
         # What an earlier process wrote in this epoch may differ from what slaves got of it.
         is_new = image.leader_epoch > self._opened_epoch and self._manager.is_registered
@@ -169,7 +180,7 @@ class SetDriver:
             self._leave_role(wish.leader_epoch)
         image = self.image
         if self.master_set is not None and image is not None:
-            self.master_set.recorded(_recorded(image))
+            self.master_set.recorded(recorded_in(image))
         self._wake.set()
 
     def stop(self) -> None:
@@ -199,6 +210,11 @@ class SetDriver:
             self._leave_role(member.leader_epoch)
         self._manager.fenced(member, error)
 
+    def lay_down(self) -> None:
+        """Give up the role; the wishes are looked at again."""
+        self._leave_role(self._done.leader_epoch)
+        self._wake.set()
+
     # --- transitions ---------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -223,13 +239,18 @@ class SetDriver:
         if self._is_stopped:
             return True
         if self.image is None:
-            await self._give_up()
+            await self.close_log()
             return True
-        if self.member is None and not await self._open():
+        if self.mending.is_pending and isinstance(self.wish(), Follow):
+            return await self.mending.mend() and await self._fulfil_again()
+        if self.member is None and (self.mending.is_pending or not await self._open()):
             return False
         self._register()
         await self._free_log()
-        wish = self.wish()
+        return await self._take_up(self.wish())
+
+    async def _take_up(self, wish: Wish) -> bool:
+        """Go from the present role to the wish; the log is open and was free a moment ago."""
         if wish == self._done or self._is_stopped:
             return True
         self._leave_role(wish.leader_epoch)
@@ -329,7 +350,7 @@ class SetDriver:
         manager = self._manager
         master_set = MasterSet(
             member,
-            _recorded(image),
+            recorded_in(image),
             leader_epoch,
             config=manager.config,
             clock=manager.ports.clock,
@@ -340,6 +361,7 @@ class SetDriver:
         if leader_epoch <= promised_epoch:
             master_set.promised_until_ms = until_ms
         master_set.unwanted = manager.drained
+        master_set.on_doubt = partial(manager.scrubber.hurry, self.replica_set_id)
         master_set.dead = manager.dead
         return master_set
 
@@ -401,8 +423,8 @@ class SetDriver:
             await self._idle.wait()
         self.followed = None
 
-    async def _give_up(self) -> None:
-        """This broker is no member any more: close the log."""
+    async def close_log(self) -> None:
+        """Give up the role and close the log; it is opened again when there is a wish."""
         member = self.member
         if member is None:
             return
@@ -422,12 +444,16 @@ class SetDriver:
                 log.critical("set=%d its log can not be opened: %s", self.replica_set_id, error)
             self.trouble = f"its log can not be opened: {error}"
             self.open_error = error
+            if isinstance(error, CorruptLog):
+                self.mending.found_at_start(error.position, error.reason)
             return False
         self.open_error = None
         self.log_id = opened.log_id
         self._opened_epoch = opened.log.leader_epoch
         member = self.member = ReplicaSetMember(self.replica_set_id, manager.broker_id, opened.log)
         member.on_fenced = self._fenced
+        self.mending.watch(opened.log)
+        manager.damage_stats.rebuilt_files += opened.rebuilt_files
         self.trouble = ""
         manager.opened(member)
         return True
@@ -462,39 +488,6 @@ class SetDriver:
     # --- the sync-state set --------------------------------------------------------------------
 
     def _submit_change(self, master_set: MasterSet, change: Change) -> None:
-        work = self._ask_for(change, master_set.answered)
+        command = change_command(self.replica_set_id, self._own_id, change)
+        work = ask_for(command, self._manager.ports.controller.submit, master_set.answered)
         self._manager.ports.spawn(f"sync-state-set-{self.replica_set_id}", work)
-
-    async def _ask_for(self, change: Change, answered: Callable[[Outcome], None]) -> None:
-        outcome = Outcome.UNKNOWN
-        try:
-            await self._manager.ports.controller.submit(
-                ChangeSyncStateSet(
-                    replica_set_id=self.replica_set_id,
-                    master=self._own_id,
-                    leader_epoch=change.leader_epoch,
-                    sync_state_set_epoch=change.sync_state_set_epoch,
-                    sync_state_set=change.sync_state_set,
-                )
-            )
-            outcome = Outcome.RECORDED
-        except (StaleSyncStateSet, StaleLeaderEpoch):
-            outcome = Outcome.STALE
-        except RefusedCommand as error:
-            log.warning("set=%d sync-state set refused: %s", self.replica_set_id, error)
-            outcome = Outcome.REFUSED
-        except MetadataTimeout:
-            outcome = Outcome.UNKNOWN
-        except MetadataUnavailable:
-            outcome = Outcome.REFUSED  # it was not taken
-        finally:
-            answered(outcome)
-
-
-def _recorded(image: ReplicaSetImage) -> Recorded:
-    return Recorded(
-        replicas=image.replicas,
-        sync_state_set=image.sync_state_set,
-        sync_state_set_epoch=image.sync_state_set_epoch,
-        policy=image.policy,
-    )

@@ -21,6 +21,10 @@ class Reading(Protocol):
     is_streaming: bool
     next_position: int
 
+    @property
+    def is_checked(self) -> bool:
+        """Whether what is read for it is to be checked."""
+
 
 class SharedRun:
     """Reads runs of one log for several sessions."""
@@ -37,10 +41,13 @@ class SharedRun:
         """Return what follows at the session's position; raises as SetLog.read_run."""
         position, written = session.next_position, self._log.written_position
         run = self._run
-        if run is not None and run.position == position and self._written == written:
+        is_checked = session.is_checked
+        is_known = run is not None and run.position == position and self._written == written
+        if run is not None and is_known and not is_checked:
             found: Run | ColdRun = run
         else:
-            found = self._log.read_run(position, self._run_bytes, written)
+            size = self._run_bytes
+            found = self._log.read_run(position, size, written, is_checked=is_checked)
         self._run, self._written = None, written
         if isinstance(found, Run) and any(
             one is not session and one.is_streaming and one.next_position == position

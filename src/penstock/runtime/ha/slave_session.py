@@ -68,6 +68,7 @@ class SlaveSession:
         self._send = send
         self._on_ready = on_ready
         self._sent_confirm = 0
+        self._checked_until = 0
         self._is_loading = False
         self._image: ServedImage | None = None
         member = master_set.member
@@ -91,6 +92,7 @@ class SlaveSession:
         self.is_streaming = True
         self.log_start = message.log_start
         self.acknowledged = self.next_position = message.position
+        self._checked_until = self.master_set.member.log.written_position
         self.master_set.begun(self)
         self._on_ready(self)
 
@@ -112,6 +114,7 @@ class SlaveSession:
     def image_wanted(self, message: ImageWanted) -> None:
         """Have a base image exported; the answer comes when it is ready."""
         self._drop_image()
+        self.master_set.image_wanted(self.broker_id)
         self._image = ServedImage(self, self._send)
         self._image.begin(is_newest_only=message.newest_only)
 
@@ -123,6 +126,11 @@ class SlaveSession:
         self._image.send_piece(message)
 
     # --- sending -------------------------------------------------------------------------------
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether it is sent what was written before it came: maybe it has refused that before."""
+        return self.next_position < self._checked_until
 
     @property
     def has_run(self) -> bool:

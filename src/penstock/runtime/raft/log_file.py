@@ -126,7 +126,7 @@ def _put(entries: list[Entry], base_index: int, frame: Frame) -> None:
     if not 0 <= kept <= len(entries):
         raise CorruptMetadata(
             f"entry {frame.first_index} at position {frame.position} does not follow entry"
-            f" {base_index + len(entries)}: restore the data directory from a copy"
+            f" {base_index + len(entries)}"
         )
     del entries[kept:]
     entries.extend(frame.entries)
@@ -200,8 +200,7 @@ def _check_tail(view: memoryview, broken_at: int) -> None:
             continue
         if _read_frame(view, at) is not None:
             raise CorruptMetadata(
-                f"damaged at position {broken_at}, with whole entries behind it at {at}: restore"
-                " the data directory from a copy"
+                f"damaged at position {broken_at}, with whole entries behind it at {at}"
             )
 
 

@@ -4,6 +4,7 @@
     raft.snapshot   what stands for the entries that are gone (snapshot_file)
     raft.commit     how far the log is agreed, as known last: written without fsync, so it outlives
                     the process and not the machine; what it says is only ever too little
+    raft.end        how far the log was synced (end_mark); a log that ends before it is damaged
 
 Every call waits for the disk and is made by one caller at a time: on a worker, or while the node
 starts. An error that leaves the disk's content open is MetadataLogFenced and final. A disk without
@@ -31,6 +32,7 @@ from penstock.controller.errors import CorruptMetadata, MetadataLogFenced, Metad
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
+from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.log_file import (
     HEADER_BYTES,
     FileHead,
@@ -51,6 +53,7 @@ RESERVE_SLACK_BYTES = 16 << 10
 _LOG = "raft.log"
 _SNAPSHOT = "raft.snapshot"
 _COMMIT = "raft.commit"
+_END = "raft.end"
 _NEW = ".new"
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _MARK = struct.Struct(">QQ")
@@ -84,10 +87,12 @@ class RaftStorage:
         self._own_id = own_id
         self._end_position = self._allocated = 0
         disk.make_directory(directory)
+        self._end_mark = EndMark(disk, self._path(_END))
         for name in (_LOG, _SNAPSHOT):
             disk.remove(self._path(name + _NEW))
         self._file, self.found = self._open(members)
         self._commit_file = disk.open(self._path(_COMMIT), create=True)
+        self._end_mark.write(self._end_position)
         self.found = self._with_mark(self.found)
         self._state = self.found.state
         self._snapshot_index = self.found.snapshot.index
@@ -157,6 +162,7 @@ class RaftStorage:
         self._sync(self._file)
         self._state = state
         self._end_position = start + len(frame)
+        self._end_mark.write(self._end_position)
         self._allocated = max(self._allocated, self._end_position)
 
     def mark_commit(self, index: int, term: int) -> None:
@@ -196,6 +202,7 @@ class RaftStorage:
         """Let go of the files."""
         self._file.close()
         self._commit_file.close()
+        self._end_mark.close()
 
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
@@ -237,8 +244,7 @@ class RaftStorage:
             return file
         if self._read_snapshot() is not None:
             raise CorruptMetadata(
-                f"{self._path(_LOG)} is gone, its snapshot is there: restore the data directory"
-                " from a copy, or remove the member and add it again with an empty directory"
+                f"{self._path(_LOG)} is gone, its snapshot is there"
             )
         return self._make_log(encode_head(FileHead(self._own_id, 0, 0)))
 
@@ -267,6 +273,7 @@ class RaftStorage:
             raise CorruptMetadata(
                 f"it begins behind entry {head.base_index} and the snapshot of those before is gone"
             )
+        self._check_end(found)
         tail = bytes(file.read(found.end_position, size - found.end_position)).rstrip(b"\0")
         if tail:
             log.warning("Raft log: cut %d bytes of an unfinished write", len(tail))
@@ -280,6 +287,15 @@ class RaftStorage:
         if last_term > state.term:  # a crash between the two steps of `install`
             state = HardState(term=last_term, commit_index=state.commit_index)
         return Found(state, snapshot, entries)
+
+    def _check_end(self, found: LogFile) -> None:
+        """Refuse a log that ends below what was synced. Raises CorruptMetadata."""
+        synced = self._end_mark.read()
+        if found.end_position < synced:
+            raise CorruptMetadata(
+                f"damaged at position {found.end_position}, and was durable up to {synced}: entries"
+                " or a vote are lost, so this member must not vote with it"
+            )
 
     def _with_mark(self, found: Found) -> Found:
         """Raise the commit index to the mark, where the mark is whole and of this log."""
@@ -318,10 +334,15 @@ class RaftStorage:
     def _rewrite(self, snapshot: Snapshot, state: HardState, entries: Sequence[Entry]) -> None:
         head = encode_head(FileHead(self._own_id, snapshot.index, snapshot.term))
         frame = encode_frame(state, entries)
+        try:
+            self._end_mark.forget()
+        except OSError as error:
+            raise MetadataLogFenced(f"the note of its end was not written: {error}") from error
         file = self._make_log(head, frame)
         self._file.close()
         self._file = file
         self._end_position = self._allocated = len(head) + len(frame)
+        self._end_mark.write(self._end_position)
         self._snapshot_index = snapshot.index
 
     def _make_log(self, *parts: Buffer) -> DiskFile:

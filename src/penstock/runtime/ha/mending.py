@@ -1,0 +1,148 @@
+"""What one member of a set does about damage in its own log (ADR 0020).
+
+    found (start, read, send, scrub) ──► said ──► master: another member in step follows?
+                                                    no: leads on, refuses what is damaged
+                                                    yes ─┐
+                                         slave, idle ────┴─► no role, reported as failed
+    somebody else leads ──► log closed ──► new log id, cut below the damage ──► opened
+                        ──► registered as a lost log ──► follows, copies the rest
+
+The new id is durable before the first byte goes: from then on nothing that the log acknowledged
+counts, and it can not be elected on what it has lost. A log that is the only copy is not touched.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.storage.repair import NOTHING_KEPT
+
+if TYPE_CHECKING:
+    from penstock.runtime.ha.set_driver import SetDriver
+    from penstock.storage.set_log import SetLog
+
+STEP_ASIDE_MS = 2_000
+"""How often a master with damage looks whether another member could lead."""
+CUTS_MAX = 8
+"""After so many cuts, each below damage that the one before had not met, nothing is kept."""
+
+log = logging.getLogger(__name__)
+
+
+class Damage(NamedTuple):
+    """The lowest damage that is known in a log."""
+
+    position: int
+    reason: str
+
+
+class DamageStats:
+    """Counters of all sets of a broker."""
+
+    def __init__(self) -> None:
+        self.found_at_start = 0
+        self.found_in_use = 0
+        self.repaired = 0
+        self.rebuilt_files = 0
+
+
+class Mending:
+    """One set's damage, from its being found to its being cut away."""
+
+    def __init__(self, driver: SetDriver, stats: DamageStats) -> None:
+        self.damage: Damage | None = None
+        self._driver = driver
+        self._stats = stats
+        self._aside_epoch = -1
+        self._cuts = 0
+
+    @property
+    def _has_peers(self) -> bool:
+        image = self._driver.image
+        return image is not None and len(image.replicas) > 1
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the log has damage that a peer can repair: it counts for nothing now."""
+        return self.damage is not None and self._has_peers
+
+    def is_aside(self, leader_epoch: int) -> bool:
+        """Whether the mastership of that epoch was given up for damage."""
+        return self.damage is not None and leader_epoch <= self._aside_epoch
+
+    def watch(self, set_log: SetLog) -> None:
+        """The log is open: hear of damage in it."""
+        self._cuts = 0
+        call_soon = self._driver.scheduler.call_soon
+
+        def on_damage(position: int, reason: str) -> None:  # amid a read: act when that is over
+            call_soon(partial(self._found_in_use, set_log, position, reason))
+
+        set_log.on_damage = on_damage
+
+    def _found_in_use(self, set_log: SetLog, position: int, reason: str) -> None:
+        member = self._driver.member
+        if member is None or member.log is not set_log or position >= set_log.end_position:
+            return  # it is gone already
+        if self._note(position, reason):
+            self._stats.found_in_use += 1
+            self._consider()
+
+    def found_at_start(self, position: int, reason: str) -> None:
+        """Recovery refuses the log."""
+        if self._note(position, reason):
+            self._stats.found_at_start += 1
+
+    def _note(self, position: int, reason: str) -> bool:
+        if self.damage is not None and position >= self.damage.position:
+            return False
+        is_news = self.damage is None
+        self.damage = Damage(position, reason)
+        self._driver.trouble = f"its log is damaged at position {position}: {reason}"
+        log.critical(
+            "set=%d log damaged at position=%d: %s; %s",
+            self._driver.replica_set_id,
+            position,
+            reason,
+            "to be copied from the set's master" if self._has_peers else "this is the only copy",
+        )
+        return is_news
+
+    def _consider(self) -> None:
+        """Give the role up, unless the set would have no master then."""
+        driver = self._driver
+        member, image = driver.member, driver.image
+        if member is None or image is None or not self.is_pending:
+            return
+        if driver.master_set is not None:
+            can_fail_over = driver.is_failover_enabled and driver.master_set.has_other_in_step
+            if not can_fail_over:
+                driver.scheduler.call_later(STEP_ASIDE_MS, self._consider)
+                return
+            self._aside_epoch = image.leader_epoch
+        driver.lay_down()
+
+    async def mend(self) -> bool:
+        """Somebody else leads: cut the damage away. Returns False where that has to be retried."""
+        driver, damage = self._driver, self.damage
+        assert damage is not None
+        await driver.close_log()
+        self._cuts += 1
+        position = damage.position if self._cuts <= CUTS_MAX else NOTHING_KEPT
+        try:
+            end = await driver.logs.repair(driver.replica_set_id, position)
+        except (PlatformError, OSError) as error:
+            driver.trouble = f"its damaged log can not be cut: {error}"
+            log.critical("set=%d %s", driver.replica_set_id, driver.trouble)
+            return False
+        log.warning(
+            "set=%d cut at position=%d below its damage; the rest is copied from the master",
+            driver.replica_set_id,
+            end,
+        )
+        self.damage = None
+        self._stats.repaired += 1
+        return True

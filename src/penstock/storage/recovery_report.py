@@ -1,0 +1,25 @@
+"""What a recovery found and did, in numbers: for the log line at start and for metrics.
+
+Source: Kafka logs the same at start. Plain data, no I/O.
+"""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True, kw_only=True)
+class RecoveryReport:
+    """What recovery found and did."""
+
+    snapshot_position: int = 0
+    end_position: int = 0
+    replayed_bytes: int = 0
+    replayed_frames: int = 0
+    stop_reason: str = ""
+    """Why the frame behind the last good one is none."""
+    frames_cut: int = 0
+    """Whole frames behind a torn one, never acknowledged, that were cut off with it."""
+    cut_bytes: int = 0
+    """What these frames come to; the torn one itself is not counted."""
+    damaged_files: list[str] = field(default_factory=list)
+    """Snapshots, side files, notes and indexes that were unreadable and have been rebuilt."""
+    was_clean: bool = False

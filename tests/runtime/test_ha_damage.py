@@ -1,0 +1,206 @@
+"""Damage in one member's log: found, said, never served, cut away, and copied from the master."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.replica_set import Role
+from penstock.controller.session import FAILED
+from penstock.storage.errors import CorruptFrame, CorruptLog
+from penstock.storage.frames import FRAME_HEADER_BYTES
+from tests.runtime.ha_brain import Brain
+from tests.runtime.ha_cluster import PARTITION, Broker, HaCluster, ha_cluster
+from tests.runtime.ha_running import run_long
+
+LOG = "set-1/log/00000000000000000000.log"
+
+
+def flip(broker: Broker, at: int, *, path: str = LOG) -> None:
+    """Turn one byte of a file over, as a disk may."""
+    with (broker.directory / path).open("r+b") as file:
+        file.seek(at)
+        (old,) = file.read(1)
+        file.seek(at)
+        file.write(bytes([old ^ 0x40]))
+
+
+async def filled(cluster: HaCluster, batches: int = 40) -> tuple[Brain, int, bytes]:
+    """Return the controller, the position of a batch in the middle, and all frames."""
+    brain = Brain(cluster)
+    await cluster.until(lambda: 1 in cluster.controllers.judge.image.replica_sets)
+    await cluster.leads(1)
+    for _ in range(batches):
+        await cluster[1].append_when_ready(size=100, fill=7)
+    await cluster.confirmed(1)
+    await cluster.equal(1, 2, 3)
+    columns = cluster[1].member().log.partitions[PARTITION].columns
+    return brain, columns.positions[len(columns.positions) // 2], cluster[1].frames()
+
+
+async def mended(cluster: HaCluster, broker_id: int, log_id: str, frames: bytes) -> None:
+    """Wait until the broker follows with another log id, and everything is as it was."""
+    driver = cluster[broker_id].manager.drivers[1]
+    await cluster.until(lambda: driver.log_id not in {"", log_id}, "it has a new log")
+    await cluster.in_step(1, 2, 3)
+    await cluster.equal(1, 2, 3)
+    for one in (1, 2, 3):
+        assert cluster[one].frames()[: len(frames)] == frames
+
+
+def test_a_slave_with_damage_behind_its_snapshot_starts_and_is_copied_anew(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain, position, frames = await filled(cluster)
+            log_id = cluster[3].manager.drivers[1].log_id
+            await cluster[3].crash()
+            flip(cluster[3], position + FRAME_HEADER_BYTES + 70)
+            await cluster[3].start(is_registering=False)
+            await mended(cluster, 3, log_id, frames)
+            stats = cluster[3].manager.damage_stats
+            assert (stats.found_at_start, stats.found_in_use, stats.repaired) == (1, 0, 1)
+            brain.stop()
+
+    run_long(scenario())
+
+
+def test_the_last_acknowledged_frame_damaged_is_no_torn_write(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain, _, frames = await filled(cluster)
+            log_id = cluster[2].manager.drivers[1].log_id
+            await cluster[2].crash()
+            flip(cluster[2], len(frames) - 3)
+            await cluster[2].start(is_registering=False)
+            await mended(cluster, 2, log_id, frames)
+            assert cluster[2].manager.damage_stats.found_at_start == 1
+            brain.stop()
+
+    run_long(scenario())
+
+
+def test_a_master_that_reads_damage_serves_none_and_lets_another_lead(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain, position, frames = await filled(cluster)
+            log_id = cluster[1].manager.drivers[1].log_id
+            member = cluster[1].member()
+            partition = member.log.partitions[PARTITION]
+            flip(cluster[1], position + FRAME_HEADER_BYTES + 3)
+            with pytest.raises(CorruptFrame):
+                member.log.read(partition, 0, 1 << 20, member.confirm_position)
+            await cluster.until(lambda: cluster.controllers.image_of(1).master in {2, 3})
+            assert cluster.controllers.image_of(1).last_cause == "log failed"
+            await mended(cluster, 1, log_id, frames)
+            stats = cluster[1].manager.damage_stats
+            assert (stats.found_in_use, stats.repaired) == (1, 1)
+            assert cluster[1].member().role is Role.SLAVE
+            brain.stop()
+
+    run_long(scenario())
+
+
+def test_the_scrub_finds_what_nobody_reads(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain, position, frames = await filled(cluster)
+            log_id = cluster[3].manager.drivers[1].log_id
+            flip(cluster[3], position + 20)
+            cluster[3].manager.scrubber.hurry(1)
+            await mended(cluster, 3, log_id, frames)
+            assert cluster[3].manager.scrubber.stats.damage_found == 1
+            assert cluster[3].manager.damage_stats.repaired == 1
+            brain.stop()
+
+    run_long(scenario())
+
+
+def test_a_master_finds_damage_when_it_has_sent_it(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain, _, frames = await filled(cluster)
+            log_id = cluster[1].manager.drivers[1].log_id
+            await cluster[3].crash()
+            await cluster.in_step(1, 2)
+            position = cluster[1].member().log.end_position
+            for _ in range(5):
+                await cluster[1].append_when_ready(size=100, fill=8)
+            await cluster.confirmed(1)
+            frames = cluster[2].frames()
+            flip(cluster[1], position + FRAME_HEADER_BYTES + 66)
+            await cluster[3].start(is_registering=False)
+            await mended(cluster, 1, log_id, frames)
+            assert cluster[1].manager.damage_stats.found_in_use == 1
+            brain.stop()
+
+    run_long(scenario())
+
+
+def test_a_master_that_nobody_could_replace_leads_on_without_what_is_damaged(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain, position, _ = await filled(cluster)
+            for one in (2, 3):
+                await cluster[one].crash()
+            await cluster.in_step(1)
+            member = cluster[1].member()
+            partition = member.log.partitions[PARTITION]
+            flip(cluster[1], position + 30)
+            with pytest.raises(CorruptFrame):
+                member.log.read(partition, 0, 1 << 20, member.confirm_position)
+            driver = cluster[1].manager.drivers[1]
+            await cluster.until(lambda: driver.mending.damage is not None)
+            assert "damaged at position" in driver.trouble
+            assert member.is_master
+            chunk = member.log.read(partition, 0, 200, member.confirm_position)
+            assert chunk.size
+            await cluster[2].start(is_registering=False)
+            await cluster[3].start(is_registering=False)
+            await cluster.until(lambda: cluster.controllers.image_of(1).master in {2, 3})
+            await cluster.in_step(1, 2, 3)
+            await cluster.equal(1, 2, 3)
+            brain.stop()
+
+    run_long(scenario())
+
+
+def test_damage_that_is_the_only_copy_is_refused_and_not_cut(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain, position, frames = await filled(cluster)
+            for one in (2, 3, 1):
+                await cluster[one].crash()
+            flip(cluster[1], position + 30)
+            before = (cluster[1].directory / LOG).read_bytes()
+            await cluster[1].start(is_registering=False)
+            driver = cluster[1].manager.drivers[1]
+            await cluster.until(lambda: driver.open_error is not None)
+            assert isinstance(driver.open_error, CorruptLog)
+            (role,) = [one.role for one in cluster[1].manager.reports() if one.replica_set_id == 1]
+            assert role == FAILED
+            await cluster.pause(0.2)
+            assert (cluster[1].directory / LOG).read_bytes() == before
+            await cluster[2].start(is_registering=False)
+            await cluster[3].start(is_registering=False)
+            await cluster.in_step(1, 2, 3)
+            await cluster.equal(1, 2, 3)
+            assert cluster[1].frames()[: len(frames)] == frames
+            brain.stop()
+
+    run_long(scenario())
+
+
+def test_a_pass_of_the_scrub_over_whole_logs_finds_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain, _, frames = await filled(cluster, 600)
+            scrubber = cluster[2].manager.scrubber
+            scrubber.hurry(1)
+            await cluster.until(lambda: scrubber.stats.read_bytes >= len(frames) - 200)
+            assert scrubber.stats.damage_found == scrubber.stats.rebuilt_files == 0
+            assert cluster[2].manager.damage_stats.found_in_use == 0
+            assert len(frames) > 1 << 16
+            brain.stop()
+
+    run_long(scenario())
