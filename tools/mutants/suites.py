@@ -39,7 +39,11 @@ CUTTING = (
 )
 RETENTION = ("tests/storage/test_retention.py", "tests/storage/test_set_log_model.py")
 PRODUCERS = ("tests/storage/test_producers.py", "tests/broker")
-DISK = ("tests/runtime/test_disk.py", "tests/runtime/test_disk_replicas.py")
+DISK = (
+    "tests/runtime/test_disk_durability.py",
+    "tests/runtime/test_disk.py",
+    "tests/runtime/test_disk_replicas.py",
+)
 CONFIRM = ("tests/replication/test_confirm.py", "tests/broker/test_replica_set.py")
 ALIGN = ("tests/replication/test_alignment.py", "tests/replication/test_epochs.py")
 IN_STEP = ("tests/replication/test_sync_state.py",)
