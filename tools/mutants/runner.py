@@ -87,7 +87,7 @@ def _look(tree: Tree, mutant: Mutant) -> Outcome:
                 return Outcome(status=FOUND, test=test, stage=stage, seconds=round(seconds, 1))
             notes.append(f"unsteady: {test}")
             skipped.append(f"--deselect={test}")
-            if len(skipped) >= UNSTEADY_MAX:
+            if len(notes) >= UNSTEADY_MAX:
                 break
         skipped += [f"--ignore={one}" for one in suite]
     seconds = time.monotonic() - started

@@ -1,0 +1,175 @@
+"""The score for the tests: bugs can be planted, are found by who finds them, and leave no trace."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tools.mutants import runner
+from tools.mutants.catalogue import MUTANTS, chosen
+from tools.mutants.excuses import EXCUSES
+from tools.mutants.mutant import AnchorLost, plant
+from tools.mutants.report import score_of, write
+from tools.mutants.results import Results
+from tools.mutants.runner import FOUND, SURVIVED, NotGreen, Outcome, first_red, look_for
+from tools.mutants.suites import wide
+from tools.mutants.tree import copy_of
+
+ROOT = Path(__file__).parents[2]
+CODE = "def double(number):\n    return 2 * number\n"
+TESTS = (
+    "from penstock.base.doubling import double\n\n\n"
+    "def test_one_and_one_is_two():\n    assert double(1) == 2\n\n\n"
+    "def test_twice_two_is_four():\n    assert double(2) == 4\n"
+)
+SUITE = ("tests/replication/test_doubling.py",)
+
+
+def bug(old: str, new: str, *, near: tuple[str, ...] = SUITE):
+    return plant("bug", "Kind", "it breaks", ("base/doubling.py", old, new), near=near)
+
+
+@pytest.fixture
+def root(tmp_path) -> Path:
+    """A repository with one function and its tests."""
+    root = tmp_path / "root"
+    for place, text in (
+        ("src/penstock/__init__.py", ""),
+        ("src/penstock/base/__init__.py", ""),
+        ("src/penstock/base/doubling.py", CODE),
+        (SUITE[0], TESTS),
+        ("tests/controller/test_none.py", "def test_nothing():\n    pass\n"),
+        ("tests/broker/test_none.py", "def test_nothing():\n    pass\n"),
+        ("tests/runtime/test_nothing.py", "def test_nothing():\n    pass\n"),
+    ):
+        (root / place).parent.mkdir(parents=True, exist_ok=True)
+        (root / place).write_text(text)
+    # One directory of tests may have a module of the same name as another.
+    (root / "pytest.ini").write_text(
+        "[pytest]\naddopts = --import-mode=importlib\nmarkers =\n process\n spark\n compat\n"
+    )
+    for command in (
+        ("init", "-q"),
+        ("add", "."),
+        ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "a"),
+    ):
+        subprocess.run(["git", "-C", str(root), *command], check=True)
+    return root
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda one: one.name)
+def test_every_bug_can_be_planted_in_the_present_source(mutant):
+    mutant.mutated(ROOT)
+    assert all(edit.old != edit.new for edit in mutant.edits)
+    assert all((ROOT / one).exists() for one in mutant.near)
+
+
+def test_there_are_bugs_of_every_kind_and_each_has_its_own_name():
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 40
+    assert len({mutant.kind for mutant in MUTANTS}) >= 15
+    assert set(EXCUSES) <= {mutant.name for mutant in MUTANTS}
+
+
+def test_a_bug_whose_place_is_gone_fails_loudly(root):
+    with pytest.raises(AnchorLost, match="has 0 times"):
+        bug("return 3 * number", "").mutated(root)
+    with pytest.raises(AnchorLost, match="has 2 times"):
+        bug("number", "").mutated(root)
+
+
+def test_a_bug_that_is_no_python_is_none(root):
+    with pytest.raises(SyntaxError):
+        bug("return 2", "return )").mutated(root)
+
+
+def test_the_first_red_test_is_named_and_the_source_is_as_before(root):
+    with copy_of(root) as tree:
+        outcome = look_for(tree, bug("2 * number", "number + 1"))
+        assert (outcome.status, outcome.stage) == (FOUND, "near")
+        assert outcome.test == f"{SUITE[0]}::test_twice_two_is_four"
+        assert (tree.path / "src/penstock/base/doubling.py").read_text() == CODE
+        # Planted within the same second, with the same size: no stale bytecode may run.
+        assert look_for(tree, bug("2 * number", "1 + number")).status == FOUND
+        assert look_for(tree, bug("2 * number", "number * 2")).status == SURVIVED
+    assert not tree.path.exists()
+    assert (root / "src/penstock/base/doubling.py").read_text() == CODE
+
+
+def test_a_bug_that_its_own_tests_miss_is_looked_for_in_the_rooms_above(root):
+    with copy_of(root) as tree:
+        outcome = look_for(tree, bug("2 *", "3 *", near=("tests/controller/test_none.py",)))
+    assert (outcome.status, outcome.stage) == (FOUND, "wide")
+
+
+def test_a_test_that_is_red_once_and_then_green_finds_nothing(root):
+    unsteady = (
+        "from pathlib import Path\n\n\ndef test_now_and_then():\n"
+        "    mark = Path(__file__).with_suffix('.mark')\n"
+        "    was_there = mark.exists()\n    mark.touch()\n    assert was_there\n"
+    )
+    with copy_of(root) as tree:
+        (tree.path / SUITE[0]).write_text(unsteady)
+        outcome = look_for(tree, bug("2 * number", "3 * number"))
+    assert outcome.status == SURVIVED
+    assert "unsteady" in outcome.detail
+
+
+def test_a_test_that_never_ends_is_ended(root, monkeypatch):
+    monkeypatch.setattr(runner, "NEAR_SECONDS", 3.0)
+    monkeypatch.setattr(runner, "WIDE_SECONDS", 3.0)
+    with copy_of(root) as tree:
+        endless = bug("return 2 * number", "while True:\n        pass")
+        outcome = look_for(tree, replace(endless, near=SUITE))
+    assert outcome.status == SURVIVED
+    assert "took longer" in outcome.detail
+
+
+def test_no_score_is_had_from_tests_that_fail_without_a_bug(root, monkeypatch):
+    monkeypatch.setattr(runner, "MUTANTS", (bug("2", "3"),))
+    with copy_of(root) as tree:
+        runner.check_clean(tree)
+        (tree.path / SUITE[0]).write_text("def test_red():\n    assert False\n")
+        with pytest.raises(NotGreen, match="tests/replication"):
+            runner.check_clean(tree)
+
+
+def test_every_changed_file_has_tests_of_its_room():
+    for mutant in MUTANTS:
+        assert wide(tuple(edit.path for edit in mutant.edits))
+
+
+def test_a_collection_error_is_told_from_a_red_test():
+    assert first_red("FAILED tests/a.py::test_b[1 - 2] - assert 1 == 2\n") != ""
+    assert first_red("ERROR tests/a.py - ImportError\n") == "tests/a.py"
+    assert first_red("3 passed in 1.0s\n") == ""
+
+
+def test_results_count_as_long_as_the_source_is_the_same(root):
+    mutant = MUTANTS[0]
+    Results(root).note(mutant, "then", Outcome(status=FOUND, test="tests/a.py::b", seconds=1.0))
+    results = Results(root)
+    assert results.is_known(mutant, "then")
+    assert not results.is_known(mutant, "now")
+    results.note_seeds(mutant, "then", {"red": 2, "tried": 20})
+    assert Results(root).is_known(mutant, "then")
+
+
+def test_the_page_counts_what_was_found_and_names_what_was_not(root):
+    (root / "docs").mkdir()
+    results = Results(root)
+    for mutant in MUTANTS[1:]:
+        results.note(mutant, "now", Outcome(status=FOUND, test="tests/a.py::b", seconds=1.0))
+    assert score_of(results).untried == 1
+    assert not write(root, results).is_good
+    results.note(MUTANTS[0], "now", Outcome(status=SURVIVED))
+    score = write(root, results)
+    assert (score.found, score.is_good) == (len(MUTANTS) - 1, True)
+    page = (root / "docs/mutation-score.md").read_text()
+    assert "## Not found" in page
+    assert MUTANTS[0].name in page.partition("## Not found")[2]
+
+
+def test_bugs_are_chosen_by_how_their_names_begin():
+    assert {one.name for one in chosen(["raft-vote-t"])} == {"raft-vote-twice"}
+    with pytest.raises(KeyError, match="no planted bug"):
+        chosen(["nothing-like-it"])
