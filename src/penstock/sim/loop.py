@@ -320,7 +320,7 @@ class SimLoop(LoopNetwork):
         process.end = end
         process.is_runnable = False
         process.graveyard += tasks_of(self, process)
-        self.network.process_ended(process, is_silent=end is End.POWERED_OFF)
+        self.network.process_ended(process, end)
         for callback in process.on_end:
             callback(end)
         process.ended.set_result(end)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.base.errors import ConfigError
-from penstock.sim.process import Process
+from penstock.sim.process import End, Process
 from penstock.sim.sockets import Address, ListenSocket, SimSocket
 
 LOOPBACK_S = (0.000_02, 0.000_1)
@@ -32,7 +32,9 @@ _RESENDS_MAX = 6
 _SYN_RESENDS_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 _FIRST_FREE_PORT = 40_000
 _WHOLE_SHARE = 0.8
+"""Of reads: take all that has arrived."""
 _ABRUPT_SHARE = 0.5
+"""Of a killed process's connections: reset; the others end behind what was sent."""
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -233,10 +235,6 @@ class Network:
             return available
         return draws.randrange(1, available)
 
-    def is_abrupt(self) -> bool:
-        """Draw whether a killed process's connection is reset, or ends behind what it has sent."""
-        return self._draws.random() < _ABRUPT_SHARE
-
     # --- listening and connecting --------------------------------------------------------------
 
     def listen(self, process: Process, host: str, port: int) -> ListenSocket:
@@ -309,15 +307,21 @@ class Network:
 
     # --- ends ----------------------------------------------------------------------------------
 
-    def process_ended(self, process: Process, *, is_silent: bool) -> None:
-        """Close what the process has open, as its kernel does; or not even that, without power."""
+    def process_ended(self, process: Process, end: End) -> None:
+        """Close what the process has open, as its kernel does; or not even that, without power.
+
+        A kill resets some of its connections, as happens when a container's network goes with it.
+        """
         for opened in [each for each in self._listening.values() if each.process is process]:
             opened.close()
-        for end in [each for each in self.sockets if each.process is process]:
-            if is_silent:
-                end.vanish()
+        for own in [each for each in self.sockets if each.process is process]:
+            if end is End.POWERED_OFF:
+                own.vanish()
             else:
-                end.close(is_abrupt=self.is_abrupt())
+                own.close(is_abrupt=end is End.KILLED and self._is_abrupt())
+
+    def _is_abrupt(self) -> bool:
+        return self._draws.random() < _ABRUPT_SHARE
 
     def dispose(self) -> None:
         """Forget everything; sockets that somebody still holds do nothing any more."""
