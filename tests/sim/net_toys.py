@@ -1,10 +1,11 @@
 """Small protocols and programs for the tests of the simulated network."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from penstock.sim.process import Main, Process
-from penstock.sim.simulation import Simulation
+from penstock.sim.simulation import Outcome, Simulation, simulate
 
 PORT = 9
 
@@ -130,3 +131,34 @@ def echo_server(port: int = PORT) -> Main:
         await process.stopping.wait()
 
     return main
+
+
+def run_pair(
+    check: Callable[[Pair], Coroutine[Any, Any, object]],
+    seed: int = 1,
+    make: Callable[[], asyncio.BaseProtocol] = Recorder,
+) -> Outcome[object]:
+    """Connect two hosts, `make` being the protocol of the second, then run `check`."""
+
+    async def story(simulation: Simulation) -> object:
+        pair = Pair(simulation)
+        await pair.connect(make)
+        return await check(pair)
+
+    outcome = simulate(seed, story)
+    assert not outcome.failures
+    return outcome
+
+
+def in_a_process(main: Main, host: str = "a") -> None:
+    """Run one program on a host; hosts a, b and c exist, on b echoes a server."""
+
+    async def story(simulation: Simulation) -> None:
+        simulation.network.add_host("c", "10.0.0.3")
+        simulation.start("b", "echo", echo_server())
+        await asyncio.sleep(0.1)
+        process = simulation.start(host, "caller", main)
+        await process.ended
+        assert process.exit_code == 0, simulation.failures
+
+    simulate(1, story)
