@@ -92,6 +92,34 @@ class DiskContract:
             disk.open(f"some/where/{name}", create=True).close()
         assert disk.list("some/where") == ["a", "b", "c"]
 
+    def test_directories_are_told_apart_from_files(self, disk: Disk) -> None:
+        assert list(disk.directories("")) == []
+        assert list(disk.directories("nowhere")) == []
+        disk.make_directory("b/inner")
+        disk.make_directory("a")
+        disk.replace("c", b"a file")
+        disk.replace("b/d", b"a file")
+        assert list(disk.directories("")) == ["a", "b"]
+        assert list(disk.directories("b")) == ["inner"]
+        assert disk.list("") == ["a", "b", "c"]
+        assert disk.list("b") == ["d", "inner"]
+
+    def test_a_file_is_not_made_in_a_directory_that_is_absent(self, disk: Disk) -> None:
+        with pytest.raises(FileNotFoundError):
+            disk.open("nowhere/a", create=True)
+        with pytest.raises(FileNotFoundError):
+            disk.replace("nowhere/a", b"one")
+        assert disk.list("nowhere") == []
+
+    def test_a_rename_into_another_directory_leaves_nothing_behind(self, disk: Disk) -> None:
+        disk.make_directory("d")
+        disk.make_directory("e")
+        disk.replace("d/a", b"one")
+        disk.rename("d/a", "e/b")
+        assert (disk.list("d"), disk.list("e")) == ([], ["b"])
+        with pytest.raises(FileNotFoundError):
+            disk.rename("d/a", "e/c")
+
     def test_replace_puts_new_content_in_the_place_of_old(self, disk: Disk) -> None:
         disk.make_directory("d")
         disk.replace("d/a", b"one")

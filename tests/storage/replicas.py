@@ -203,6 +203,8 @@ def reopened(disk):
 def copy_of(disk):
     """Return another disk with the same durable content."""
     twin = FaultyDisk()
+    for directory in disk.files.directories:
+        twin.make_directory(directory)
     for name, node in disk.names.items():
         twin.replace(name, bytes(node.data))
     return twin
