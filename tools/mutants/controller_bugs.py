@@ -22,7 +22,8 @@ ELECTIONS = (
          "            for broker_id, reports in one.answers.items()\n            for report in reports\n",
          "            for broker_id, known in self._context.reports.items()\n"
          "            for report in (each.report for each in known.values())\n"),
-        (ROUNDS, "            one.waiting[broker_id] = None\n", ""),
+        (ROUNDS, "        if one.waiting:\n            timeout_ms",
+         "        one.waiting.clear()\n        if one.waiting:\n            timeout_ms"),
         near=ELECTION,
     ),
     plant(
