@@ -1,6 +1,7 @@
 """Simulated processes: start, stop, kill, power, pause."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 
 import pytest
@@ -120,6 +121,27 @@ def test_what_a_process_holds_at_the_end_of_a_run_can_do_no_harm_later() -> None
         await asyncio.sleep(1)
 
     assert not simulate(1, story).failures
+
+
+def test_descriptors_that_a_killed_process_had_open_are_closed_when_the_run_is_over() -> None:
+    opened: list[int] = []
+
+    async def main(_process: Process) -> None:
+        opened.append(os.open(os.devnull, os.O_RDONLY))
+        closed = os.open(os.devnull, os.O_RDONLY)
+        os.close(closed)
+        await asyncio.sleep(100)
+
+    async def story(simulation: Simulation) -> None:
+        process = simulation.start("h", "p", main)
+        await asyncio.sleep(1)
+        process.kill()
+        await asyncio.sleep(1)
+        os.fstat(opened[0])
+
+    simulate(1, story)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opened[0])
 
 
 def test_a_paused_process_runs_its_timers_late_and_in_order() -> None:

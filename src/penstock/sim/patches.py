@@ -4,6 +4,9 @@ Production code gets its clock and its randomness from the simulated machine. Ot
 that runs in the simulation, and what slips through, must not bring the real ones in. Names bound
 early (`from time import monotonic`) are out of reach.
 
+Descriptors that a killed process had open (a listener keeps a spare one) are closed when the run is
+over, when nobody can mean them any more: thousands of kills would use them up.
+
 Deliberately not here: threads, files, real sockets.
 """
 
@@ -26,7 +29,8 @@ WALL_START_S = 1_750_000_000
 @contextmanager
 def patched(loop: "SimLoop") -> Iterator[None]:
     """Replace time.*, random.*, os.urandom, secrets.* and uuid.uuid4 until the block ends."""
-    replacements = _replacements(loop)
+    opened: set[int] = set()
+    replacements = [*_replacements(loop), *_descriptors(opened)]
     saved = [(module, name, getattr(module, name)) for module, name, _ in replacements]
     state = random.getstate()
     for module, name, function in replacements:
@@ -38,6 +42,8 @@ def patched(loop: "SimLoop") -> Iterator[None]:
         random.setstate(state)
         for module, name, function in saved:
             setattr(module, name, function)
+        for descriptor in sorted(opened):
+            os.close(descriptor)
 
 
 def _replacements(loop: "SimLoop") -> list[tuple[ModuleType, str, Callable[..., Any]]]:
@@ -65,6 +71,22 @@ def _replacements(loop: "SimLoop") -> list[tuple[ModuleType, str, Callable[..., 
         (uuid, "uuid4", random_uuid),
         (uuid, "uuid1", random_uuid),
     ]
+
+
+def _descriptors(opened: set[int]) -> list[tuple[ModuleType, str, Callable[..., Any]]]:
+    """Keep account of what is opened and not closed again."""
+    really_open, really_close = os.open, os.close
+
+    def open_counted(*arguments: Any, **options: Any) -> int:
+        descriptor = really_open(*arguments, **options)
+        opened.add(descriptor)
+        return descriptor
+
+    def close_counted(descriptor: int) -> None:
+        really_close(descriptor)
+        opened.discard(descriptor)
+
+    return [(os, "open", open_counted), (os, "close", close_counted)]
 
 
 def _refuse_to_sleep(_seconds: float) -> NoReturn:
