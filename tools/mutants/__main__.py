@@ -10,6 +10,7 @@ from .mutant import AnchorLost, Mutant
 from .report import PLACE, write
 from .results import Results
 from .runner import NotGreen, check_clean, look_for
+from .simulator import red_seeds, run_seeds, seeds_of
 from .tree import Tree, copy_of
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +29,8 @@ def main(arguments: list[str]) -> int:
     results = Results(ROOT)
     if not options.report:
         try:
-            _plant_all(mutants, results, options)
+            run = _run_seeds if options.seeds else _plant_all
+            run(mutants, results, options)
         except NotGreen as error:
             print(error, file=sys.stderr)
             return 2
@@ -45,6 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--report", action="store_true", help="write the page from what is known")
     parser.add_argument("--fresh", action="store_true", help="also what is known already")
+    parser.add_argument("--seeds", type=seeds_of, help="look with the simulator: FIRST..LAST")
     parser.add_argument("--survivors", action="store_true", help="only what was not found before")
     parser.add_argument(
         "--no-clean", action="store_true", help="do not run the tests without a bug"
@@ -81,6 +84,29 @@ def _plant_all(mutants: list[Mutant], results: Results, options: argparse.Namesp
             told = outcome.test or outcome.detail
             print(f"{mutant.name:45} {outcome.status:9} {outcome.seconds:6.1f}  {told}", flush=True)
         results.note_run("tests", commit=tree.commit[:12], date=_today(), bugs=len(MUTANTS))
+
+
+def _run_seeds(mutants: list[Mutant], results: Results, options: argparse.Namespace) -> None:
+    with copy_of(ROOT) as tree:
+        clean = run_seeds(tree, options.seeds)
+        print(f"without a bug: {clean}", flush=True)
+        if clean["tried"] != len(options.seeds) or clean["red"]:
+            raise NotGreen("the simulator breaks promises without a bug: find out why first")
+        for mutant in mutants:
+            try:
+                fingerprint = mutant.fingerprint(tree.path)
+            except (AnchorLost, OSError) as error:
+                print(f"{mutant.name}: can not be planted: {error}", file=sys.stderr, flush=True)
+                continue
+            known = results.of(mutant) or {}
+            if "simulator" in known and known["fingerprint"] == fingerprint and not options.fresh:
+                continue
+            seeds = red_seeds(tree, mutant, options.seeds)
+            results.note_seeds(mutant, fingerprint, seeds)
+            print(f"{mutant.name:45} {seeds['red']} of {seeds['tried']}", flush=True)
+        first, last = options.seeds[0], options.seeds[-1]
+        told = f"{first} to {last}"
+        results.note_run("simulator", commit=tree.commit[:12], date=_today(), seeds=told)
 
 
 def _is_done(

@@ -55,8 +55,9 @@ class Results:
 
     def note_seeds(self, mutant: Mutant, fingerprint: str, seeds: dict[str, object]) -> None:
         """Keep what the simulator found."""
-        before = self.of(mutant) or {"fingerprint": fingerprint}
-        self._put(mutant, {**before, "fingerprint": fingerprint}, seeds)
+        before = self.of(mutant) or {}
+        same = before if before.get("fingerprint") == fingerprint else {}
+        self._put(mutant, {**same, "fingerprint": fingerprint}, seeds)
 
     def _put(self, mutant: Mutant, entry: dict[str, Any], seeds: dict[str, object] | None) -> None:
         if seeds is not None:
