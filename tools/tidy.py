@@ -79,7 +79,7 @@ SKIPPED_DIRECTORIES = frozenset({"build", "dist", "node_modules", "__pycache__"}
 OWN_FILES = frozenset({"tools/tidy.py", "tests/tools/test_tidy.py"})
 """They name what they look for."""
 
-ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main"})
+ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "penstock.sim.__main__"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,137 @@
+"""All clients of a run: producers, readers, each in a process and on a host of its own."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.sim.history import Poll, Report, Send, check
+from penstock.sim.plan import Shape
+from penstock.sim.process import Process
+from penstock.sim.producer import Lane
+from penstock.sim.readers import FINAL_READER, DirectReader, FinalReader, Follower
+from penstock.sim.simulation import Simulation
+from penstock.sim.topology import SESSION_TIMEOUT_MS, TOPIC
+from penstock.sim.wire import LinkFailed
+from penstock.sim.world import ClientWorld, open_any, pause
+
+CREATE_TOPICS_VERSION = 4
+_TOPIC_THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+class Clients:
+    """Start with `create_topic`, then `start`; `stop_writing`, `read_all`, `judge` in the end."""
+
+    def __init__(self, simulation: Simulation, shape: Shape, brokers: dict[int, str]) -> None:
+        self.world = ClientWorld(brokers=brokers, partitions=shape.partitions)
+        self.lanes: list[Lane] = []
+        self._writers: list[Process] = []
+        self._simulation = simulation
+        self._shape = shape
+
+    async def create_topic(self) -> None:
+        """Create the topic; returns when it is there."""
+        process = self._simulation.start("client-admin", "client-admin", self._create)
+        await process.ended
+
+    async def _create(self, _: Process) -> None:
+        draw = self._simulation.random("client-admin")
+        while True:
+            try:
+                link = await open_any(self.world, draw)
+                answer = await link.call(ApiKey.CREATE_TOPICS, CREATE_TOPICS_VERSION, self._topic())
+                link.close()
+                if answer.topics[0].error_code in _TOPIC_THERE:
+                    return
+            except LinkFailed:
+                pass
+            await pause(draw)
+
+    def _topic(self) -> dict[str, object]:
+        topic = {
+            "name": TOPIC,
+            "num_partitions": self._shape.partitions,
+            "replication_factor": -1,
+            "assignments": [],
+            "configs": [],
+        }
+        return {"topics": [topic], "timeout": 5_000, "timeout_ms": 5_000, "validate_only": False}
+
+    def start(self) -> None:
+        """Start writers and readers."""
+        for number in range(self._shape.producers):
+            name = f"p{number}"
+            lanes = [self._lane(name, partition) for partition in range(self._shape.partitions)]
+            self.lanes += lanes
+            self._writers.append(self._start(name, [lane.run() for lane in lanes]))
+        followers = [
+            Follower(
+                world=self.world,
+                name=f"follower-{partition}",
+                random=self._simulation.random(f"follower-{partition}"),
+                partition=partition,
+            )
+            for partition in range(self._shape.partitions)
+        ]
+        self._start("follower", [one.run() for one in followers])
+        for host in self.world.brokers.values():
+            name = f"direct-{host}"
+            random = self._simulation.random(name)
+            reader = DirectReader(world=self.world, name=name, random=random, host=host)
+            self._start(name, [reader.run()])
+
+    def _lane(self, name: str, partition: int) -> Lane:
+        return Lane(
+            world=self.world,
+            shape=self._shape,
+            name=name,
+            partition=partition,
+            random=self._simulation.random(f"{name}-{partition}"),
+        )
+
+    def _start(self, name: str, work: list[Coroutine[Any, Any, None]]) -> Process:
+        async def main(_: Process) -> None:
+            await asyncio.gather(*work)
+
+        return self._simulation.start(f"client-{name}", name, main)
+
+    def stop_writing(self) -> None:
+        """Write nothing new; what is under way is brought to its end."""
+        self.world.is_stopping = True
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all writers have come to their end."""
+        return not any(writer.is_alive for writer in self._writers)
+
+    def stuck(self) -> Iterator[str]:
+        """Name the writers that wait, and for what."""
+        for lane in self.lanes:
+            if not lane.is_idle:
+                yield f"{lane.name} waits in partition {lane.partition}: {lane.last_error}"
+
+    def read_all(self) -> Process:
+        """Start to read everything; the process ends with it."""
+        self.world.is_over = True
+        random = self._simulation.random(FINAL_READER)
+        reader = FinalReader(world=self.world, name=FINAL_READER, random=random)
+
+        async def main(_: Process) -> None:
+            await reader.run()
+
+        return self._simulation.start("client-final", FINAL_READER, main)
+
+    def sends(self) -> list[Send]:
+        """Return all sends."""
+        return [send for lane in self.lanes for send in lane.events()]
+
+    def judge(self, *, is_complete: bool) -> Report:
+        """Judge the history; `is_complete`: the final reader has read everything."""
+        polls: list[Poll] = self.world.polls
+        return check(
+            self.sends(),
+            polls,
+            final_reader=FINAL_READER if is_complete else None,
+            stale_ns_max=SESSION_TIMEOUT_MS * 1_000_000,
+        )

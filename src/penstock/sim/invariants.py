@@ -1,0 +1,185 @@
+"""What must hold at every moment, looked at inside the running processes.
+
+    when                          what
+    a metadata entry was applied  one master for each (set, leader epoch), in its sync-state set;
+                                  the same image at the same index in every process, for ever
+    a confirm position moved      it never falls; what is confirmed never changes (confirmed.py)
+    a log was cut                 not below what this member has called confirmed
+    now and then                  one live master for each epoch; queues within their bounds
+
+A finding stays in `findings`, in order of time; the first is what matters. Looking draws no random
+number, makes no task and changes nothing that a process can see.
+
+Deliberately not here: what clients were told, see the judge in history.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from hashlib import blake2b
+
+from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.controller.image import NO_MASTER, ClusterDelta, ClusterImage, ReplicaSetImage
+from penstock.controller.replicated_log import Leadership
+from penstock.node.layout import ReplicaSetPlace
+from penstock.node.node import Node
+from penstock.sim.confirmed import ConfirmedLog, Walker
+from penstock.sim.server import Server
+from penstock.sim.topology import data_path
+
+PARKED_MAX = 1_000
+"""Requests waiting in one replica set: more than all clients of a run can have under way."""
+FINDINGS_MAX = 50
+
+
+class Watched:
+    """One member of one incarnation."""
+
+    def __init__(self, server: Server, member: ReplicaSetMember, walker: Walker) -> None:
+        self.server = server
+        self.member = member
+        self.walker = walker
+        self.confirmed = 0
+        """The highest confirm position that it has named."""
+
+
+class Invariants:
+    """See the module. `attach` for each process that starts, `look` now and then."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self.findings: list[str] = []
+        self.checks = 0
+        """How often something was looked at."""
+        self._now_s = now_s
+        self._masters: dict[tuple[int, int], int] = {}
+        """(set, leader epoch) -> master, whoever said so."""
+        self._leaders: dict[int, str] = {}
+        """Term -> active controller."""
+        self._images: dict[int, tuple[bytes, str]] = {}
+        """Index of the metadata log -> (digest of the image there, who had it first)."""
+        self._confirmed: dict[int, ConfirmedLog] = {}
+        self._watched: dict[int, Watched] = {}
+        """By identity of the member."""
+
+    def attach(self, server: Server) -> None:
+        """Follow a process from its first moment on."""
+        node = server.node
+        assert node is not None
+        node.image.subscribe(partial(self._on_delta, server))
+
+    def look(self, servers: list[Server]) -> None:
+        """Look at everything that no event tells of."""
+        for server in servers:
+            node = server.node
+            if node is not None and node.plane.is_open:
+                self._leadership(server, node.plane.log.leadership)
+            if isinstance(node, Node) and node.manager is not None:
+                for member in list(node.manager.members.values()):
+                    self._look_at(server, member)
+
+    def _found(self, text: str) -> None:
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(f"{self._now_s():.3f} {text}")
+
+    # --- metadata ------------------------------------------------------------------------------
+
+    def _on_delta(self, server: Server, delta: ClusterDelta) -> None:
+        self.checks += 1
+        node = server.node
+        if node is None:
+            return
+        for one in delta.changed_replica_sets:
+            if one.master == NO_MASTER:
+                continue
+            self._mastership(server, one.replica_set_id, one.leader_epoch, one.master)
+            if one.master not in one.sync_state_set:
+                self._found(
+                    f"{server.name}: set {one.replica_set_id} has master {one.master} "
+                    f"outside of its sync-state set {one.sync_state_set}"
+                )
+        self._compare_image(server, node.plane.log.applied_index, node.image)
+
+    def _leadership(self, server: Server, leadership: Leadership) -> None:
+        if not leadership.is_leader:
+            return
+        first = self._leaders.setdefault(leadership.term, server.name)
+        if first != server.name:
+            self._found(
+                f"two active controllers in term {leadership.term}: {first} and {server.name}"
+            )
+
+    def _mastership(self, server: Server, set_id: int, leader_epoch: int, master: int) -> None:
+        first = self._masters.setdefault((set_id, leader_epoch), master)
+        if first != master:
+            self._found(
+                f"{server.name}: set {set_id} has two masters in epoch {leader_epoch}: "
+                f"{first} and {master}"
+            )
+
+    def _compare_image(self, server: Server, index: int, image: ClusterImage) -> None:
+        digest = _digest(image)
+        first, who = self._images.setdefault(index, (digest, server.name))
+        if first != digest:
+            self._found(f"{server.name}: metadata at entry {index} differs from that of {who}")
+
+    # --- members -------------------------------------------------------------------------------
+
+    def _look_at(self, server: Server, member: ReplicaSetMember) -> None:
+        self.checks += 1
+        watched = self._watched.get(id(member))
+        if watched is None:
+            watched = self._watch(server, member)
+        if member.role is Role.MASTER:
+            self._mastership(server, member.replica_set_id, member.leader_epoch, member.own_id)
+        parked = len(member.waiting_for_all) + len(member.waiting_for_master)
+        if parked > PARKED_MAX:
+            self._found(f"{server.name}: {parked} requests wait in set {member.replica_set_id}")
+        self._on_confirmed(watched, member)
+
+    def _watch(self, server: Server, member: ReplicaSetMember) -> Watched:
+        set_id = member.replica_set_id
+        known = self._confirmed.setdefault(set_id, ConfirmedLog(set_id))
+        place = ReplicaSetPlace(set_id, data_path(server.host))
+        walker = Walker(known, server.disk, place.name, member.log.start_position)
+        watched = self._watched[id(member)] = Watched(server, member, walker)
+        member.on_confirmed.append(partial(self._on_confirmed, watched))
+        member.on_reopened.append(partial(self._on_reopened, watched))
+        return watched
+
+    def _on_confirmed(self, watched: Watched, member: ReplicaSetMember) -> None:
+        self.checks += 1
+        name = f"{watched.server.name}: set {member.replica_set_id}"
+        confirmed = member.confirm_position
+        if confirmed < watched.confirmed:
+            self._found(f"{name}: confirm position fell from {watched.confirmed} to {confirmed}")
+        watched.confirmed = max(watched.confirmed, confirmed)
+        if member.log.is_busy or member.log.is_fenced:
+            return
+        wrong = watched.walker.advance(min(confirmed, member.log.written_position))
+        if wrong:
+            self._found(f"{name}: {wrong}")
+            watched.walker.position = member.log.written_position
+
+    def _on_reopened(self, watched: Watched, member: ReplicaSetMember) -> None:
+        if member.log.end_position < watched.confirmed:
+            self._found(
+                f"{watched.server.name}: set {member.replica_set_id} was cut to "
+                f"{member.log.end_position}, below what it had called confirmed, "
+                f"{watched.confirmed}"
+            )
+            watched.confirmed = member.log.end_position
+            watched.walker.position = member.log.end_position
+
+
+def _digest(image: ClusterImage) -> bytes:
+    """Return a digest of what an image says, whatever order its tables are in."""
+    sets = [_in_order(image.replica_sets[set_id]) for set_id in sorted(image.replica_sets)]
+    topics, brokers = sorted(image.topics_by_name.items()), sorted(image.brokers.items())
+    rest = (image.cluster_id, image.next_producer_id, image.default_policy)
+    return blake2b(repr((topics, brokers, sets, rest)).encode(), digest_size=16).digest()
+
+
+def _in_order(one: ReplicaSetImage) -> ReplicaSetImage:
+    """Return the set with its tables in order: a snapshot keeps them in another one."""
+    replica_ids, log_ids = dict(sorted(one.replica_ids.items())), dict(sorted(one.log_ids.items()))
+    return replace(one, replica_ids=replica_ids, log_ids=log_ids)

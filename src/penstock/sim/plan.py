@@ -1,0 +1,157 @@
+"""A fault plan: the shape of a cluster and what is done to it when, as plain data.
+
+    seed ──► planning.py ──► Plan ──► run.py        the same plan gives the same run
+                              │ ▲
+                              ▼ │ JSON              printed, edited, shrunk, kept for ever
+
+A fault names hosts, or roles that are looked up when it begins: `master:0` is who leads the first
+replica set at that moment, `slave:0` somebody who follows it, `active` the active controller. Times
+are milliseconds of virtual time since the first fault could begin.
+
+It knows nothing of how a fault is done: see faults.py.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Self
+
+from penstock.base.errors import ConfigError
+
+FORMAT_VERSION = 1
+
+
+class FaultKind(StrEnum):
+    """What can be done to a cluster; the text is the name in plans and reports."""
+
+    KILL = "kill"
+    """kill -9 of `targets`; started again when it is over."""
+    POWER_OFF = "power-off"
+    """`targets` lose power: what was not synced is lost or torn, and nobody is told."""
+    PAUSE = "pause"
+    """SIGSTOP, then SIGCONT."""
+    PARTITION = "partition"
+    """Nothing passes between `targets` and `others`. A host in neither sees both: a bridge."""
+    ONE_WAY = "one-way"
+    """What `targets` send does not reach `others`."""
+    RING = "ring"
+    """Each of `targets` hears itself and those after it, up to a majority; no two the same."""
+    LOSS = "loss"
+    """`amount` percent of the packets between `targets` and `others` are lost."""
+    LATENCY = "latency"
+    """Packets between `targets` and `others` take `amount` milliseconds and up to half more."""
+    RESETS = "resets"
+    """All connections between `targets` and `others` are reset, again and again."""
+    SLOW_SYNC = "slow-sync"
+    """A sync on `targets` takes `amount` milliseconds."""
+    LYING_SYNC = "lying-sync"
+    """Syncs on `targets` do nothing and say that they worked; then the host loses power."""
+    SYNC_ERROR = "sync-error"
+    """The next sync on `targets` fails with EIO; the process is started again when it is over."""
+    DISK_FULL = "disk-full"
+    """`targets` have no space left."""
+    BIT_FLIP = "bit-flip"
+    """One bit of a file of `targets` turns over, while the process is down."""
+    TRANSFER = "transfer"
+    """An operator hands the mastership of set number `amount` over."""
+    ELECT = "elect"
+    """An operator asks for an election in set number `amount`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault: begins at `at_ms`, ends `lasting_ms` later. See FaultKind for the other fields."""
+
+    kind: FaultKind
+    at_ms: int
+    lasting_ms: int
+    targets: tuple[str, ...]
+    others: tuple[str, ...] = ()
+    amount: int = 0
+
+    @property
+    def end_ms(self) -> int:
+        """When it is over."""
+        return self.at_ms + self.lasting_ms
+
+    def __str__(self) -> str:
+        sides = ",".join(self.targets) + (f" | {','.join(self.others)}" if self.others else "")
+        amount = f" {self.amount}" if self.amount else ""
+        return f"{self.at_ms:>6} ms {self.kind}{amount} {sides} for {self.lasting_ms} ms"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What the cluster is made of, and what writes to it."""
+
+    is_apart: bool = False
+    """Three brokers and three controllers, rather than three nodes that are both."""
+    replication_factor: int = 3
+    policy: str = "all"
+    """Acknowledgement policy of the sets; a PolicyKind."""
+    required: int = 2
+    """Copies that the policies `adaptive` and `k-of-n` wait for."""
+    min_insync_replicas: int = 1
+    partitions: int = 3
+    producers: int = 2
+    pipeline: int = 2
+    """Batches of one producer and partition under way at a time."""
+    stock_clients: bool = False
+    """Whether an aiokafka producer and consumer take part as well."""
+    segment_bytes: int = 65_536
+    snapshot_after_bytes: int = 16_384
+    """Entries of the metadata log that make a new snapshot worth its cost."""
+    preferred_master_delay_ms: int = -1
+    records_per_second: int = 60
+    """Of each producer and partition, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything a run depends on, besides the code."""
+
+    seed: int
+    """Of every random choice during the run: orders, delays, torn writes, client timing."""
+    shape: Shape = field(default_factory=Shape)
+    faults: tuple[Fault, ...] = ()
+    settle_ms: int = 500
+    """Between the first writes and the first fault."""
+
+    @property
+    def end_ms(self) -> int:
+        """When the last fault is over; 0 without faults."""
+        return max((fault.end_ms for fault in self.faults), default=0)
+
+    def with_faults(self, faults: tuple[Fault, ...]) -> Self:
+        """Return the same with other faults, in order of their time."""
+        return replace(self, faults=tuple(sorted(faults, key=lambda one: one.at_ms)))
+
+    def to_json(self) -> str:
+        """Return the plan as text that `from_json` takes."""
+        return json.dumps({"format_version": FORMAT_VERSION, **asdict(self)}, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read a plan. Raises ConfigError with what is wrong."""
+        try:
+            fields = json.loads(text)
+            version = fields.pop("format_version", FORMAT_VERSION)
+            if version > FORMAT_VERSION:
+                raise ConfigError(f"the plan has format {version}: install a newer Penstock")
+            faults = tuple(_fault(one) for one in fields.pop("faults", ()))
+            shape = Shape(**fields.pop("shape", {}))
+            return cls(shape=shape, faults=faults, **fields)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ConfigError(f"this is no fault plan: {error}") from error
+
+
+def _fault(fields: Mapping[str, Any]) -> Fault:
+    return Fault(
+        kind=FaultKind(fields["kind"]),
+        at_ms=int(fields["at_ms"]),
+        lasting_ms=int(fields["lasting_ms"]),
+        targets=tuple(fields["targets"]),
+        others=tuple(fields.get("others", ())),
+        amount=int(fields.get("amount", 0)),
+    )

@@ -1,0 +1,233 @@
+"""One run: a cluster comes up, clients write and read, faults come and go, everything is judged.
+
+    form ─► write ─► faults (safety looked at throughout) ─► heal ─► liveness ─► read all ─► judge
+
+The same plan gives the same run, callback by callback, whatever process or hash seed it runs in.
+A run ends at the first finding of an invariant: what follows from it is of no interest.
+
+Source: the split into safety under faults and liveness after them is TigerBeetle's VOPR.
+"""
+
+import asyncio
+import math
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.controller.image import NO_MASTER, ReplicaSetImage
+from penstock.node.node import Node
+from penstock.sim.clients import Clients
+from penstock.sim.cluster import NotFormed, SimCluster
+from penstock.sim.faults import Faults, Heal
+from penstock.sim.history import LOSSES
+from penstock.sim.invariants import Invariants
+from penstock.sim.loop import BoundExceeded, Deadlock
+from penstock.sim.plan import Fault, Plan
+from penstock.sim.simulation import Simulation, simulate
+
+LOOK_SECONDS = 0.03
+LIVENESS_SECONDS = 20.0
+"""After everything is healed: until all is answered, all is read, all replicas are equal."""
+SECRET = b"the simulated cluster's secret\n"
+STEPS_MAX = 20_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class RunResult:
+    """What a run came to. Equal plans give equal results, but for `cpu_s`."""
+
+    plan: Plan
+    digest: str = ""
+    steps: int = 0
+    virtual_s: float = 0.0
+    cpu_s: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict)
+    """Kind -> how often it hit something."""
+    missed: int = 0
+    """Faults that hit nothing, and do not count."""
+    sent: int = 0
+    acked: int = 0
+    read: int = 0
+    checks: int = 0
+    findings: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    """What happened, for people to read."""
+
+    @property
+    def fault_count(self) -> int:
+        """Faults that hit something."""
+        return sum(self.faults.values())
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.findings
+
+
+def run_plan(plan: Plan) -> RunResult:
+    """Run a plan and judge it."""
+    result = RunResult(plan=plan)
+    begun_s = time.process_time()
+    with tempfile.TemporaryDirectory(prefix="penstock-sim-") as directory:
+        secret_file = Path(directory) / "secret"
+        secret_file.write_bytes(SECRET)
+
+        async def story(simulation: Simulation) -> None:
+            await Run(simulation, plan, secret_file, result).whole()
+
+        try:
+            outcome = simulate(plan.seed, story, steps_max=STEPS_MAX)
+        except (Deadlock, BoundExceeded, NotFormed) as error:
+            result.findings.append(f"{type(error).__name__}: {error}")
+        else:
+            result.digest, result.steps = outcome.digest, outcome.steps
+            result.virtual_s = outcome.seconds
+            result.findings += [
+                f"{one.at_s:.3f} {one.process}: {one.message}: {one.error!r}"
+                for one in outcome.failures
+            ]
+    result.cpu_s = time.process_time() - begun_s
+    return result
+
+
+class Run:
+    """See the module."""
+
+    def __init__(
+        self, simulation: Simulation, plan: Plan, secret_file: Path, result: RunResult
+    ) -> None:
+        self._simulation = simulation
+        self._plan = plan
+        self._result = result
+        self.cluster = SimCluster(simulation, plan.shape, secret_file)
+        self.clients = Clients(simulation, plan.shape, self.cluster.brokers)
+        self.invariants = Invariants(lambda: simulation.now_s)
+        self.faults = Faults(self.cluster, simulation.random("faults"))
+        for server in self.cluster.servers.values():
+            server.on_started = self.invariants.attach
+
+    async def whole(self) -> None:
+        """Run from beginning to end; what was found stands in the result."""
+        looking = asyncio.get_running_loop().create_task(self._look())
+        is_read = False
+        try:
+            self.cluster.start()
+            await self.cluster.form()
+            await self.clients.create_topic()
+            self.clients.start()
+            await asyncio.sleep(self._plan.settle_ms / 1_000)
+            await self._break_things()
+            if not self._has_finding:
+                is_read = await self._come_to_rest()
+        finally:
+            looking.cancel()
+            self._conclude(is_read=is_read)
+
+    @property
+    def _has_finding(self) -> bool:
+        return bool(self.invariants.findings or self._complaints())
+
+    def _complaints(self) -> list[str]:
+        return [text for one in self.cluster.servers.values() for text in one.complaints]
+
+    async def _look(self) -> None:
+        while True:
+            self.invariants.look(list(self.cluster.servers.values()))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    # --- faults --------------------------------------------------------------------------------
+
+    async def _break_things(self) -> None:
+        loop = self._simulation.loop
+        begun_s = loop.time()
+        counts: Counter[str] = Counter()
+        for fault in self._plan.faults:
+            await asyncio.sleep(max(0.0, begun_s + fault.at_ms / 1_000 - loop.time()))
+            if self._has_finding:
+                break
+            heal = self.faults.begin(fault)
+            if heal is None:
+                self._result.missed += 1
+                continue
+            counts[fault.kind] += 1
+            loop.call_at(begun_s + fault.end_ms / 1_000, self._heal, fault, heal)
+        self._result.faults = dict(counts)
+        await self._while(lambda: loop.time() < begun_s + self._plan.end_ms / 1_000)
+
+    def _heal(self, fault: Fault, heal: Heal) -> None:
+        self._simulation.note("fault ends", str(fault))
+        heal()
+
+    # --- rest ----------------------------------------------------------------------------------
+
+    async def _come_to_rest(self) -> bool:
+        """Heal, and see everything become available; returns whether all was read."""
+        self._simulation.note("heal")
+        self.faults.heal_all()
+        deadline_s = self._simulation.now_s + LIVENESS_SECONDS
+        await asyncio.sleep(LOOK_SECONDS)
+        self.clients.stop_writing()
+        await self._while(lambda: not self.clients.is_idle, deadline_s)
+        self._found("writes do not come back: " + text for text in self.clients.stuck())
+        await self._while(lambda: bool(self._not_equal()), deadline_s)
+        self._found("replicas are not equal: " + text for text in self._not_equal())
+        reading = self.clients.read_all()
+        await self._while(lambda: reading.is_alive, deadline_s)
+        if reading.is_alive:
+            self._found(["the final reader does not come to the end"])
+        self.invariants.look(list(self.cluster.servers.values()))
+        return not reading.is_alive
+
+    async def _while(self, holds: Callable[[], bool], deadline_s: float = math.inf) -> None:
+        """Wait as long as it holds; a finding ends it as well."""
+        while (  # noqa: ASYNC110  what is waited for has no event
+            holds() and self._simulation.now_s < deadline_s and not self._has_finding
+        ):
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _not_equal(self) -> list[str]:
+        """Name the members that do not hold and confirm what the others do."""
+        image = self.cluster.newest_image()
+        running = len(self.cluster.nodes())
+        if image is None or running < len(self.cluster.brokers):
+            return [f"{running} brokers run"]
+        return [text for one in image.replica_sets.values() for text in self._unequal_in(one)]
+
+    def _unequal_in(self, one: ReplicaSetImage) -> list[str]:
+        name = f"set {one.replica_set_id}"
+        if one.master == NO_MASTER:
+            return [f"{name} has no master"]
+        if len(one.sync_state_set) < len(one.replicas):
+            return [f"{name} has only {one.sync_state_set} in step"]
+        found: list[object] = []
+        for broker_id in one.replicas:
+            node = self.cluster.servers[self.cluster.brokers[broker_id]].node
+            manager = node.manager if isinstance(node, Node) else None
+            member = None if manager is None else manager.members.get(one.replica_set_id)
+            if member is None:
+                found.append(f"{name} is not open on broker {broker_id}")
+            else:
+                found.append((member.log.end_position, member.confirm_position))
+        ends = dict.fromkeys(found)
+        if len(ends) == 1 and isinstance(found[0], tuple) and found[0][0] == found[0][1]:
+            return []
+        return [f"{name}: (end, confirmed) of {one.replicas} are {found}"]
+
+    def _found(self, texts: Iterable[str]) -> None:
+        self._result.findings += texts
+
+    def _conclude(self, *, is_read: bool) -> None:
+        result, report = self._result, self.clients.judge(is_complete=is_read)
+        result.findings[:0] = self.invariants.findings + self._complaints()
+        result.findings += self.clients.world.refusals
+        result.sent, result.acked, result.read = report.sent, report.acked, report.read
+        result.checks = self.invariants.checks
+        result.events = [str(event) for event in self._simulation.trace.events]
+        result.findings += [
+            f"{one.anomaly.value} in {one.partition}: {one.detail}"
+            for one in report.findings
+            if is_read or one.anomaly not in LOSSES
+        ]

@@ -1,0 +1,196 @@
+"""A simulated server: a disk that stays, and one process after the other that stands on it.
+
+    start ─► node's composition with a machine made of simulated ports ─► serves
+      ▲                                                                     │ ends by itself
+      └──────────────── an init system starts it again after a moment ◄─────┘
+
+What runs is the production composition (`Node`, `ControllerProcess`) and the duties of the
+process around it; nothing inside is replaced. A process that says that it can not go on is noted:
+unless its disk was broken on purpose, that is a finding.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from penstock.base.errors import ConfigError, PlatformError
+from penstock.node.controller_process import ControllerProcess
+from penstock.node.machine import Machine
+from penstock.node.main import Stopping
+from penstock.node.node import Node
+from penstock.node.settings import NodeSettings
+from penstock.runtime.clock import LoopScheduler
+from penstock.sim.disk import SimDisk
+from penstock.sim.loop import SimLoop
+from penstock.sim.offload import SimOffload
+from penstock.sim.process import End, Process
+from penstock.sim.simulation import Simulation
+from penstock.sim.topology import WALL_START_MS, Host, data_directory
+
+RESTART_SECONDS = 0.2
+
+log = logging.getLogger(__name__)
+
+
+class SimClock:
+    """The loop's time as a process sees it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def wall_ms(self) -> int:
+        return WALL_START_MS + self.monotonic_ms()
+
+    def monotonic_ms(self) -> int:
+        return int(self._loop.time() * 1_000)
+
+    def monotonic_us(self) -> int:
+        return int(self._loop.time() * 1_000_000)
+
+
+class SeededRandomness:
+    """Randomness that follows from the seed."""
+
+    def __init__(self, draw: Random) -> None:
+        self.token_bytes = draw.randbytes
+        self.below = draw.randrange
+        self.uniform = draw.uniform
+
+
+class Server:
+    """One host of the cluster. `node` is the running composition, None while it is down."""
+
+    def __init__(self, simulation: Simulation, host: Host, settings: NodeSettings) -> None:
+        self.host = host
+        self.name = host.name
+        self.disk = SimDisk(simulation.random(f"disk of {host.name}"))
+        self.process: Process | None = None
+        self.node: Node | ControllerProcess | None = None
+        self.starts = 0
+        self.is_wanted = False
+        """Whether the init system starts it again when it ends."""
+        self.is_disk_suspect = False
+        """Whether the disk was made to fail: a process may give up for that."""
+        self.complaints: list[str] = []
+        """What its processes said when they could not go on."""
+        self.on_started: Callable[[Server], None] = _ignore
+        self._simulation = simulation
+        self._settings = settings
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a process lives there, paused or not."""
+        return self.process is not None and self.process.is_alive
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its process is stopped by SIGSTOP."""
+        return self.process is not None and self.process.is_alive and self.process.is_paused
+
+    def start(self) -> None:
+        """Start a process, unless one lives."""
+        self.is_wanted = True
+        if self.is_up:
+            return
+        self.starts += 1
+        self._simulation.note("start", self.name, self.starts)
+        self.process = self._simulation.start(self.name, self.name, self._main)
+        self.process.on_end.append(self._ended)
+
+    def kill(self) -> bool:
+        """End it as kill -9 does and leave it down; returns whether there was something to kill."""
+        self.is_wanted = False
+        process = self.process
+        if process is None or not process.is_alive:
+            return False
+        process.kill()
+        return True
+
+    def power_off(self) -> bool:
+        """Cut the power; returns whether it was on."""
+        self.is_wanted = False
+        was_up = self.is_up
+        self._simulation.power_off(self.name)
+        self.disk.power_loss()
+        return was_up
+
+    def restart(self) -> None:
+        """End what is there and start anew at once."""
+        self.kill()
+        self.start()
+
+    def _ended(self, end: End) -> None:
+        self.node = None
+        self.disk.kill()
+        if end is End.EXITED and self.is_wanted:
+            loop = self._simulation.loop
+            world = self._simulation.processes[0]
+            loop.call_later(RESTART_SECONDS, self._start_again, context=world.context)
+
+    def _start_again(self) -> None:
+        if self.is_wanted:
+            self.start()
+
+    # --- inside the process --------------------------------------------------------------------
+
+    async def _main(self, process: Process) -> int:
+        loop = self._simulation.loop
+        stopping = Stopping(loop)
+        process.exception_handler = stopping.on_loop_error
+        fail = stopping.fail
+
+        def give_up(reason: str) -> None:
+            self._complain(reason)
+            fail(reason)
+
+        stopping.fail = give_up  # type: ignore[method-assign]  # noted before it takes effect
+        make = Node if self.host.is_broker else ControllerProcess
+        node = make(self._settings, [data_directory(self.host)], give_up, self._machine(loop))
+        self.node = node
+        self.on_started(self)
+        try:
+            starting = loop.create_task(node.start(), name="start")
+            await asyncio.wait((starting, stopping.exit_code), return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                await starting
+                self._simulation.note("ready", self.name)
+            else:
+                starting.cancel()
+            return await stopping.exit_code
+        except (ConfigError, PlatformError, OSError) as error:
+            self._complain(f"can not start: {error}")
+            return 1
+        finally:
+            await node.stop()
+
+    def _complain(self, reason: str) -> None:
+        now_s = self._simulation.now_s
+        log.critical("%.3f %s stops: %s", now_s, self.name, reason)
+        if not self.is_disk_suspect:
+            self.complaints.append(f"{now_s:.3f} {self.name}: {reason}")
+
+    def _machine(self, loop: SimLoop) -> Machine:
+        draw = self._simulation.random(f"{self.name} {self.starts}")
+        disk = self.disk
+
+        def open_disk(_: Path) -> SimDisk:
+            return disk
+
+        def open_workers(_: Path, name: str) -> SimOffload:
+            del name
+            return SimOffload(loop, disk, draw)
+
+        return Machine(
+            clock=SimClock(loop),
+            scheduler=LoopScheduler(loop),
+            randomness=SeededRandomness(draw),
+            open_disk=open_disk,
+            open_workers=open_workers,
+            open_socket=loop.open_socket,
+        )
+
+
+def _ignore(_: Server) -> None:
+    """Stand for an observer that nobody has set."""
