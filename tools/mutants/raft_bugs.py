@@ -308,7 +308,7 @@ FILES = (
         "entries that a later one of the same write replaces are written as well",
         ("runtime/raft/disk_queue.py",
          "del merged[max(0, entries[0].index - merged[0].index) :]", "pass"),
-        near=("tests/runtime/test_raft_log.py", "tests/runtime/test_raft_storage.py"),
+        near=("tests/runtime/test_disk_queue.py", "tests/runtime/test_raft_log.py"),
     ),
 )  # fmt: skip
 

@@ -1,0 +1,81 @@
+"""Readys that wait while the disk is busy share one write, and it holds what they end with."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.raft.configuration import Configuration
+from penstock.raft.entry import Entry
+from penstock.raft.ready import HardState, Ready
+from penstock.runtime.raft.disk_queue import DiskQueue
+from penstock.runtime.raft.storage import RaftStorage
+from tests.runtime.crash_disk import StepLoop
+from tests.runtime.raft_harness import ReservingDisk
+
+MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.failures: list[Exception] = []
+
+    def on_disk_progress(self) -> None:
+        """The test looks itself."""
+
+    def on_disk_full(self, error: Exception) -> None:
+        self.failures.append(error)
+
+    def on_disk_failed(self, error: Exception) -> None:
+        self.failures.append(error)
+
+
+def ready(sequence: int, entries: list[Entry], term: int) -> Ready:
+    return Ready(
+        sequence=sequence,
+        messages=(),
+        snapshot=None,
+        entries=tuple(entries),
+        hard_state=HardState(term=term, voted_for=1),
+        must_sync=True,
+        messages_persisted=(),
+        committed=(),
+        reads=(),
+        leadership=None,
+    )
+
+
+def written(groups: list[list[Entry]]) -> list[tuple[int, int]]:
+    """Hand the groups to a busy queue as Readys; return what a crash leaves: (index, term)."""
+    disk, loop, owner = ReservingDisk(), StepLoop(), Owner()
+    storage = RaftStorage(disk, "metadata", own_id=1, members=MEMBERS)
+    queue = DiskQueue(storage, loop, loop, owner)
+    for sequence, entries in enumerate(groups):
+        queue.put(ready(sequence, entries, term=sequence + 1))
+    queue.pump()
+    loop.run()
+    taken = [queue.take() for _ in groups]
+    assert [one and one.sequence for one in taken] == list(range(len(groups)))
+    assert owner.failures == []
+    disk.crash()
+    found = RaftStorage(disk, "metadata", own_id=1, members=MEMBERS).found
+    assert found.state.term == len(groups)
+    return [(one.index, one.term) for one in found.entries]
+
+
+def test_what_a_later_leader_replaced_is_not_in_the_write_that_both_share() -> None:
+    first = [Entry(index=at, term=1, payload=b"old") for at in (1, 2, 3)]
+    second = [Entry(index=2, term=2, payload=b"new")]
+    third = [Entry(index=at, term=3, payload=b"newest") for at in (3, 4)]
+    assert written([first, second, third]) == [(1, 1), (2, 2), (3, 3), (4, 3)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=6))
+def test_a_shared_write_is_what_a_plain_list_would_be(groups: list[tuple[int, int]]) -> None:
+    kept: list[Entry] = []
+    readys: list[list[Entry]] = []
+    for term, (cut, count) in enumerate(groups, start=1):
+        first = max(0, len(kept) - cut)
+        added = [Entry(index=first + at, term=term, payload=b"x") for at in range(1, count + 1)]
+        if added:
+            kept = [*kept[:first], *added]
+        readys.append(added)
+    assert written(readys) == [(one.index, one.term) for one in kept]
