@@ -1,229 +1,323 @@
-"""Faults of many kinds on a cluster of real processes, and what its clients noticed of each.
+"""One round of chaos: a fresh cluster, clients of several kinds, and one fault after the other.
 
-    kind              hit by -9 (kill) or SIGSTOP (stop)                writes come back
-    *-broker          the broker that leads a partition                 after an election
-    *-brokers         a random majority of brokers, one is left         after an election
-    *-controller      the active controller                             never stop
-    *-controllers     a random majority of controllers, or all          never stop
-    *-both            the leader and the active controller              after two elections
-    *-most            a majority of brokers and of controllers          once they are there again
-    *-node            the node that leads, with the controller in it    after two elections
-
-The last kind has a cluster of its own, with controllers inside. Each kind has a topic and clients
-of its own, so that its history is judged by itself. The next fault waits until all is whole again.
+The next fault waits until all is whole again: every set with a master and all members in step. A
+round ends with the judgement of its history and a comparison of all replicas; or at the first
+promise that is broken, with the logs kept.
 """
 
+import contextlib
+import itertools
 import random
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import NamedTuple
+from pathlib import Path
 
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.failover import SILENT_SECONDS_MAX, WHOLE_SECONDS_MAX, is_whole
-from benchmarks.harness.workload import Load, Workload, wait_until
+from benchmarks.harness.chaos_process import set_clock
+from benchmarks.harness.chaos_recovery import Outage, Recoveries, Window
+from benchmarks.harness.chaos_scenarios import Layout, Promise, Scenario
+from benchmarks.harness.chaos_stage import Injection, Stage, name_of_host, wait_slowly
+from benchmarks.harness.cluster import FIRST_CONTROLLER_ID, ClusterProcess
+from benchmarks.harness.failover import is_whole
+from benchmarks.harness.hosts import Hosts
+from benchmarks.harness.loop_disk import LoopDisk
+from benchmarks.harness.node import Place
+from benchmarks.harness.replica_bytes import differences
+from benchmarks.harness.stock_writers import WRITERS
+from benchmarks.harness.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS, SESSION_TIMEOUT_MS
+from benchmarks.harness.workload import Load, Workload
 from penstock.sim.history import Report
 
+TOPIC = "chaos"
+PARTITIONS = 3
+RECORDS_PER_SECOND = 400
+"""Of each of the three kinds of clients."""
+DISK_MIB = 512
 ACKED_BETWEEN_FAULTS = 200
-HOLD_SECONDS_MAX = 1.5
-"""How long a fault lasts at most once clients go on, before what was broken is mended."""
+WHOLE_SECONDS_MAX = 60.0
+STRIKE_SECONDS_MAX = 8.0
+FINDINGS_SHOWN = 20
+HELD_SHARE = (0.1, 0.7)
+"""How much of its cycle a fault lasts: some end before anybody has noticed, some long after."""
+SETTINGS: dict[str, dict[str, object]] = {
+    "controller": dict(QUICK_SESSIONS["controller"]),
+    "replication": {**QUICK_SESSIONS["replication"], "replica_lag_time_ms": 3000},
+    "log": {"segment_bytes": 4 << 20},
+    "net": {"connections_per_address_max": 0, "connection_rate_per_address_max": 0},
+}
+"""All clients come from one address. A slave that only crawls is left behind after 3 s."""
 
 
-class Share(Enum):
-    """How many of the brokers, or of the controllers, are hit."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a round is to do, and what it may use."""
 
-    NONE = "none"
-    ONE = "the one that leads"
-    MOST = "a random majority"
-    MOST_OR_ALL = "a random majority, or all"
+    layout: Layout
+    seed: str
+    scenarios: Sequence[Scenario]
+    directory: Path
+    cycle_seconds: float
+    world: str = ""
+    """Name of the run in whose world of its own this is; empty: loopback addresses, no disks."""
+    clock: Path | None = None
+    """The library that lets clocks jump."""
 
 
-class Kind(NamedTuple):
-    """One kind of fault; see the module for what they mean."""
+@dataclass(slots=True, kw_only=True)
+class Struck:
+    """One fault as it was."""
 
-    name: str
-    is_stop: bool
-    brokers: Share
-    controllers: Share
-    are_controllers_apart: bool = True
+    scenario: Scenario
+    victims: str
+    begun_ns: int
+    healed_ns: int
+    whole_ns: int
+    recovery: dict[str, float] = field(default_factory=dict)
+    """Seconds, by client."""
 
     @property
-    def heals_by_mending(self) -> bool:
-        """Whether nothing can be elected before what was hit is there again."""
-        return self.brokers is not Share.NONE and self.controllers in {
-            Share.MOST,
-            Share.MOST_OR_ALL,
-        }
-
-
-def _kinds(signal: str, *, is_stop: bool) -> tuple[Kind, ...]:
-    none, one, most = Share.NONE, Share.ONE, Share.MOST
-    return (
-        Kind(f"{signal}-broker", is_stop, one, none),
-        Kind(f"{signal}-brokers", is_stop, most, none),
-        Kind(f"{signal}-controller", is_stop, none, one),
-        Kind(f"{signal}-controllers", is_stop, none, Share.MOST_OR_ALL),
-        Kind(f"{signal}-both", is_stop, one, one),
-        Kind(f"{signal}-most", is_stop, most, most),
-        Kind(f"{signal}-node", is_stop, one, none, are_controllers_apart=False),
-    )
-
-
-KINDS = {
-    kind.name: kind for kind in (*_kinds("kill", is_stop=False), *_kinds("stop", is_stop=True))
-}
-
-
-class Span(NamedTuple):
-    """One fault as it was: who was hit, when, until when, and whose clients had to notice."""
-
-    victims: tuple[int, ...]
-    begun_ns: int
-    mended_ns: int
-    partitions: tuple[int, ...]
+    def window(self) -> Window:
+        """Where to look for its silences."""
+        is_late = self.scenario.promise is Promise.HEAL
+        return Window(self.begun_ns, self.whole_ns, self.healed_ns if is_late else 0)
 
 
 @dataclass(slots=True, kw_only=True)
-class ChaosRun:
-    """What the faults of one kind did; `problems` is empty when every promise was kept."""
+class Outcome:
+    """What a round did; `problems` is empty when every promise was kept."""
 
-    kind: Kind
-    spans: list[Span] = field(default_factory=list)
-    report: Report | None = None
-    write_gaps: list[float] = field(default_factory=list)
-    """Seconds without an acknowledgement; one per fault, producer and partition."""
-    read_gaps: list[float] = field(default_factory=list)
-    """Seconds without a record; one per fault and partition."""
-    latencies: list[tuple[int, int]] = field(default_factory=list)
-    """(acknowledged at, latency) of every record, ns."""
+    layout: Layout
+    seed: str
+    faults: list[Struck] = field(default_factory=list)
+    without_effect: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    """Processes that ended by themselves where that is allowed."""
     problems: list[str] = field(default_factory=list)
+    report: Report | None = None
+    zero_ns: int = 0
+    seconds: float = 0.0
+    outages: list[Outage] = field(default_factory=list)
+    latencies: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    quantiles_ms: dict[str, dict[str, float]] = field(default_factory=dict)
+    acked_by: dict[str, int] = field(default_factory=dict)
+    gave_up: list[str] = field(default_factory=list)
+    compared_bytes: int = 0
 
 
-@dataclass(slots=True, kw_only=True)
-class Chaos:
-    """Faults of one kind on a cluster that was started."""
+def run_round(plan: Plan) -> Outcome:
+    """Do what the plan says."""
+    outcome = Outcome(layout=plan.layout, seed=plan.seed)
+    with _stage(plan) as stage:
+        load = Load(
+            topic=TOPIC,
+            partitions=PARTITIONS,
+            producers=len(WRITERS),
+            records_per_second=RECORDS_PER_SECOND,
+            seed=stage.chooser.randrange(1 << 30),
+            socket_timeout_ms=CLIENT_TIMEOUT_MS,
+            direct_brokers=tuple(node.bootstrap for node in stage.cluster.nodes.values()),
+            stale_seconds_max=SESSION_TIMEOUT_MS / 1000,
+        )
+        workload = Workload(stage.cluster.bootstrap, load, WRITERS)
+        _Round(plan, stage, workload, outcome).run()
+        if outcome.problems:
+            tails = plan.directory / "tails.txt"
+            tails.write_text(stage.cluster.log_tails(60), encoding="utf-8")
+    return outcome
 
-    cluster: ClusterProcess
-    kind: Kind
-    load: Load
-    chooser: random.Random
-    run: ChaosRun = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.run = ChaosRun(kind=self.kind)
+@contextlib.contextmanager
+def _stage(plan: Plan) -> Iterator[Stage]:
+    """Build hosts, disks and a cluster; take all of it away in the end."""
+    chooser = random.Random(plan.seed)
+    controllers = 3 if plan.layout is Layout.APART else 0
+    ids = (1, 2, 3, *range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers))
+    with contextlib.ExitStack() as stack:
+        hosts: Hosts | None = None
+        disks: dict[int, LoopDisk] = {}
+        clocks: dict[int, Path] = {}
+        if plan.world:
+            hosts = stack.enter_context(Hosts([name_of_host(one) for one in ids], seed=plan.seed))
+            for one in ids:
+                disk = LoopDisk(plan.directory / f"disk-{one}", size_mib=DISK_MIB)
+                disks[one] = stack.enter_context(disk)
+                clocks[one] = plan.directory / f"clock-{one}"
+                set_clock(clocks[one], 0)
 
-    def repeat(self, goes_on: Callable[[int], bool]) -> ChaosRun:
-        """Break and mend as long as `goes_on(faults so far)`, then judge."""
-        workload = Workload(self.cluster.bootstrap, self.load)
-        workload.start()
-        try:
-            while goes_on(len(self.run.spans)) and not self.run.problems:
-                self._one_fault(workload)
-        finally:
-            workload.stop_writing()
-        self._judge(workload)
-        return self.run
+        def place_of(peer_id: int) -> Place:
+            if hosts is None:
+                return Place()
+            clock = {"PENSTOCK_CHAOS_CLOCK": str(clocks[peer_id]), "LD_PRELOAD": str(plan.clock)}
+            return hosts.place(name_of_host(peer_id), clock if plan.clock else None)
 
-    def _one_fault(self, workload: Workload) -> None:
-        name = f"{self.kind.name} {len(self.run.spans)}"
-        if not wait_until(lambda: is_whole(self.cluster), WHOLE_SECONDS_MAX):
-            self._note(f"{name}: the cluster was not whole in {WHOLE_SECONDS_MAX} s")
-            return
-        if not workload.wait_for(workload.acked + ACKED_BETWEEN_FAULTS):
-            self._note(f"{name}: nothing was acknowledged any more")
-            return
-        victims, partitions = self._choose()
-        begun_ns = time.monotonic_ns()
-        for victim in victims:
-            self._break(victim)
-        is_writable = True
-        if not self.kind.heals_by_mending:
-            is_writable = self._is_writable(workload, begun_ns, partitions)
-        time.sleep(self.chooser.uniform(0.1, HOLD_SECONDS_MAX))
-        mended_ns = time.monotonic_ns()
-        for victim in victims:
-            self._mend(victim)
-        self.run.spans.append(Span(victims, begun_ns, mended_ns, partitions))
-        is_writable = is_writable and self._is_writable(workload, begun_ns, partitions)
-        if not is_writable:
-            self._note(f"{name}: {partitions} took no writes for {SILENT_SECONDS_MAX} s; {victims}")
-
-    def _is_writable(self, workload: Workload, since_ns: int, partitions: tuple[int, ...]) -> bool:
-        return wait_until(
-            lambda: workload.has_acked_since(since_ns, partitions), SILENT_SECONDS_MAX
+        cluster = ClusterProcess(
+            plan.directory / "cluster",
+            controllers=controllers,
+            settings=SETTINGS,
+            data_of=(lambda one: disks[one].mount_point / "data") if plan.world else None,
+            place_of=place_of,
+        )
+        for disk in disks.values():  # the directories were made by nobody who would sync them
+            subprocess.run(["sync", "-f", str(disk.mount_point)], check=True)
+        stack.enter_context(cluster)
+        yield Stage(
+            cluster=cluster,
+            chooser=chooser,
+            topic=TOPIC,
+            partitions=PARTITIONS,
+            directory=plan.directory,
+            run_name=plan.world,
+            hosts=hosts,
+            disks=disks,
+            clocks=clocks,
         )
 
-    def _choose(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return whom to hit, and the partitions whose clients may notice."""
-        parts = range(self.load.partitions)
-        leaders = {part: self.cluster.wait_for_leader(self.load.topic, part) for part in parts}
-        brokers = self._chosen_brokers(leaders)
-        victims = (*brokers, *self._chosen_controllers())
-        led = tuple(part for part, leader in leaders.items() if leader in brokers)
-        # A stopped slave holds up every master that waits for it; a dead one is noticed at once.
-        is_everybody_hit = not led or self.kind.is_stop or self.kind.heals_by_mending
-        return victims, tuple(parts) if is_everybody_hit else led
 
-    def _chosen_brokers(self, leaders: dict[int, int]) -> tuple[int, ...]:
-        ids = list(self.cluster.nodes)
-        match self.kind.brokers:
-            case Share.NONE:
-                return ()
-            case Share.ONE:
-                return (leaders[len(self.run.spans) % self.load.partitions],)
-            case _:
-                return tuple(sorted(self.chooser.sample(ids, min(len(ids) // 2 + 1, len(ids) - 1))))
+@dataclass(slots=True)
+class _Round:
+    """The faults of a round on its stage."""
 
-    def _chosen_controllers(self) -> tuple[int, ...]:
-        ids = list(self.cluster.controllers)
-        most = tuple(sorted(self.chooser.sample(ids, len(ids) // 2 + 1))) if ids else ()
-        match self.kind.controllers:
-            case Share.NONE:
-                return ()
-            case Share.ONE:
-                return (int(self.cluster.status()["controller"]["active_id"]),)
-            case Share.MOST:
-                return most
-            case Share.MOST_OR_ALL:
-                return most if len(self.run.spans) % 2 else tuple(ids)
+    plan: Plan
+    stage: Stage
+    workload: Workload
+    outcome: Outcome
 
-    def _break(self, peer_id: int) -> None:
-        process = self.cluster.processes[peer_id]
-        if self.kind.is_stop:
-            process.pause()
+    def run(self) -> None:
+        """Break and mend as planned, then judge."""
+        outcome = self.outcome
+        outcome.zero_ns = time.monotonic_ns()
+        self.workload.start()
+        try:
+            for scenario in self.plan.scenarios:
+                self._one_fault(scenario)
+                if outcome.problems:
+                    break
+        finally:
+            self.workload.stop_writing()
+        outcome.seconds = (time.monotonic_ns() - outcome.zero_ns) / 1e9
+        self._judge()
+
+    def _one_fault(self, scenario: Scenario) -> None:
+        stage, workload = self.stage, self.workload
+        name = f"{scenario.name} (fault {stage.number})"
+        if not wait_slowly(lambda: is_whole(stage.cluster), WHOLE_SECONDS_MAX):
+            self._note(f"before {name}: the cluster was not whole in {WHOLE_SECONDS_MAX:.0f} s")
+            return
+        if not workload.wait_for(workload.acked + ACKED_BETWEEN_FAULTS):
+            self._note(f"before {name}: nothing was acknowledged any more")
+            return
+        injection = scenario.make(stage)
+        begun_ns = time.monotonic_ns()
+        try:
+            injection.begin()
+            is_struck = self._hold(scenario, injection, begun_ns, name)
+        finally:
+            healed_ns = time.monotonic_ns()
+            injection.heal()
+        self._wait_until_healed(scenario, healed_ns, f"{name}, {injection.victims}")
+        fault = Struck(
+            scenario=scenario,
+            victims=injection.victims,
+            begun_ns=begun_ns,
+            healed_ns=healed_ns,
+            whole_ns=time.monotonic_ns(),
+        )
+        stage.number += 1
+        if is_struck:
+            self.outcome.faults.append(fault)
         else:
-            process.kill()
+            self.outcome.without_effect.append(f"{scenario.name}: {injection.victims}")
+        self._pause(begun_ns)
 
-    def _mend(self, peer_id: int) -> None:
-        process = self.cluster.processes[peer_id]
-        if self.kind.is_stop:
-            process.resume()
-        else:
+    def _hold(self, scenario: Scenario, injection: Injection, begun_ns: int, name: str) -> bool:
+        """Let it be broken for a while; returns whether that had an effect."""
+        seconds = self.stage.chooser.uniform(*HELD_SHARE) * self.plan.cycle_seconds
+        is_struck = wait_slowly(injection.has_struck, STRIKE_SECONDS_MAX)
+        if scenario.promise is not Promise.HEAL and not self._is_written(
+            begun_ns, scenario.promise.seconds
+        ):
+            self._note(
+                f"{name}, {injection.victims}: writes did not go on in "
+                f"{scenario.promise.seconds:.0f} s of the fault: {self._silent(begun_ns)}"
+            )
+        rest = seconds - (time.monotonic_ns() - begun_ns) / 1e9
+        time.sleep(max(0.0, rest))
+        return is_struck
+
+    def _wait_until_healed(self, scenario: Scenario, healed_ns: int, name: str) -> None:
+        stage = self.stage
+        is_written = self._is_written(healed_ns, Promise.HEAL.seconds, scenario)
+        if not is_written:
+            self._note(
+                f"{name}: no writes in {Promise.HEAL.seconds:.0f} s after it: "
+                f"{self._silent(healed_ns)}"
+            )
+        if not wait_slowly(
+            lambda: self._are_all_there(scenario) and is_whole(stage.cluster), WHOLE_SECONDS_MAX
+        ):
+            self._note(f"{name}: the cluster was not whole {WHOLE_SECONDS_MAX:.0f} s after it")
+
+    def _are_all_there(self, scenario: Scenario) -> bool:
+        """Start processes that ended where that is allowed; elsewhere it is a problem."""
+        for peer_id, process in self.stage.cluster.processes.items():
+            if process.is_running:
+                continue
+            text = f"{scenario.name}: {peer_id} ended by itself"
+            if not scenario.may_end:
+                self._note(f"{text}: {process.log_tail(5)}")
+            self.outcome.ended.append(text)
             process.launch()
+        return True
+
+    def _is_written(self, since_ns: int, seconds: float, scenario: Scenario | None = None) -> bool:
+        """Wait until every client had something acknowledged that it sent after `since_ns`."""
+        parts = range(PARTITIONS)
+
+        def holds() -> bool:
+            if scenario is not None:
+                self._are_all_there(scenario)
+            return self.workload.has_acked_since(since_ns, parts)
+
+        return wait_slowly(holds, seconds, every_seconds=0.03)
+
+    def _silent(self, since_ns: int) -> str:
+        """Say which clients had nothing acknowledged from which partitions since then."""
+        return ", ".join(
+            f"{writer.kind}/{partition}"
+            for writer, partition in itertools.product(self.workload.writers, range(PARTITIONS))
+            if writer.tally.last_acked_ns.get(partition, 0) <= since_ns
+        )
+
+    def _pause(self, begun_ns: int) -> None:
+        """Wait for the rest of the cycle."""
+        spent = (time.monotonic_ns() - begun_ns) / 1e9
+        time.sleep(max(0.0, min(self.plan.cycle_seconds - spent, self.plan.cycle_seconds)))
 
     def _note(self, problem: str) -> None:
-        self.run.problems += [problem, self.cluster.log_tails()]
+        self.outcome.problems.append(problem)
 
-    def _judge(self, workload: Workload) -> None:
-        run = self.run
-        if not wait_until(lambda: is_whole(self.cluster), WHOLE_SECONDS_MAX):
-            self._note(f"{self.kind.name}: the cluster did not become whole in the end")
-        run.report = workload.finish()
-        for span in run.spans:
-            is_late = self.kind.heals_by_mending
-            at_ns = span.mended_ns if is_late else span.begun_ns
-            count_from = at_ns if is_late else 0
-            run.write_gaps += workload.gaps_around(at_ns, span.partitions, count_from=count_from)
-            run.read_gaps += workload.read_gaps_around(
-                at_ns, span.partitions, count_from=count_from
-            )
-        run.latencies = workload.acks()
-        run.problems += [*workload.fatal_errors, *workload.refusals]
-        run.problems += [
-            f"{self.kind.name}: {finding.anomaly.value} in partition {finding.partition}: "
-            f"{finding.detail}"
-            for finding in run.report.findings[:20]
+    def _judge(self) -> None:
+        outcome, workload, cluster = self.outcome, self.workload, self.stage.cluster
+        is_in_step = wait_slowly(lambda: is_whole(cluster), WHOLE_SECONDS_MAX)
+        if not is_in_step:
+            self._note("the cluster did not become whole in the end")
+        report = outcome.report = workload.finish()
+        outcome.problems += [*workload.fatal_errors, *workload.refusals[:FINDINGS_SHOWN]]
+        outcome.problems += [
+            f"{finding.anomaly.value} in partition {finding.partition}: {finding.detail}"
+            for finding in report.findings[:FINDINGS_SHOWN]
         ]
-        if run.report.read == 0:
-            run.problems.append(f"{self.kind.name}: nothing could be read")
+        if report.read == 0:
+            self._note("nothing could be read")
+        if is_in_step:
+            outcome.compared_bytes, found = differences(cluster)
+            outcome.problems += found
+        recoveries = Recoveries(workload)
+        for fault in outcome.faults:
+            fault.recovery = recoveries.of_fault(fault.window)
+        outcome.outages = recoveries.outages(outcome.zero_ns)
+        outcome.latencies = recoveries.latencies(outcome.zero_ns)
+        outcome.quantiles_ms = recoveries.quantiles_ms()
+        outcome.acked_by = {writer.kind: writer.tally.acked for writer in workload.writers}
+        outcome.gave_up = [text for writer in workload.writers for text in writer.gave_up]

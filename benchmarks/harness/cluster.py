@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.harness.node import (
-    LOOPBACK as LOOPBACK,
+    LOOPBACK,
     NodeFailed,
     NodeProcess,
     Place,
@@ -52,7 +52,7 @@ class ClusterProcess:
         settings: SettingsOf | None = None,
         data_of: DataOf | None = None,
         advertised_host: str = "",
-        place_of: PlaceOf = lambda _: Place(),
+        place_of: PlaceOf = lambda _: Place(LOOPBACK),
     ) -> None:
         """With an `advertised_host` something has to listen there and pass bytes on.
 
@@ -238,16 +238,24 @@ class ClusterProcess:
 
 def _cluster_page(process: NodeProcess) -> dict[str, Any] | None:
     """Return the /cluster page of a process, None when it does not answer soon."""
+    page = get_page(process, "/cluster")
+    with contextlib.suppress(ValueError):
+        found: dict[str, Any] | None = json.loads(page) if page is not None else None
+        return found
+    return None
+
+
+def get_page(process: NodeProcess, path: str) -> bytes | None:
+    """Return what a process says on its metrics port, None when it does not answer soon."""
     host, port = process.place.address, process.metrics_port
     connection = http.client.HTTPConnection(host, port, timeout=0.5)
     try:
-        connection.request("GET", "/cluster")
+        connection.request("GET", path)
         response = connection.getresponse()
         body = response.read()
-        found: dict[str, Any] | None = json.loads(body) if response.status == 200 else None
-    except (OSError, ValueError, http.client.HTTPException):
+    except (OSError, http.client.HTTPException):
         return None
     else:
-        return found
+        return body if response.status == 200 else None
     finally:
         connection.close()

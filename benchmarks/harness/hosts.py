@@ -9,7 +9,7 @@ import json
 import select
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -41,21 +41,20 @@ class Hosts:
         prefix = ("nsenter", f"--net=/run/netns/{name}", "--")
         return Place(address_of(self.port_of[name]), prefix, environment or {})
 
-    def links(self, names: Iterable[str], others: Iterable[str]) -> list[tuple[int, int]]:
-        """Return every direction of every link between two groups, which may be the same."""
-        first = [self.port_of[name] for name in names]
-        second = [self.port_of[name] for name in others]
-        both = {(a, b) for a in first for b in second if a != b}
-        return sorted(both | {(b, a) for a, b in both})
+    def set_rules(self, rules: Rules) -> None:
+        """Replace what the links do."""
+        self._tell([[*link, dict(rule)] for link, rule in rules.items()])
 
-    def set_rules(self, rules: Rules) -> int:
-        """Replace what the links do; returns the frames which the rules before have struck."""
+    def struck(self) -> int:
+        """Return how many frames the rules have dropped or held up so far."""
+        return self._tell(None)
+
+    def _tell(self, command: object) -> int:
         assert self._switch is not None, "the hosts are not there"
         assert self._switch.stdin is not None
-        lines = [[*link, dict(rule)] for link, rule in rules.items()]
-        self._switch.stdin.write(json.dumps(lines) + "\n")
+        self._switch.stdin.write(json.dumps(command) + "\n")
         self._switch.stdin.flush()
-        return sum(json.loads(self._answer()))
+        return int(self._answer())
 
     def reset_connections(self, name: str) -> int:
         """Reset every TCP connection that a host has with others; returns how many there were."""

@@ -182,7 +182,7 @@ class NodeProcess:
         """
         os.kill(self.pid, signal.SIGSTOP)
         deadline = time.monotonic() + STOP_SECONDS
-        while any(state not in "TD" for state in _thread_states(self.pid)):
+        while any(state not in "TtD" for state in _thread_states(self.pid)):
             if time.monotonic() > deadline:
                 raise NodeFailed("the node does not stop")
             time.sleep(0.0005)
@@ -252,7 +252,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def _thread_states(pid: int) -> list[str]:
-    """Return the kernel's letter for the state of each thread: T is stopped, D in a system call."""
+    """Return the kernel's letter for each thread: T and t are stopped, D in a system call."""
     states = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         text = (task / "stat").read_text(encoding="utf-8")

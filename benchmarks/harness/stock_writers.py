@@ -68,7 +68,7 @@ class AiokafkaWriter(Writer):
     """aiokafka with a loop of its own; one task per partition, as a full one blocks its sender."""
 
     kind: ClassVar[str] = "aiokafka"
-    _numbers: itertools.count[int] = field(default_factory=itertools.count)
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def write(self) -> None:
         """Write until told to stop."""

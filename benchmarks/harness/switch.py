@@ -3,8 +3,8 @@
 `python -m benchmarks.harness.switch SEED NAMESPACE...` ('.' is the namespace it is started in).
 Port n has the MAC address 02:00:00:00:00:n, so nothing is learnt and nothing is flooded. A link is
 an ordered pair of ports: each direction has rules of its own. Commands are lines of JSON on the
-standard input, each a list of [from, to, {"loss": p, "delay": s, "jitter": s}], and replace all
-rules; the answer is one line with the frames that each rule before has dropped or held up.
+standard input: a list of [from, to, {"loss": p, "delay": s, "jitter": s}] replaces all rules, null
+replaces none; the answer is one line, how many frames those before have dropped or held up.
 
 Why not the kernel: it has no netem here, and no random delay besides it. Deliberately not here:
 bandwidth, duplicates and corruption, which TCP hides from the processes above it anyway.
@@ -62,10 +62,11 @@ class Switch:
     held: list[tuple[float, int, int, bytes]] = field(default_factory=list)
     _held_ever: int = 0
 
-    def set_rules(self, lines: list[tuple[int, int, dict[str, float]]]) -> list[int]:
-        """Replace all rules; returns the frames that those before have struck, in their order."""
-        struck = [rule.struck for rule in self.rules.values()]
-        self.rules = {source << 8 | target: Rule(**rule) for source, target, rule in lines}
+    def obey(self, lines: list[tuple[int, int, dict[str, float]]] | None) -> int:
+        """Replace all rules, with None none; returns the frames that those before have struck."""
+        struck = sum(rule.struck for rule in self.rules.values())
+        if lines is not None:
+            self.rules = {source << 8 | target: Rule(**rule) for source, target, rule in lines}
         return struck
 
     def take(self, source: int) -> None:
@@ -130,7 +131,7 @@ class Switch:
                 line = sys.stdin.readline()
                 if not line:
                     return
-                print(json.dumps(self.set_rules(json.loads(line))), flush=True)
+                print(self.obey(json.loads(line)), flush=True)
 
 
 def open_tap(namespace: str) -> int:
