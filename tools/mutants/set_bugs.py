@@ -246,14 +246,14 @@ LEASES = (
     plant(
         "promise-of-slave-not-kept", "Lease",
         "a slave that answered a probe goes on acknowledging to the old master",
-        (FOLLOW, "return self._parts.clock.monotonic_ms() < self._promised_until_ms", "return False"),
+        (FOLLOW, "return self._parts.is_promised(self.leader_epoch)", "return False"),
         near=LINKS,
     ),
     plant(
         "promise-of-master-not-kept", "Lease",
         "a master that told its end to an election goes on confirming",
         (SET,
-         "        if self._clock.monotonic_ms() < self.promised_until_ms:\n            return False\n",
+         "        if self.is_promised():\n            return False\n",
          ""),
         near=(*LINKS, *LEASE),
     ),

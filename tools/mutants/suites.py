@@ -10,6 +10,7 @@ RAFT = (
     "tests/raft",
 )
 RAFT_FILES = (
+    "tests/runtime/test_raft_storage_interrupted.py",
     "tests/runtime/test_raft_storage.py",
     "tests/runtime/test_raft_log.py",
     "tests/runtime/test_raft_numbering.py",

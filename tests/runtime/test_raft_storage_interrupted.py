@@ -1,0 +1,42 @@
+"""A crash between the steps of a snapshot: the log behind it may be of another history."""
+
+import pytest
+
+from penstock.raft.configuration import Configuration
+from penstock.raft.entry import Entry
+from penstock.raft.ready import HardState, Snapshot
+from penstock.runtime.raft.storage import Found, RaftStorage
+from tests.runtime.raft_harness import ReservingDisk
+
+MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
+
+
+def opened(disk: ReservingDisk) -> RaftStorage:
+    return RaftStorage(disk, "metadata", own_id=1, members=MEMBERS)
+
+
+def interrupted(snapshot: Snapshot, last_index: int) -> Found:
+    """Crash when a leader's snapshot is durable and the log, of term 1, still is the old one."""
+    disk = ReservingDisk()
+    storage = opened(disk)
+    entries = [Entry(index=at, term=1, payload=b"old") for at in range(1, last_index + 1)]
+    storage.write(HardState(term=1, voted_for=1), entries)
+    before = dict(disk.files)
+    storage.install(snapshot, HardState(term=snapshot.term, voted_for=-1), [])
+    disk.files = {**disk.files, "metadata/raft.log": before["metadata/raft.log"]}
+    disk.crash()
+    return opened(disk).found
+
+
+@pytest.mark.parametrize("last_index", [3, 5, 8])
+def test_entries_of_another_history_do_not_follow_a_snapshot(last_index: int) -> None:
+    newer = Snapshot(index=5, term=3, configuration=MEMBERS, data=b"state")
+    found = interrupted(newer, last_index)
+    assert found.snapshot == newer
+    assert found.entries == []
+    assert found.state.term == 3
+
+
+def test_entries_of_the_same_history_do() -> None:
+    same = Snapshot(index=5, term=1, configuration=MEMBERS, data=b"state")
+    assert [one.index for one in interrupted(same, last_index=8).entries] == [6, 7, 8]
