@@ -12,7 +12,8 @@ room is MetadataLogFull, which has changed nothing; space for entries is set asi
 before they are proposed, so that a full disk refuses proposals rather than halting the log.
 
 Order of a snapshot: first the new snapshot is durable, then the log is rewritten without what it
-stands for. In between, the log holds entries from before the snapshot, which are passed over.
+stands for. In between, the log holds entries from before the snapshot, which are passed over; where
+they do not lead up to it, as with a leader's, the next start rewrites the log before it is used.
 
 Source: docs/formats/raft-log.md; Raft paper 5.3 and 7. It knows nothing of Raft's rules.
 """
@@ -80,12 +81,14 @@ class RaftStorage:
         Raises:
             CorruptMetadata, UnsupportedMetadata: they can not be read, and the text says where.
             ConfigError: they belong to another member.
+            MetadataLogFull, MetadataLogFenced: what a crash broke off could not be finished.
             OSError: the disk refused.
         """
         self._disk = disk
         self._directory = directory
         self._own_id = own_id
         self._end_position = self._allocated = 0
+        self._is_install_unfinished = False
         disk.make_directory(directory)
         self._end_mark = EndMark(disk, self._path(_END))
         for name in (_LOG, _SNAPSHOT):
@@ -96,6 +99,8 @@ class RaftStorage:
         self.found = self._with_mark(self.found)
         self._state = self.found.state
         self._snapshot_index = self.found.snapshot.index
+        if self._is_install_unfinished:
+            self._rewrite(*self.found)
 
     @property
     def entry_bytes(self) -> int:
@@ -185,7 +190,7 @@ class RaftStorage:
         self._replace_snapshot(snapshot)
         found = read_file(self._file.read(0, self._end_position))
         kept = [entry for entry in found.entries if entry.index > snapshot.index]
-        self._rewrite(snapshot, self._state, kept)
+        self._rewrite(self._state, snapshot, kept)
 
     def install(self, snapshot: Snapshot, state: HardState, entries: Sequence[Entry]) -> None:
         """Put a leader's snapshot in place of everything, with `entries` behind it.
@@ -195,7 +200,7 @@ class RaftStorage:
             MetadataLogFenced: the disk has failed.
         """
         self._replace_snapshot(snapshot)
-        self._rewrite(snapshot, state, entries)
+        self._rewrite(state, snapshot, entries)
         self._state = state
 
     def close(self) -> None:
@@ -243,9 +248,7 @@ class RaftStorage:
             put_aside(self._disk, self._directory)
             return file
         if self._read_snapshot() is not None:
-            raise CorruptMetadata(
-                f"{self._path(_LOG)} is gone, its snapshot is there"
-            )
+            raise CorruptMetadata(f"{self._path(_LOG)} is gone, its snapshot is there")
         return self._make_log(encode_head(FileHead(self._own_id, 0, 0)))
 
     def _read_snapshot(self) -> Snapshot | None:
@@ -281,7 +284,8 @@ class RaftStorage:
             file.sync()
             size = found.end_position
         self._end_position, self._allocated = found.end_position, size
-        entries = _behind(found, snapshot)
+        self._is_install_unfinished = not _leads_to(found, snapshot)
+        entries = [] if self._is_install_unfinished else _behind(found, snapshot)
         last_term = entries[-1].term if entries else snapshot.term
         state = found.state
         if last_term > state.term:  # a crash between the two steps of `install`
@@ -331,7 +335,7 @@ class RaftStorage:
     def _replace_snapshot(self, snapshot: Snapshot) -> None:
         self._make_file(_SNAPSHOT, encode_snapshot(snapshot)).close()
 
-    def _rewrite(self, snapshot: Snapshot, state: HardState, entries: Sequence[Entry]) -> None:
+    def _rewrite(self, state: HardState, snapshot: Snapshot, entries: Sequence[Entry]) -> None:
         head = encode_head(FileHead(self._own_id, snapshot.index, snapshot.term))
         frame = encode_frame(state, entries)
         try:
@@ -370,14 +374,14 @@ class RaftStorage:
 
 
 def _behind(found: LogFile, snapshot: Snapshot) -> list[Entry]:
-    """Return the entries behind the snapshot, none where they are of another history.
+    """Return the entries behind the snapshot."""
+    return found.entries[snapshot.index - found.head.base_index :]
+
+
+def _leads_to(found: LogFile, snapshot: Snapshot) -> bool:
+    """Whether the log goes up to the snapshot, so that what follows can be written behind it.
 
     A crash between the two steps of `install` leaves a log that the snapshot did not come from.
     """
-    base_index = found.head.base_index
-    if snapshot.index == base_index:
-        return found.entries
-    at = snapshot.index - base_index
-    if at > len(found.entries) or found.entries[at - 1].term != snapshot.term:
-        return []
-    return found.entries[at:]
+    at = snapshot.index - found.head.base_index
+    return at == 0 or (at <= len(found.entries) and found.entries[at - 1].term == snapshot.term)
