@@ -9,7 +9,7 @@ from .catalogue import MUTANTS, chosen
 from .mutant import AnchorLost, Mutant
 from .report import PLACE, write
 from .results import Results
-from .runner import NotGreen, check_clean, look_for
+from .runner import FOUND, NotGreen, check_clean, look_for
 from .simulator import red_seeds, run_seeds, seeds_of
 from .tree import Tree, copy_of
 
@@ -48,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--report", action="store_true", help="write the page from what is known")
     parser.add_argument("--fresh", action="store_true", help="also what is known already")
     parser.add_argument("--seeds", type=seeds_of, help="look with the simulator: FIRST..LAST")
+    parser.add_argument("--near", action="store_true", help="try the tests of the own room only")
     parser.add_argument("--survivors", action="store_true", help="only what was not found before")
     parser.add_argument(
         "--no-clean", action="store_true", help="do not run the tests without a bug"
@@ -79,8 +80,9 @@ def _plant_all(mutants: list[Mutant], results: Results, options: argparse.Namesp
                 continue
             if _is_done(mutant, fingerprint, results, options):
                 continue
-            outcome = look_for(tree, mutant)
-            results.note(mutant, fingerprint, outcome)
+            outcome = look_for(tree, mutant, is_near_only=options.near)
+            if outcome.status == FOUND or not options.near:
+                results.note(mutant, fingerprint, outcome)
             told = outcome.test or outcome.detail
             print(f"{mutant.name:45} {outcome.status:9} {outcome.seconds:6.1f}  {told}", flush=True)
         results.note_run("tests", commit=tree.commit[:12], date=_today(), bugs=len(MUTANTS))
@@ -113,7 +115,7 @@ def _is_done(
     mutant: Mutant, fingerprint: str, results: Results, options: argparse.Namespace
 ) -> bool:
     if options.survivors:
-        return (results.of(mutant) or {}).get("status") == "found"
+        return (results.of(mutant) or {}).get("status") == FOUND
     return not options.fresh and results.is_known(mutant, fingerprint)
 
 

@@ -166,8 +166,8 @@ TERMS = (
     plant(
         "raft-snapshot-of-other-history", "Controller terms",
         "entries behind a snapshot are kept although the snapshot is of another history",
-        (STORAGE, "if at > len(found.entries) or found.entries[at - 1].term != snapshot.term:",
-         "if at > len(found.entries):"),
+        (STORAGE, "return at == 0 or (at <= len(found.entries) and found.entries[at - 1].term == snapshot.term)",
+         "return at == 0 or at <= len(found.entries)"),
         near=RAFT_FILES,
     ),
 )  # fmt: skip
@@ -263,8 +263,8 @@ DURABILITY = (
         "the log loses its entries before the snapshot that stands for them is there",
         (STORAGE, "        self._replace_snapshot(snapshot)\n        found = read_file",
          "        found = read_file"),
-        (STORAGE, "self._rewrite(snapshot, self._state, kept)",
-         "self._rewrite(snapshot, self._state, kept)\n        self._replace_snapshot(snapshot)"),
+        (STORAGE, "self._rewrite(self._state, snapshot, kept)",
+         "self._rewrite(self._state, snapshot, kept)\n        self._replace_snapshot(snapshot)"),
         near=RAFT_FILES,
     ),
     plant(

@@ -56,22 +56,22 @@ class NotGreen(Exception):
     """A test fails without any bug planted."""
 
 
-def look_for(tree: Tree, mutant: Mutant) -> Outcome:
-    """Plant a bug, and return which test finds it."""
+def look_for(tree: Tree, mutant: Mutant, *, is_near_only: bool = False) -> Outcome:
+    """Plant a bug, and return which test finds it; `is_near_only`: of its own room."""
     try:
         with tree.planted(mutant):
-            return _look(tree, mutant)
+            return _look(tree, mutant, is_near_only=is_near_only)
     except (AnchorLost, SyntaxError) as error:
         return Outcome(status=BROKEN, detail=str(error))
 
 
-def _look(tree: Tree, mutant: Mutant) -> Outcome:
+def _look(tree: Tree, mutant: Mutant, *, is_near_only: bool) -> Outcome:
     started = time.monotonic()
     above = wide(tuple(edit.path for edit in mutant.edits))
     stages = (("near", mutant.near, NEAR_SECONDS), ("wide", above, WIDE_SECONDS))
     skipped: list[str] = []
     notes: list[str] = []
-    for stage, suite, seconds_max in stages:
+    for stage, suite, seconds_max in stages[: 1 if is_near_only else 2]:
         while True:
             finished = _run(tree, suite, skipped, seconds_max)
             seconds = time.monotonic() - started
