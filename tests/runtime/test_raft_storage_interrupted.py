@@ -2,9 +2,11 @@
 
 import pytest
 
+from penstock.controller.errors import CorruptMetadata
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
+from penstock.runtime.raft.log_file import HEADER_BYTES
 from penstock.runtime.raft.storage import Found, RaftStorage
 from tests.runtime.raft_harness import ReservingDisk
 
@@ -40,3 +42,17 @@ def test_entries_of_another_history_do_not_follow_a_snapshot(last_index: int) ->
 def test_entries_of_the_same_history_do() -> None:
     same = Snapshot(index=5, term=1, configuration=MEMBERS, data=b"state")
     assert [one.index for one in interrupted(same, last_index=8).entries] == [6, 7, 8]
+
+
+@pytest.mark.parametrize("at", [0, 3, 10, 30])
+def test_damage_in_front_of_whole_writes_is_refused_also_without_the_end_mark(at: int) -> None:
+    # The mark is written without a sync: a power cut may take it, and the log is all there is.
+    disk = ReservingDisk()
+    storage = opened(disk)
+    for number in (1, 2):
+        storage.write(HardState(term=1, voted_for=1), [Entry(index=number, term=1, payload=b"x")])
+    disk.files["metadata/raft.log"].data[HEADER_BYTES + at] ^= 1
+    for name in [name for name in disk.files if name.endswith(".end")]:
+        disk.files[name].data = bytearray()
+    with pytest.raises(CorruptMetadata):
+        opened(disk)

@@ -2,6 +2,7 @@
 
 import argparse
 import datetime
+import signal
 import sys
 from pathlib import Path
 
@@ -26,6 +27,7 @@ def main(arguments: list[str]) -> int:
         return 2
     if options.check:
         return _check(mutants)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # so that the copy is removed
     results = Results(ROOT)
     if not options.report:
         try:

@@ -47,7 +47,7 @@ SYNCS = (
         "a clean close marks the log as clean without syncing it",
         (COMMIT, "        for file in [*self._in_sync, *self._unsynced]:\n            file.sync()\n",
          ""),
-        near=(*RECOVERY, *WRITING),
+        near=("tests/storage/test_close_durability.py", *WRITING),
     ),
     plant(
         "log-recovered-tail-not-synced", "Left-out fsync: commit log",

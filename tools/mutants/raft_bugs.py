@@ -294,7 +294,7 @@ FILES = (
         "raft-damage-in-the-middle-is-cut", "Recovery",
         "damage in front of whole entries is taken for an unfinished write and cut",
         ("runtime/raft/log_file.py", "    _check_tail(view, at)\n", ""),
-        near=("tests/runtime/test_raft_storage.py",),
+        near=RAFT_FILES,
     ),
     plant(
         "raft-compaction-loses-an-entry", "Recovery",

@@ -94,6 +94,9 @@ class Tree:
                 os.killpg(process.pid, signal.SIGKILL)
                 output, _ = process.communicate()
                 return Finished(None, output)
+            except BaseException:  # told to stop: a session of its own does not hear of it
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
         return Finished(process.returncode, output)
 
 
