@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from penstock.sim.disk import SimDisk
+from penstock.sim.inode import PENDING_MAX
 from penstock.sim.sectors import SECTOR
 from tests.storage.disk_contract import DiskContract
 
@@ -99,6 +100,17 @@ def test_a_cut_that_was_not_synced_may_come_back_behind_what_was_written_since()
         disk.power_loss()
         found.add(content(disk, "a"))
     assert {OLD * 3, OLD, OLD + NEW, OLD + NEW + OLD} <= found
+
+
+def test_the_page_cache_is_written_back_in_the_end_without_a_sync():
+    for disk in disks(20):
+        file = disk.open("a", create=True)
+        disk.sync_directory("")
+        for position in range(3 * PENDING_MAX):
+            file.write(position, [b"x"])
+        assert len(disk.names["a"].pending) <= PENDING_MAX
+        disk.power_loss()
+        assert content(disk, "a").startswith(b"x" * 2 * PENDING_MAX)
 
 
 def test_a_kill_keeps_the_page_cache():

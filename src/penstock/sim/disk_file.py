@@ -52,7 +52,7 @@ class SimFile:
             if position > len(content):
                 content.extend(bytes(position - len(content)))
         content[position : position + len(data)] = data
-        inode.pending.append((position, data))
+        inode.note((position, data))
 
     def read_cached(self, position: int, length: int) -> memoryview | None:
         inode, disk = self._inode, self._disk
@@ -101,7 +101,7 @@ class SimFile:
             inode.data.extend(bytes(size - len(inode.data)))
         else:
             del inode.data[size:]
-        inode.pending.append((size, None))
+        inode.note((size, None))
 
     def data_ranges(self, position: int) -> list[tuple[int, int]]:
         content = self._inode.data

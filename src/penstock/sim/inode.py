@@ -5,6 +5,9 @@ from random import Random
 
 from penstock.sim.sectors import Change, Keep, apply_changes, random_keep, random_sectors
 
+PENDING_MAX = 4096
+"""Changes that a file may have in the page cache alone; then the oldest half is written back."""
+
 _SIZE_ALONE = 0.3
 """How often a file that has lost its newest content keeps some of its new length, as zeros."""
 _READS_OLD = 0.5
@@ -25,6 +28,13 @@ class Inode:
     """Not in the page cache until it is read."""
     is_linked: bool = False
     """Whether it has a name, and so takes up space."""
+
+    def note(self, change: Change) -> None:
+        """Take note of a change that is not durable yet."""
+        self.pending.append(change)
+        if len(self.pending) > PENDING_MAX:
+            apply_changes(self.durable, self.pending[: PENDING_MAX // 2])
+            del self.pending[: PENDING_MAX // 2]
 
     def settle(self, keep: Keep | None = None) -> None:
         """Make the pending changes durable; where only some are kept, the others are lost."""
