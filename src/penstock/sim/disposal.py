@@ -9,6 +9,7 @@ Deliberately not here: disks, which refuse work for processes that have ended.
 """
 
 import asyncio
+import logging
 import sys
 import warnings
 from collections.abc import Coroutine, Iterable, Iterator
@@ -32,14 +33,16 @@ def tasks_of(loop: asyncio.AbstractEventLoop, process: Process | None = None) ->
 @contextmanager
 def silenced() -> Iterator[None]:
     """Let finalizers run and fail without a word: they belong to processes that are no more."""
-    hook = sys.unraisablehook
+    hook, disabled_level = sys.unraisablehook, logging.root.manager.disable
     sys.unraisablehook = _ignore_unraisable
+    logging.disable()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # coroutines that never began, tasks that never ended
             yield
     finally:
         sys.unraisablehook = hook
+        logging.disable(disabled_level)
 
 
 def dispose_of(loop: asyncio.AbstractEventLoop, processes: Iterable[Process]) -> None:

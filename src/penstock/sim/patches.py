@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 if TYPE_CHECKING:
     from penstock.sim.loop import SimLoop
 
-WALL_START_S = 1_750_000_000
-"""Wall time at the start of a run, in seconds since 1970."""
+WALL_AT_ZERO_S = 1_700_000_000
+"""Wall time when loop time is 0, in seconds since 1970; a simulated machine says the same."""
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def _replacements(loop: "SimLoop") -> list[tuple[ModuleType, str, Callable[..., 
     draws = loop.random_for("urandom")
 
     def wall_s() -> float:
-        return WALL_START_S + loop.elapsed_s
+        return WALL_AT_ZERO_S + loop.time()
 
     def monotonic_ns() -> int:
         return round(loop.time() * 1e9)
