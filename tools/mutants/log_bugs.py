@@ -55,7 +55,7 @@ SYNCS = (
         (RECOVER,
          "            if scan.position > max(start, segment.base):\n                file.sync()\n",
          ""),
-        near=RECOVERY,
+        near=("tests/storage/test_recovered_durability.py", *RECOVERY),
     ),
     plant(
         "log-cut-not-synced", "Left-out fsync: commit log",

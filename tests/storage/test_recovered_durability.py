@@ -1,0 +1,41 @@
+"""What recovery comes back with is durable: no power cut behind a start takes any of it."""
+
+from random import Random
+
+import pytest
+
+from penstock.storage.config import LogConfig
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import World, append, open_log, partition_number, read_all
+
+CONFIG = LogConfig(
+    segment_bytes=65_536,
+    staging_bytes=32_768,
+    large_batch_bytes=16_384,
+    checkpoint_interval_bytes=1 << 30,
+    reserve_bytes=0,
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("batches", [5, 60])
+def test_a_tail_that_only_the_page_cache_had_is_durable_after_the_next_start(batches, seed):
+    # With 60 batches the log rolls: the unsynced bytes lie in a closed segment as well.
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk, CONFIG)
+    partition = log.open_partition(partition_number(0))
+    world.run()
+    for number in range(batches):
+        append(log, partition, size=1500, fill=number)
+        world.turn()  # written, and no sync gets its turn
+    assert (log.end_position > CONFIG.segment_bytes) == (batches == 60)
+    disk.kill()
+    world = World()
+    log = open_log(world, disk, CONFIG)
+    assert log.durable_position == log.end_position
+    assert log.open_partition(partition_number(0)).log_end_offset == batches
+    disk.power_loss(Random(seed))
+    world = World()
+    again = open_log(world, disk, CONFIG)
+    found = again.open_partition(partition_number(0))
+    assert len(read_all(world, again, found)) == batches
