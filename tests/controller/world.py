@@ -16,12 +16,13 @@ from penstock.controller import session as s
 from penstock.controller.active import ActiveController
 from penstock.controller.config import ControllerConfig
 from penstock.controller.controller import Controller
-from penstock.controller.errors import MetadataError, NotActiveController
+from penstock.controller.errors import MetadataError, MetadataTimeout, NotActiveController
 from penstock.controller.image import ClusterImage, ReplicaSetImage
 from penstock.controller.operations import Operation
 from penstock.controller.record_codec import decode_records, encode_records
 from penstock.controller.replicated_log import Leadership
 from penstock.controller.snapshot import snapshot_records
+from penstock.replication.promise import Asker, Promise
 
 COMMIT_MS = 2
 START_MS = 1_000_000
@@ -97,6 +98,7 @@ class Broker:
         self.is_stopping = False
         self.sessions: dict[int, int] = {}
         self.prepared: list[s.PrepareTransfer] = []
+        self.promises: dict[int, Promise] = {}
 
     @property
     def incarnation(self) -> str:
@@ -109,6 +111,7 @@ class Broker:
     def start(self) -> None:
         self.is_up, self.is_hung, self.is_stopping = True, False, False
         self.starts += 1
+        self.promises = {}
         for process in self.world.controllers.values():
             self.connect(process)
         self._beat(self.starts)
@@ -172,7 +175,18 @@ class Broker:
             log_start_position=0,
             log_end_position=log.end,
             confirm_position=log.confirm,
+            promised_to=self.promised_to(set_id),
         )
+
+    def promised_to(self, set_id: int) -> int:
+        """The controller epoch that this member keeps a promise to, -1 for none."""
+        promise = self.promises.get(set_id)
+        asker = None if promise is None else promise.asker
+        return s.NOT_PROMISED if asker is None else asker.controller_epoch
+
+    def promise(self, one: s.ProbedSet, asker: Asker) -> None:
+        if one.is_promise_wanted:
+            self.promises.setdefault(one.replica_set_id, Promise()).make(one.leader_epoch, asker)
 
     def register(self) -> None:
         if not self.is_acting:
@@ -204,7 +218,14 @@ class Broker:
         if not self.is_acting or self.is_cut:
             return
         match message:
+            case s.ReleasePromises():
+                asker = Asker(message.controller_epoch, message.request_id)
+                for one in message.sets:
+                    promise = self.promises.setdefault(one.replica_set_id, Promise())
+                    promise.release(one.leader_epoch, asker)
             case s.ProbeSets():
+                for one in message.sets:
+                    self.promise(one, Asker(message.controller_epoch, message.request_id))
                 reports = tuple(
                     self.report(one.replica_set_id)
                     for one in message.sets
@@ -214,6 +235,13 @@ class Broker:
                 process.active.on_probe_answer(self.broker_id, answer)
             case s.PrepareTransfer():
                 self.prepared.append(message)
+                probed = s.ProbedSet(
+                    replica_set_id=message.replica_set_id,
+                    leader_epoch=message.leader_epoch,
+                    is_promise_wanted=message.is_promise_wanted,
+                )
+                if self.is_ready_to_transfer:
+                    self.promise(probed, Asker(message.controller_epoch, message.request_id))
                 ready = s.TransferReady(
                     request_id=message.request_id,
                     is_ready=self.is_ready_to_transfer,
@@ -253,6 +281,9 @@ class World:
         self.log: list[bytes] = []
         self.commands: list[c.Command[Any]] = []
         self.is_log_stuck = False
+        self.is_log_slow = False
+        """Proposals are told to have timed out; the first of them is kept in `late`."""
+        self.late: list[c.Command[Any]] = []
         self.config = ControllerConfig(default_replication_factor=self.factor, **self.settings)
         self.controllers = {one: self._process(one) for one in range(1, self.controller_count + 1)}
         self.leader, self.term = 1, 0
@@ -344,6 +375,11 @@ class World:
         if own_id != self.leader or self.is_log_stuck:
             done(NotActiveController(self.leader))
             return
+        if self.is_log_slow or self.late:
+            if not self.late:
+                self.late.append(command)
+            done(MetadataTimeout(1))
+            return
         try:
             result = self.controllers[own_id].controller.handle(command)
         except MetadataError as error:
@@ -356,6 +392,18 @@ class World:
             for broker in self.brokers.values():
                 self.time.call_later(1, broker.look_for_sets)
         done(result.response)
+
+    def commit_late(self) -> None:
+        """The log is quick again, and commits what it had taken."""
+        self.is_log_slow = False
+        late, self.late = self.late, []
+        for command in late:
+            self._commit(self.leader, command, lambda answer: None)
+
+    def lose_late(self) -> None:
+        """The log is quick again, and what it was asked for was never made an entry."""
+        self.is_log_slow = False
+        self.late = []
 
     def _catch_up(self, process: Process) -> None:
         while process.is_up and process.applied < len(self.log):

@@ -24,6 +24,7 @@ from penstock.controller.session import (
     PrepareTransfer,
     ProbeAnswer,
     ProbeSets,
+    ReleasePromises,
     SetReport,
     StatusAnswer,
     TransferReady,
@@ -143,6 +144,7 @@ class WatchedOwner:
 
     def __init__(self) -> None:
         self.probes: list[ProbeSets] = []
+        self.released: list[ReleasePromises] = []
         self.registered_count = 0
         self.controller_count = 0
         self.registering: Callable[[], Coroutine[Any, Any, None]] | None = None
@@ -153,6 +155,9 @@ class WatchedOwner:
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
         self.probes.append(request)
         return tuple(report(one.replica_set_id) for one in request.sets)
+
+    def release(self, request: ReleasePromises) -> None:
+        self.released.append(request)
 
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         return TransferReady(request_id=request.request_id, is_ready=True, log_end_position=5)

@@ -146,3 +146,27 @@ async def test_snapshot_wakes_those_who_wait_for_entries_that_it_stands_for() ->
     await asyncio.sleep(0)
     two.log.heal()
     assert await waiting
+
+
+@on_loop
+async def test_a_command_that_came_in_an_earlier_leadership_is_not_proposed_in_a_later_one() -> (
+    None
+):
+    """It may rest on promises that the controller in between has released."""
+    group, (one, _) = members()
+    group.lead(1)
+    await one.driver.submit(REGISTER)
+    group.is_open = False
+    tasks = [asyncio.create_task(one.driver.submit(ALLOCATE)) for _ in range(2)]
+    await until(lambda: len(group.waiting) == 1)
+    before = one.driver.stats.proposals
+    group.lead(2)
+    group.lead(1)
+    group.is_open = True
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [LeadershipLost, NotActiveController]
+    assert one.driver.stats.proposals == before
+    term = one.driver.leadership.term
+    with pytest.raises(NotActiveController):
+        await one.driver.submit(ALLOCATE, decided_in=term - 1)
+    await one.driver.submit(ALLOCATE, decided_in=term)

@@ -11,7 +11,7 @@ import pytest
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
 from penstock.controller.election import Ballot, Elected, choose_master
-from penstock.controller.session import ProbedSet, ProbeSets
+from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.runtime.ha_cluster import Broker, HaCluster, ha_cluster
 from tests.runtime.ha_running import run_long
 
@@ -52,7 +52,6 @@ class Faults:
             request_id=1,
             controller_epoch=1,
             sets=(ProbedSet(replica_set_id=1, leader_epoch=image.leader_epoch),),
-            promise_ms=300,
         )
         reports = {
             broker.broker_id: report
@@ -63,6 +62,10 @@ class Faults:
         choice = choose_master(Ballot(replica_set=image, reports=reports))
         if isinstance(choice, Elected):
             self.cluster.controllers.elect(1, choice.master, *choice.sync_state_set)
+            return
+        released = ReleasePromises(controller_epoch=1, request_id=1, sets=probe.sets)
+        for broker_id in reports:
+            self.cluster[broker_id].manager.release(released)
 
     async def step(self) -> None:
         random, cluster = self.random, self.cluster
@@ -73,7 +76,7 @@ class Faults:
                 await self.crash(random.choice(self.running()))
             case 5:
                 broker = random.choice(list(cluster.brokers.values()))
-                broker.cut_off(random.random() < 0.5)
+                self.cut_off(broker, random.random() < 0.5)
             case 6:
                 for served in random.choice(self.running()).manager.server.links:
                     served.live.link.abort("cable")
@@ -89,6 +92,12 @@ class Faults:
                         broker.append(size=self.random.randrange(80, 6_000))
                     except PlatformError:
                         return  # no next segment yet
+
+    def cut_off(self, broker: Broker, is_cut: bool) -> None:
+        """Controllers that do not know a process ask it to register as soon as they hear of it."""
+        broker.cut_off(is_cut)
+        if not is_cut and not broker.manager.is_registered:
+            broker.register(broker.manager.incarnation)
 
     async def crash(self, broker: Broker) -> None:
         await broker.crash()
@@ -109,9 +118,8 @@ async def history(root: Path, seed: int, policy: AckPolicy) -> None:
                 await cluster.pause(0.02)
                 faults.observe()
         for broker in cluster.brokers.values():
-            broker.cut_off(False)
+            faults.cut_off(broker, False)
         await cluster.until(lambda: all(1 in one.manager.members for one in faults.running()))
-        await cluster.pause(0.35)  # promises end
         faults.elect()
         master = cluster.controllers.image_of(1).master
         await cluster.leads(master)

@@ -2,17 +2,27 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ports import Cancellable
-from penstock.controller.session import PrepareTransfer
+from penstock.controller.session import (
+    NOT_PROMISED,
+    PrepareTransfer,
+    ProbedSet,
+    ReleasePromises,
+)
 from penstock.replication.errors import NotMaster
-from penstock.runtime.clock import SystemClock
+from penstock.replication.promise import Asker
 from penstock.runtime.ha.transfer import prepare_transfer
 from tests.net.serving import run
 from tests.runtime.ha_cluster import HaCluster, ha_cluster
+
+TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
+ASKER = Asker(1, 1)
 
 
 def fill(cluster: HaCluster, broker: int, batches: int = 20) -> None:
@@ -55,7 +65,7 @@ def test_a_transfer_that_comes_to_nothing_lets_the_master_go_on(tmp_path: Path) 
             await cluster.confirmed(1)
             stale = await cluster[1].manager.prepare_transfer(transfer(7, 2))
             assert not stale.is_ready
-            cluster[2].manager.drivers[1].promise(0, 1 << 60)  # it acknowledges nothing
+            cluster[2].manager.drivers[1].promise.make(0, ASKER)  # it acknowledges nothing
             fill(cluster, 1)
             late = await cluster[1].manager.prepare_transfer(transfer(0, 2, timeout_ms=50))
             assert not late.is_ready
@@ -116,8 +126,8 @@ def test_a_second_request_while_the_first_still_waits_is_answered_as_soon_as_it_
             await cluster.make_set(1, 2)
             await cluster.in_step(1, 2)
             await cluster.confirmed(1)
-            held_until_ms = SystemClock().monotonic_ms() + 600
-            cluster[2].manager.drivers[1].promise(0, held_until_ms)  # it acknowledges later
+            slave = cluster[2].manager.drivers[1]
+            slave.promise.make(0, ASKER)  # it acknowledges later
             fill(cluster, 1)
             manager = cluster[1].manager
             first = asyncio.create_task(manager.prepare_transfer(transfer(0, 2, timeout_ms=100)))
@@ -125,6 +135,61 @@ def test_a_second_request_while_the_first_still_waits_is_answered_as_soon_as_it_
             second = asyncio.create_task(manager.prepare_transfer(transfer(0, 2, 10_000)))
             assert not (await first).is_ready
             assert not cluster[1].member().is_master, "the second one still waits"
+            slave.release(0, ASKER)
             assert (await second).is_ready
+
+    run(scenario())
+
+
+def off(request_id: int = 1) -> ReleasePromises:
+    sets = (ProbedSet(replica_set_id=1, leader_epoch=0),)
+    return ReleasePromises(controller_epoch=1, request_id=request_id, sets=sets)
+
+
+def test_what_a_master_writes_after_its_pause_is_confirmed_once_the_transfer_is_off(
+    tmp_path: Path,
+) -> None:
+    """The transfer may still be recorded: its target would lack what is confirmed meanwhile."""
+
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            await cluster.make_set(1, 2, 3, policy=TWO_OF_THREE)
+            await cluster.in_step(1, 2, 3)
+            await cluster.confirmed(1)
+            request = replace(
+                transfer(0, 2, timeout_ms=100), controller_epoch=1, is_promise_wanted=True
+            )
+            ready = await cluster[1].manager.prepare_transfer(request)
+            assert ready.is_ready, ready.reason
+            await cluster.leads(1)  # it takes writes again
+            held = cluster[1].member().confirm_position
+            fill(cluster, 1)
+            await cluster.equal(1, 2, 3)
+            assert cluster[1].member().confirm_position == held
+            (report,) = cluster[1].manager.reports()
+            assert report.promised_to == 1
+            cluster[1].manager.release(off())
+            await cluster.confirmed(1)
+            (report,) = cluster[1].manager.reports()
+            assert report.promised_to == NOT_PROMISED
+
+    run(scenario())
+
+
+def test_a_master_that_is_told_so_goes_on_without_waiting(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.in_step(1, 2)
+            await cluster.confirmed(1)
+            manager = cluster[1].manager
+            second = replace(transfer(0, 2, timeout_ms=60_000), request_id=2, controller_epoch=1)
+            ready = await manager.prepare_transfer(second)
+            assert ready.is_ready, ready.reason
+            manager.release(off(request_id=1))
+            assert not cluster[1].member().is_master, "an earlier request is off, not this one"
+            manager.release(off(request_id=2))
+            cluster[1].append()
+            await cluster.confirmed(1)
 
     run(scenario())

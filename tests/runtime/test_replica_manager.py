@@ -14,7 +14,6 @@ from penstock.controller.commands import (
     SetAckPolicy,
     SetUncleanElection,
 )
-from penstock.controller.session import ProbedSet, ProbeSets
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.ha.followed_set import State
 from penstock.storage.config import Retention
@@ -256,76 +255,6 @@ def test_a_slave_whose_confirmed_records_would_be_cut_stops_and_says_so(tmp_path
     run(scenario())
 
 
-# --- probes --------------------------------------------------------------------------------------
-
-
-def test_a_probed_slave_acknowledges_nothing_more_until_a_newer_mastership(
-    tmp_path: Path,
-) -> None:
-    async def scenario() -> None:
-        async with ha_cluster(tmp_path, 1, 2, 3, disconnect_grace_ms=60_000) as cluster:
-            await cluster.make_set(1, 2, 3, policy=TWO_OF_THREE)
-            await cluster.confirmed(1)
-            probe = ProbeSets(
-                request_id=1,
-                controller_epoch=1,
-                sets=(ProbedSet(replica_set_id=1, leader_epoch=0),),
-                promise_ms=60_000,
-            )
-            (two,), (three,) = (cluster[one].manager.probe(probe) for one in (2, 3))
-            assert two.log_end_position == cluster[2].member().log.durable_position
-            assert (two.last_log_epoch, three.role) == (0, "slave")
-            held = cluster[1].member().confirm_position
-            fill(cluster, 1)
-            end = cluster[1].member().log.end_position
-            await cluster.until(
-                lambda: all(cluster[n].member().log.durable_position == end for n in (2, 3))
-            )
-            assert cluster[1].member().confirm_position == held
-            cluster.controllers.elect(1, 2, 1, 2, 3)
-            await cluster.leads(2)
-            await cluster.confirmed(2)
-            await cluster.equal(1, 2, 3)
-
-    run(scenario())
-
-
-def test_a_probed_slave_keeps_its_promise_when_it_shakes_hands_anew(tmp_path: Path) -> None:
-    """Beginning to follow says how much is held: as good as an acknowledgement."""
-
-    async def scenario() -> None:
-        async with ha_cluster(tmp_path, 1, 2, 3, disconnect_grace_ms=60_000) as cluster:
-            await cluster.make_set(1, 2, 3, policy=TWO_OF_THREE)
-            await cluster.confirmed(1)
-            sets = (ProbedSet(replica_set_id=1, leader_epoch=0),)
-            probe = ProbeSets(request_id=1, controller_epoch=1, sets=sets, promise_ms=1_500)
-            for one in (2, 3):
-                cluster[one].manager.probe(probe)
-            held = cluster[1].member().confirm_position
-            fill(cluster, 1)
-            end = cluster[1].member().log.end_position
-            await cluster.until(
-                lambda: all(cluster[n].member().log.durable_position == end for n in (2, 3))
-            )
-            for one in (2, 3):
-                old = cluster[one].manager.client.links[1].live
-                assert old is not None
-                old.link.abort("cut")
-                await cluster.until(
-                    lambda one=one, old=old: (  # type: ignore[misc]
-                        cluster[one].manager.client.links[1].live not in {None, old}
-                    )
-                )
-            followed = [cluster[n].manager.drivers[1].followed for n in (2, 3)]
-            await cluster.until(
-                lambda: all(one is not None and one._begin_at == end for one in followed)
-            )
-            assert cluster[1].member().confirm_position == held
-            await cluster.confirmed(1)  # once the promises are over
-
-    run(scenario())
-
-
 def test_reports_say_what_the_master_knows_of_its_slaves(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2) as cluster:
@@ -433,27 +362,6 @@ def test_settings_of_replication_that_contradict_each_other_are_refused() -> Non
         replace(config, keep_alive_ms=5_000)
     with pytest.raises(ConfigError, match="run_bytes"):
         replace(config, in_flight_bytes=65_536, run_bytes=1 << 20)
-
-
-def test_a_probed_master_confirms_nothing_alone_until_its_promise_is_over(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with ha_cluster(tmp_path, 1, 2) as cluster:
-            await cluster.make_set(1, 2, policy=ASYNC)
-            await cluster.confirmed(1)
-            probe = ProbeSets(
-                request_id=1,
-                controller_epoch=1,
-                sets=(ProbedSet(replica_set_id=1, leader_epoch=0),),
-                promise_ms=300,
-            )
-            cluster[1].manager.probe(probe)
-            held = cluster[1].member().confirm_position
-            fill(cluster, 1)
-            await cluster.equal(1, 2)
-            assert cluster[1].member().confirm_position == held
-            await cluster.confirmed(1)
-
-    run(scenario())
 
 
 def test_a_slave_that_takes_nothing_delays_neither_the_other_one_nor_memory(

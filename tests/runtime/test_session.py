@@ -15,6 +15,7 @@ from penstock.controller.session import (
     ProbeAnswer,
     ProbedSet,
     ProbeSets,
+    ReleasePromises,
 )
 from penstock.net.peer import PeerHello, PeerLink, PeerListener
 from penstock.runtime.session_config import SessionConfig
@@ -203,7 +204,6 @@ async def test_probes_and_transfers_are_answered_to_whoever_asked() -> None:
             request_id=5,
             controller_epoch=1,
             sets=(ProbedSet(replica_set_id=7, leader_epoch=3),),
-            promise_ms=1_000,
         )
         active.service.send(11, probe)
         active.service.send(
@@ -212,6 +212,8 @@ async def test_probes_and_transfers_are_answered_to_whoever_asked() -> None:
                 request_id=6, replica_set_id=7, leader_epoch=3, target=12, timeout_ms=1_000
             ),
         )
+        released = ReleasePromises(controller_epoch=1, request_id=5, sets=probe.sets)
+        active.service.send(11, released)
         active.service.send(99, probe)  # nobody: nothing happens
         await until(lambda: len(active.brain.answers) == 2)
         answers = {answer.request_id: (sender, answer) for sender, answer in active.brain.answers}
@@ -220,6 +222,7 @@ async def test_probes_and_transfers_are_answered_to_whoever_asked() -> None:
         assert isinstance(answer, ProbeAnswer)
         assert answer.reports == broker.owner.reports()
         assert broker.owner.probes == [probe]
+        assert broker.owner.released == [released]
         assert answers[6][0] == 11
         assert cluster.controllers[2].brain.answers == []
 
@@ -231,7 +234,7 @@ async def test_probe_of_a_controller_that_was_replaced_binds_nobody() -> None:
         broker = await cluster.broker()
         cluster.group.lead(2)
         await until(lambda: broker.client.controller_epoch == 2)
-        old = ProbeSets(request_id=1, controller_epoch=1, sets=(), promise_ms=1_000)
+        old = ProbeSets(request_id=1, controller_epoch=1, sets=())
         new = replace(old, request_id=2, controller_epoch=2)
         cluster.controllers[1].service.send(11, old)
         cluster.controllers[2].service.send(11, new)

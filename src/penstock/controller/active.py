@@ -38,6 +38,7 @@ from penstock.controller.image import (
 )
 from penstock.controller.liveness import Liveness
 from penstock.controller.operations import Operation, Operations, OperatorAnswered
+from penstock.controller.promises import Promises
 from penstock.controller.replicated_log import NO_LEADER, Leadership
 from penstock.controller.session import (
     FAILED,
@@ -88,8 +89,10 @@ class ActiveController:
             liveness=Liveness(config.session_timeout_ms),
         )
         self._leadership = Leadership(NO_LEADER, 0, is_leader=False)
-        self._elections = Elections(self._context, self._look_soon)
-        self._transfers = Transfers(self._context, self._look_soon)
+        self._promises = Promises(self._context, self._is_deciding)
+        release = self._promises.release
+        self._elections = Elections(self._context, self._look_soon, release)
+        self._transfers = Transfers(self._context, self._look_soon, release)
         self._drains = Drains(self._context, self._transfers, self._look_soon)
         self._operations = Operations(self._context, self._elections, self._transfers, self._drains)
         self._tick_interval_ms = min(
@@ -113,6 +116,10 @@ class ActiveController:
         """Figures for metrics."""
         return self._context.stats
 
+    def _is_deciding(self, set_id: int) -> bool:
+        """Whether an election or a transfer of this set is under way."""
+        return self._elections.is_electing(set_id) or self._transfers.is_moving(set_id)
+
     def start(self) -> None:
         """Begin to watch the time; also a controller that is not active does."""
         self._tick()
@@ -127,6 +134,7 @@ class ActiveController:
     def on_leadership(self, leadership: Leadership) -> None:
         """Consensus says who leads. Becoming active looks at everything; losing it forgets all."""
         was_active, self._leadership = self.is_active, leadership
+        self._context.is_active = leadership.is_leader
         if leadership.is_leader:
             self._activate(leadership.term)
         elif was_active:
@@ -196,6 +204,8 @@ class ActiveController:
         for report in heartbeat.sets:
             if report.replica_set_id in context.image.replica_sets:
                 reports[report.replica_set_id] = Reported(report, context.now_ms)
+        if self.is_active:
+            self._promises.on_reports(broker_id, heartbeat.sets)
         if any(report.role == FAILED for report in heartbeat.sets):
             self._look_soon()
         if heartbeat.is_stopping and broker_id not in context.stopping:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from penstock.base.ports import Clock, Scheduler
-from penstock.controller.commands import Command
+from penstock.controller.commands import BeginMasterships, Command
 from penstock.controller.config import ControllerConfig
+from penstock.controller.errors import MetadataError, MetadataTimeout, NotActiveController
 from penstock.controller.image import BrokerImage, ClusterImage, ReplicaSetImage
 from penstock.controller.liveness import Liveness
 from penstock.controller.session import FAILED, FromController, SetReport
@@ -76,6 +77,8 @@ class ActiveContext:
     stopping: dict[int, str] = field(default_factory=dict)
     """Incarnations of brokers that were told to stop, by broker id."""
     stats: ActiveStats = field(default_factory=ActiveStats)
+    is_active: bool = False
+    """Whether this controller leads, as it was told last."""
     controller_epoch: int = 0
     """Term of this controller while it is active."""
     last_request_id: int = 0
@@ -89,6 +92,30 @@ class ActiveContext:
         """Return an id that no request of this process had."""
         self.last_request_id += 1
         return self.last_request_id
+
+    def submit_to_the_end(self, command: Command[Any], done: SubmitDone) -> None:
+        """As `submit`, but an answer that leaves the outcome open is told only once it is settled.
+
+        Commands are carried out one after the other: when an empty one behind it is answered, its
+        own entry is applied or was never made. A controller that is replaced meanwhile leaves that
+        to its successor, who begins with all that was committed.
+        """
+        term = self.controller_epoch
+        barrier = BeginMasterships(masterships=())
+
+        def on_answer(answer: object) -> None:
+            on_outcome(answer, isinstance(answer, MetadataTimeout | NotActiveController))
+
+        def on_outcome(answer: object, is_open: bool) -> None:
+            if not is_open or not self.is_active or self.controller_epoch != term:
+                done(answer)
+                return
+            self.scheduler.call_later(self.config.election_retry_ms, lambda: ask_again(answer))
+
+        def ask_again(answer: object) -> None:
+            self.submit(barrier, lambda later: on_outcome(answer, isinstance(later, MetadataError)))
+
+        self.submit(command, on_answer)
 
     def is_dead(self, broker: BrokerImage) -> bool:
         """Whether the process that registered is gone and has not been fenced for it yet."""

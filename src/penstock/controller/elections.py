@@ -6,13 +6,14 @@
 
 All sets of one failure go through one round and one entry. A round that fails, for whatever reason,
 leaves nothing behind but a later look (`active`): what it wanted to do is derived from the image
-anew, so that no election is lost with a failed trigger (RocketMQ #5009, #5712, #8380, #9717).
+anew, so that no election is lost with a failed trigger (RocketMQ #5009, #5712, #8380, #9717). What
+members have promised when they were asked is released as soon as nothing rests on it (`promises`).
 
 Source: RIP-44; rocketmq asks nobody and trusts its last heartbeats, we ask before choosing. What is
 chosen stands in `election`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,10 +32,6 @@ from penstock.controller.errors import MetadataError, NoEligibleMaster, RefusedC
 from penstock.controller.image import NO_EPOCH, NO_MASTER, ReplicaSetImage
 from penstock.controller.session import FAILED, ProbeAnswer, ProbedSet, ProbeSets, SetReport
 
-PROMISE_MS = 10_000
-"""How long a probed slave keeps its promise when it hears of no mastership: far longer than a
-proposal can be under way, short enough not to matter after a controller died in between."""
-
 CAUSE_FIRST = "first"
 CAUSE_EVICTION = "eviction"
 CAUSE_FAILED = "log failed"
@@ -43,6 +40,7 @@ CAUSE_OPERATOR = "operator"
 CAUSE_UNCLEAN = "unclean"
 
 ElectionDone = Callable[[MetadataError | None], None]
+RoundOver = Callable[[Iterable[int], Iterable[int]], None]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -56,6 +54,9 @@ class Round:
     wanted: int = NO_MASTER
     is_unclean: bool = False
     done: ElectionDone | None = None
+    asked: tuple[int, ...] = ()
+    promised: dict[int, int] = field(default_factory=dict)
+    """Leader epochs, by set id, that those who were asked confirm nothing more for."""
     waiting: dict[int, None] = field(default_factory=dict)
     answers: dict[int, tuple[SetReport, ...]] = field(default_factory=dict)
     timer: Cancellable | None = None
@@ -70,11 +71,18 @@ class Begun(NamedTuple):
 
 
 class Elections:
-    """The rounds under way. `on_settled` is called after each, to look at everything again."""
+    """The rounds under way.
 
-    def __init__(self, context: ActiveContext, on_settled: Callable[[], None]) -> None:
+    After each `on_over(brokers, sets)` is called with whom it asked and what promises nothing came
+    of, then `on_settled`, to look at everything again.
+    """
+
+    def __init__(
+        self, context: ActiveContext, on_settled: Callable[[], None], on_over: RoundOver
+    ) -> None:
         self._context = context
         self._on_settled = on_settled
+        self._on_over = on_over
         self._rounds: dict[int, Round] = {}
         self.reasons: dict[int, str] = {}
         """Why the last election of a masterless set had no winner, by set id."""
@@ -138,8 +146,13 @@ class Elections:
             done=done,
         )
         self._rounds[one.request_id] = one
-        for broker_id, sets in self._whom_to_ask(one).items():
-            one.waiting[broker_id] = None
+        whom = self._whom_to_ask(one)
+        one.asked = tuple(whom)
+        for replica_set in (context.image.replica_sets[set_id] for set_id in set_ids):
+            if replica_set.policy.needs_lease:
+                one.promised[replica_set.replica_set_id] = replica_set.leader_epoch
+        one.waiting = dict.fromkeys(whom)
+        for broker_id, sets in whom.items():
             context.send(broker_id, self._probe(one.request_id, sets))
         if one.waiting:
             timeout_ms = context.config.probe_timeout_ms
@@ -165,10 +178,13 @@ class Elections:
             request_id=request_id,
             controller_epoch=self._context.controller_epoch,
             sets=tuple(
-                ProbedSet(replica_set_id=one.replica_set_id, leader_epoch=one.leader_epoch)
+                ProbedSet(
+                    replica_set_id=one.replica_set_id,
+                    leader_epoch=one.leader_epoch,
+                    is_promise_wanted=one.policy.needs_lease,
+                )
                 for one in sets
             ),
-            promise_ms=PROMISE_MS,
         )
 
     def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
@@ -226,7 +242,7 @@ class Elections:
             else BeginMasterships(masterships=masterships)
         )
         begun = Begun(masterships, len(dead))
-        context.submit(command, lambda answer: self._on_submitted(one, begun, answer))
+        context.submit_to_the_end(command, lambda answer: self._on_submitted(one, begun, answer))
 
     def _elect(
         self, one: Round, replica_set: ReplicaSetImage, dead: tuple[tuple[int, int], ...]
@@ -362,6 +378,9 @@ class Elections:
 
     def _settle(self, one: Round, error: MetadataError | None) -> None:
         del self._rounds[one.request_id]
+        sets = self._context.image.replica_sets
+        kept = [key for key, epoch in one.promised.items() if sets[key].leader_epoch == epoch]
+        self._on_over(one.asked, kept)
         if one.done is not None:
             set_id = one.set_ids[0]
             replica_set = self._context.image.replica_sets[set_id]

@@ -6,7 +6,7 @@ commands; the others answer with the active one's id.
 
     broker ──► controller   Heartbeat ─ ProbeAnswer ─ TransferReady ─ Submit
                             ElectRequest ─ TransferRequest ─ DrainRequest ─ StatusRequest
-    controller ──► broker   HeartbeatAnswer ─ ProbeSets ─ PrepareTransfer
+    controller ──► broker   HeartbeatAnswer ─ ProbeSets ─ PrepareTransfer ─ ReleasePromises
                             SubmitAnswer ─ OperationAnswer ─ StatusAnswer
 
 Commands, answers and errors travel as bytes written by `command_codec`, so that every field here is
@@ -22,6 +22,8 @@ from dataclasses import dataclass
 
 NO_REQUEST = 0
 """Request ids count from 1 within one session; an answer carries that of its request."""
+
+NOT_PROMISED = -1
 
 FAILED = "failed"
 """Role of a member whose log takes no more writes until its process starts again."""
@@ -60,6 +62,8 @@ class SetReport:
     log_end_position: int
     confirm_position: int
     slaves: tuple[SlaveReport, ...] = ()
+    promised_to: int = NOT_PROMISED
+    """Controller epoch of whoever asked last, while the member keeps a promise: see ProbeSets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,26 +99,31 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedSet:
-    """A set about to elect; `leader_epoch` is the last mastership that the controller gave."""
+    """A set about to elect; `leader_epoch` is the last mastership that the controller gave.
+
+    `is_promise_wanted`: its policy lets a master confirm without all others
+    (`AckPolicy.needs_lease`).
+    """
 
     replica_set_id: int
     leader_epoch: int
+    is_promise_wanted: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSets:
     """What do you hold of these sets? Answer at once; sets that the member has not are left out.
 
-    Where a set's policy lets a master confirm without all others (`AckPolicy.needs_lease`),
-    answering is a promise: the slave acknowledges nothing more to a master of `leader_epoch` or
-    less until it follows a newer mastership or `promise_ms` have passed. Without it a cut-off
-    master could have a write confirmed by a member that was asked already.
+    Where a promise is wanted, answering is one: the member acknowledges nothing more to a master
+    of `leader_epoch` or less, and confirms nothing more as one. Without it a cut-off master could
+    have a write confirmed by a member that was asked already. It ends with a newer mastership, or
+    with ReleasePromises of the same or a newer controller, never by time: what was decided may be
+    recorded at any later time.
     """
 
     request_id: int
     controller_epoch: int
     sets: tuple[ProbedSet, ...]
-    promise_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,12 +135,25 @@ class ProbeAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasePromises:
+    """Nothing that was decided on earlier answers about these sets can be recorded any more.
+
+    It ends promises that were made to older controllers, and to this one up to `request_id`.
+    """
+
+    controller_epoch: int
+    request_id: int
+    sets: tuple[ProbedSet, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareTransfer:
     """To the master: take no more writes, wait until `target` holds all, then say so.
 
     After `timeout_ms`, or on a leader epoch that is not its own, it goes on as before and answers
     that it is not ready. Once ready it takes no writes until it hears of the next mastership, or
-    another `timeout_ms` have passed.
+    another `timeout_ms` have passed. Where a promise is wanted being ready is one, as in ProbeSets:
+    what it writes then is not confirmed before it is released.
     """
 
     request_id: int
@@ -139,6 +161,8 @@ class PrepareTransfer:
     leader_epoch: int
     target: int
     timeout_ms: int
+    controller_epoch: int = 0
+    is_promise_wanted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,5 +337,11 @@ FromBroker = (
     | StatusRequest
 )
 FromController = (
-    HeartbeatAnswer | ProbeSets | PrepareTransfer | SubmitAnswer | OperationAnswer | StatusAnswer
+    HeartbeatAnswer
+    | ProbeSets
+    | PrepareTransfer
+    | ReleasePromises
+    | SubmitAnswer
+    | OperationAnswer
+    | StatusAnswer
 )

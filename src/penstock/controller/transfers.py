@@ -2,7 +2,7 @@
 
     PrepareTransfer ─► the master stops taking writes and waits until the target holds all
     TransferReady   ─► BeginMasterships: the target, under a new leader epoch
-    refusal, silence or a failed submit ─► the master goes on after its own timeout
+    refusal, silence or a failed submit ─► the master is told to go on (`promises`)
 
 The sync-state set stays as it is: its members hold every confirmed record before and after.
 
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from penstock.base.ports import Cancellable
 from penstock.controller.active_context import ActiveContext
 from penstock.controller.commands import BeginMasterships, NewMastership
+from penstock.controller.elections import RoundOver
 from penstock.controller.errors import MetadataError, TransferFailed
 from penstock.controller.session import PrepareTransfer, TransferReady
 
@@ -49,9 +50,13 @@ class Transfer:
 class Transfers:
     """The transfers under way, at most one per set."""
 
-    def __init__(self, context: ActiveContext, on_settled: Callable[[], None]) -> None:
+    def __init__(
+        self, context: ActiveContext, on_settled: Callable[[], None], on_over: RoundOver
+    ) -> None:
+        """`on_over(brokers, sets)` is called with the master and the set when one has failed."""
         self._context = context
         self._on_settled = on_settled
+        self._on_over = on_over
         self._transfers: dict[int, Transfer] = {}
         self._not_before_ms: dict[int, int] = {}
 
@@ -118,6 +123,8 @@ class Transfers:
             leader_epoch=replica_set.leader_epoch,
             target=target,
             timeout_ms=timeout_ms,
+            controller_epoch=context.controller_epoch,
+            is_promise_wanted=replica_set.policy.needs_lease,
         )
         context.send(replica_set.master, prepare)
 
@@ -143,7 +150,7 @@ class Transfers:
             cause=one.cause,
         )
         command = BeginMasterships(masterships=(mastership,))
-        self._context.submit(command, lambda answer: self._on_submitted(one, answer))
+        self._context.submit_to_the_end(command, lambda answer: self._on_submitted(one, answer))
 
     def on_lost(self, broker_id: int) -> None:
         """A broker's session is gone: nothing is moved from it or to it."""
@@ -171,6 +178,8 @@ class Transfers:
     def _settle(self, one: Transfer, error: MetadataError | None) -> None:
         _cancel(one)
         del self._transfers[one.request_id]
+        if error is not None:
+            self._on_over((one.master,), (one.replica_set_id,))
         if one.done is not None:
             one.done(error)
         self._on_settled()

@@ -19,6 +19,7 @@ from penstock.controller.session import (
     OperationAnswer,
     PrepareTransfer,
     ProbeSets,
+    ReleasePromises,
     SetReport,
     TransferReady,
 )
@@ -47,6 +48,9 @@ class _Tool:
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
         del request
         return ()
+
+    def release(self, request: ReleasePromises) -> None:
+        del request
 
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         return TransferReady(request_id=request.request_id, is_ready=False, reason="a tool")

@@ -14,7 +14,13 @@ from penstock.broker.producer_ids import ProducerIdPool
 from penstock.controller.commands import CreateCluster, RegisterBroker
 from penstock.controller.errors import BrokerIdTaken
 from penstock.controller.port import ControllerPort
-from penstock.controller.session import PrepareTransfer, ProbeSets, SetReport, TransferReady
+from penstock.controller.session import (
+    PrepareTransfer,
+    ProbeSets,
+    ReleasePromises,
+    SetReport,
+    TransferReady,
+)
 from penstock.runtime.replica_manager import ReplicaManager
 
 log = logging.getLogger(__name__)
@@ -61,6 +67,10 @@ class Registration:
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
         """Return durable state, and promise what ProbeSets says."""
         return self.manager.probe(request)
+
+    def release(self, request: ReleasePromises) -> None:
+        """Take promises back, as ReleasePromises says."""
+        self.manager.release(request)
 
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         """Stop taking writes, wait until the target holds all."""

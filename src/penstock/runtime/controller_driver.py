@@ -129,21 +129,24 @@ class ControllerDriver:
         if leadership.is_leader:
             self.stats.leaderships += 1
 
-    async def submit(self, command: Command[R]) -> R:
+    async def submit(self, command: Command[R], *, decided_in: int | None = None) -> R:
         """Return the answer once the change is committed and replayed here.
+
+        It is proposed in the term in which it came, or `decided_in`, or not at all: what was
+        decided in an earlier leadership may rest on what others have overruled since.
 
         Raises:
             RefusedCommand: the command as a whole can not be.
             NotActiveController: not taken; LeadershipLost: it may still happen.
             MetadataUnavailable: not taken; after MetadataTimeout it may still happen.
         """
-        self._check_leads()
+        term = self._led() if decided_in is None else decided_in
         if self._waiting >= self._commands_max:
             raise MetadataQueueFull(self._commands_max)
         self._waiting += 1
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
-                return await self._take_turn(command)
+                return await self._take_turn(command, term)
         except TimeoutError:
             raise MetadataTimeout(self._timeout_ms) from None
         finally:
@@ -168,10 +171,11 @@ class ControllerDriver:
                 heapq.heapify(self._watchers)
         return True
 
-    async def _take_turn(self, command: Command[R]) -> R:
+    async def _take_turn(self, command: Command[R], term: int) -> R:
         async with self._turn:
             await self._settle()  # of a command whose owner gave up waiting
-            self._check_leads()
+            if self._led() != term:
+                raise NotActiveController(self._log.leadership.leader_id)
             result = self._controller.handle(command)
             if result.records:
                 self._propose(result.records)
@@ -182,10 +186,12 @@ class ControllerDriver:
                     raise outcome
             return result.response
 
-    def _check_leads(self) -> None:
+    def _led(self) -> int:
+        """Return the term that this process leads in. Raises NotActiveController."""
         leadership = self._log.leadership
         if not leadership.is_leader:
             raise NotActiveController(leadership.leader_id)
+        return leadership.term
 
     def _propose(self, records: tuple[MetadataRecord, ...]) -> None:
         entry = encode_records(records)

@@ -186,11 +186,12 @@ class ControllerService:
 
     def submit(self, command: Command[Any], done: SubmitDone) -> None:
         """Run the brain's command here; `done` gets the answer or the MetadataError, later."""
-        self._spawn("controller-command", self._run(command, done))
+        term = self._driver.leadership.term
+        self._spawn("controller-command", self._run(command, done, term))
 
-    async def _run(self, command: Command[Any], done: SubmitDone) -> None:
+    async def _run(self, command: Command[Any], done: SubmitDone, term: int) -> None:
         try:
-            answer = await self._driver.submit(command)
+            answer = await self._driver.submit(command, decided_in=term)
         except MetadataError as error:
             done(error)
         else:

@@ -28,14 +28,17 @@ from penstock.controller.commands import Command
 from penstock.controller.image import ClusterDelta, ClusterImage
 from penstock.controller.session import (
     FAILED,
+    NOT_PROMISED,
     PrepareTransfer,
     ProbeSets,
+    ReleasePromises,
     SetReport,
     SlaveReport,
     TransferReady,
 )
 from penstock.net.peer import PeerHello, PeerLink, PeerSecurity
 from penstock.replication.config import ReplicationConfig
+from penstock.replication.promise import Asker
 from penstock.runtime.ha.client import ClientPorts, HaClient
 from penstock.runtime.ha.followed_set import FollowStats
 from penstock.runtime.ha.master_set import MasterSet
@@ -247,19 +250,33 @@ class ReplicaManager:
 
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
         """Return the durable state of the sets asked for, and promise what ProbeSets says."""
-        until_ms = self.ports.clock.monotonic_ms() + request.promise_ms
+        asker = Asker(request.controller_epoch, request.request_id)
         found = []
         for probed in request.sets:
             driver = self.drivers.get(probed.replica_set_id)
             if driver is not None and driver.member is not None and not driver.member.log.is_busy:
-                driver.promise(probed.leader_epoch, until_ms)
+                if probed.is_promise_wanted:
+                    driver.promise.make(probed.leader_epoch, asker)
                 found.append(self._report(driver))
         return tuple(found)
+
+    def release(self, request: ReleasePromises) -> None:
+        """Go on with these sets where nothing newer was promised."""
+        asker = Asker(request.controller_epoch, request.request_id)
+        for released in request.sets:
+            driver = self.drivers.get(released.replica_set_id)
+            if driver is not None:
+                driver.release(released.leader_epoch, asker)
 
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         """Stop taking writes, wait until the target holds all; bounded by the request."""
         master_set = self.server.sets.get(request.replica_set_id)
-        return await prepare_transfer(master_set, request, self.ports.scheduler)
+        ready = await prepare_transfer(master_set, request, self.ports.scheduler)
+        driver = self.drivers.get(request.replica_set_id)
+        if ready.is_ready and request.is_promise_wanted and driver is not None:
+            asker = Asker(request.controller_epoch, request.request_id)
+            driver.promise.make(request.leader_epoch, asker)
+        return ready
 
     def _report(self, driver: SetDriver) -> SetReport:
         member = driver.member
@@ -268,6 +285,7 @@ class ReplicaManager:
         is_unfit = own_log.is_fenced or driver.mending.is_pending
         has_failed = is_unfit and member.role is not Role.MASTER
         newest = max(member.leader_epoch, driver.newest_epoch)
+        asker = driver.promise.asker
         return SetReport(
             replica_set_id=member.replica_set_id,
             log_id=driver.log_id,
@@ -278,6 +296,7 @@ class ReplicaManager:
             log_end_position=own_log.durable_position,
             confirm_position=member.confirm_position,
             slaves=() if driver.master_set is None else self._slaves(driver.master_set),
+            promised_to=NOT_PROMISED if asker is None else asker.controller_epoch,
         )
 
     def _slaves(self, master_set: MasterSet) -> tuple[SlaveReport, ...]:

@@ -30,6 +30,7 @@ from penstock.controller.session import (
     PrepareTransfer,
     ProbeAnswer,
     ProbeSets,
+    ReleasePromises,
     SetReport,
     StatusAnswer,
     TransferReady,
@@ -62,6 +63,9 @@ class SessionOwner(Protocol):
 
     def probe(self, request: ProbeSets) -> tuple[SetReport, ...]:
         """Return durable state, and promise what ProbeSets says."""
+
+    def release(self, request: ReleasePromises) -> None:
+        """Take promises back, as ReleasePromises says."""
 
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         """Stop taking writes, wait until the target holds all; bounded by the request."""
@@ -283,6 +287,8 @@ class SessionClient:
                 if message.controller_epoch >= self._tracker.controller_epoch:
                     reports = self._ports.owner.probe(message)
                     session.send(ProbeAnswer(request_id=message.request_id, reports=reports))
+            case ReleasePromises():
+                self._ports.owner.release(message)
             case PrepareTransfer():
                 self._ports.spawn("prepare-transfer", self._prepare_transfer(session, message))
             case _:

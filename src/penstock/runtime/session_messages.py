@@ -58,7 +58,7 @@ Operation = QuorumRequest | s.ElectRequest | s.TransferRequest | s.DrainRequest 
 Question = s.Submit | s.StatusRequest | Operation
 Answer = SubmitOutcome | s.OperationAnswer | s.StatusAnswer
 ToController = s.Heartbeat | s.ProbeAnswer | s.TransferReady | Question
-ToBroker = s.HeartbeatAnswer | s.ProbeSets | s.PrepareTransfer | Answer
+ToBroker = s.HeartbeatAnswer | s.ProbeSets | s.PrepareTransfer | s.ReleasePromises | Answer
 SessionMessage = ToController | ToBroker
 
 SESSION_CODEC = MessageCodec[SessionMessage](
@@ -79,6 +79,7 @@ SESSION_CODEC = MessageCodec[SessionMessage](
         68: SubmitOutcome,
         69: s.OperationAnswer,
         70: s.StatusAnswer,
+        71: s.ReleasePromises,
     },
     version=SESSION_VERSION,
 )

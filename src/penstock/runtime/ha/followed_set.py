@@ -86,6 +86,8 @@ class FollowParts(NamedTuple):
     """Whether the set has had, or may have had, an election that could lose."""
     on_offence: Callable[[str], None]
     """The master broke the protocol: the link must end."""
+    is_promised: Callable[[int], bool] = lambda _: False
+    """Whether nothing may be acknowledged in the mastership of that leader epoch."""
 
 
 class FollowStats:
@@ -127,7 +129,6 @@ class FollowedSet:
         self._acknowledged = 0
         self._acknowledged_ms = 0
         self._begin_at: int | None = None
-        self._promised_until_ms = 0
         self._install: SlaveInstall | None = None
         self._newest_confirm = 0
         member.log.on_append_ready = self._append_pending
@@ -169,12 +170,8 @@ class FollowedSet:
         if self.state is State.CLOSED and not self.is_busy:
             self.on_idle()
 
-    def promise(self, until_ms: int) -> None:
-        """Acknowledge nothing to this mastership before `until_ms` (monotonic)."""
-        self._promised_until_ms = max(self._promised_until_ms, until_ms)
-
     def _is_promised(self) -> bool:
-        return self._parts.clock.monotonic_ms() < self._promised_until_ms
+        return self._parts.is_promised(self.leader_epoch)
 
     def tick(self) -> None:
         """Look at the time: shake hands (again), acknowledge after a promise has ended."""

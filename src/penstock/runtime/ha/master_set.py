@@ -10,6 +10,7 @@ The rules are replication/sync_state.py's, confirm.py's and lease.py's.
 
 import logging
 from collections.abc import Callable, Collection
+from typing import NamedTuple
 
 from penstock.base.ids import LeaderEpoch
 from penstock.base.ports import Clock
@@ -18,6 +19,7 @@ from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.lease import Lease
 from penstock.replication.messages import Reason
+from penstock.replication.promise import Asker
 from penstock.replication.sync_state import (
     Change,
     MasterView,
@@ -31,6 +33,13 @@ from penstock.runtime.ha.slave_session import SlaveSession
 from penstock.storage.run import ColdRun, Run
 
 log = logging.getLogger(__name__)
+
+
+class Pause(NamedTuple):
+    """No writes are taken, since that asker wants to hand the mastership over."""
+
+    asker: Asker
+    number: int
 
 
 class MasterSet:
@@ -60,8 +69,10 @@ class MasterSet:
         """A slave has acknowledged more; a transfer may wait for that."""
         self.unwanted: Callable[[], Collection[int]] = tuple
         self.dead: Callable[[], Collection[int]] = tuple
-        self.promised_until_ms = 0
-        """Until then nothing is confirmed: the own log's end was told to whoever elects."""
+        self.is_promised: Callable[[], bool] = _no
+        """Whether nothing may be confirmed: the own log's end was told to whoever elects."""
+        self.pause: Pause | None = None
+        """The last one, for a transfer."""
         self.sessions: dict[int, SlaveSession] = {}
         self.on_doubt: Callable[[], None] = _nothing
         """A slave wants another copy of the log: the last one may have been damaged."""
@@ -102,9 +113,16 @@ class MasterSet:
 
     def may_confirm(self) -> bool:
         """Whether the lease, and what was promised to the controllers, allow to confirm now."""
-        if self._clock.monotonic_ms() < self.promised_until_ms:
+        if self.is_promised():
             return False
         return self.lease.is_held(self.keeper.membership, self._clock.monotonic_ms())
+
+    def go_on(self, asker: Asker) -> None:
+        """Nothing that was asked for up to then can happen any more: take writes, confirm."""
+        if self.pause is not None and self.pause.asker <= asker:
+            self.member.resume_writes(self.pause.number)
+            self.pause = None
+        self.tick()
 
     def may_read(self) -> bool:
         """Whether nobody else can have been elected since the controllers or members were heard."""
@@ -288,3 +306,8 @@ class MasterSet:
 
 def _nothing() -> None:
     """Stand for a callback that nobody has set."""
+
+
+def _no() -> bool:
+    """Stand for a question that nobody has set."""
+    return False

@@ -28,6 +28,7 @@ from penstock.broker.replica_set import NO_MASTER, ReplicaSetMember, Role
 from penstock.controller.commands import RegisterReplica
 from penstock.controller.errors import MetadataError
 from penstock.controller.image import ReplicaSetImage
+from penstock.replication.promise import Asker, Promise
 from penstock.replication.sync_state import Change
 from penstock.runtime.ha.change_request import ask_for, change_command, recorded_in
 from penstock.runtime.ha.followed_set import FollowedSet, FollowParts
@@ -90,7 +91,8 @@ class SetDriver:
         self._manager = manager
         self.mending = Mending(self, manager.damage_stats)
         self._done: Wish = NOTHING_YET
-        self._promise = (-1, 0)
+        self.promise = Promise()
+        """To acknowledge, and to confirm as master, nothing for a while."""
         self._opened_epoch = -1
         """Newest epoch in the log when it was opened: led, if by this broker, before a restart."""
         self._is_stopped = False
@@ -188,16 +190,24 @@ class SetDriver:
         self._is_stopped = True
         self.update()
 
-    def promise(self, leader_epoch: int, until_ms: int) -> None:
-        """Acknowledge nothing to masters of `leader_epoch` or less before `until_ms`.
+    def release(self, leader_epoch: int, asker: Asker) -> None:
+        """Go on: nothing that was decided on what this member said can happen any more."""
+        if self.promise.release(leader_epoch, asker):
+            log.info("set=%d goes on in epoch=%d", self.replica_set_id, leader_epoch)
+        if self.followed is not None:
+            self.followed.tick()
+        if self.master_set is not None and self.master_set.leader_epoch == leader_epoch:
+            self.master_set.go_on(asker)
 
-        A master of such an epoch confirms nothing either where its own copy might be enough.
+    def _may_not_acknowledge(self, leader_epoch: int) -> bool:
+        """Whether a slave has to keep what it holds to itself, as something may rest on that.
+
+        A process that started again does not know what the one before it promised. Its registration
+        stands in the metadata behind everything that was decided on the other one's word.
         """
-        self._promise = (max(leader_epoch, self._promise[0]), max(until_ms, self._promise[1]))
-        if self.followed is not None and self.followed.leader_epoch <= leader_epoch:
-            self.followed.promise(until_ms)
-        if self.master_set is not None and self.master_set.leader_epoch <= leader_epoch:
-            self.master_set.promised_until_ms = until_ms
+        image = self.image
+        is_new = image is not None and image.policy.needs_lease and not self._manager.is_registered
+        return is_new or self.promise.holds(leader_epoch)
 
     def _fenced(self, member: ReplicaSetMember, error: Exception) -> None:
         """The log takes no more writes: give up the role, so that another member gets it.
@@ -357,9 +367,7 @@ class SetDriver:
             submit=self._submit_change,
             is_resuming=is_resuming,
         )
-        promised_epoch, until_ms = self._promise
-        if leader_epoch <= promised_epoch:
-            master_set.promised_until_ms = until_ms
+        master_set.is_promised = partial(self.promise.holds, leader_epoch)
         master_set.unwanted = manager.drained
         master_set.on_doubt = partial(manager.scrubber.hurry, self.replica_set_id)
         master_set.dead = manager.dead
@@ -375,13 +383,11 @@ class SetDriver:
             replica_id=self.replica_id,
             may_cut_confirmed=self._may_cut_confirmed,
             on_offence=partial(manager.client.on_offence, wish.master_id),
+            is_promised=self._may_not_acknowledge,
         )
         followed = self.followed = FollowedSet(
             member, wish.leader_epoch, parts, manager.follow_stats
         )
-        promised_epoch, until_ms = self._promise
-        if wish.leader_epoch <= promised_epoch:
-            followed.promise(until_ms)
         log.info(
             "set=%d slave epoch=%d master=%d end=%d",
             self.replica_set_id,

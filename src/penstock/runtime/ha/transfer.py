@@ -1,7 +1,10 @@
 """Handing a mastership over: no more writes, everything at the target, then the controllers decide.
 
     PrepareTransfer ─► pause ─► target holds the log's end ─► ready ─► MastershipBegun of another
-                          └─ not in time ─► go on as before      └─ none comes ─► go on as before
+                          └─ not in time ─► go on as before      └─ told so ─► go on as before
+
+Who was ready and hears nothing takes writes again after a while; it confirms none of them where the
+others could do without its copy, see ProbeSets, until it is told that the transfer is off.
 
 Source: row H-21; Raft 3.10 (leadership transfer) for waiting before the hand-over.
 """
@@ -12,7 +15,8 @@ import logging
 from penstock.base.ports import Scheduler
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.controller.session import PrepareTransfer, TransferReady
-from penstock.runtime.ha.master_set import MasterSet
+from penstock.replication.promise import Asker
+from penstock.runtime.ha.master_set import MasterSet, Pause
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +30,8 @@ async def prepare_transfer(
         return TransferReady(request_id=request.request_id, is_ready=False, reason=reason)
     member = master_set.member
     pause = member.pause_writes()
+    asker = Asker(request.controller_epoch, request.request_id)
+    master_set.pause = Pause(asker, pause)
     try:
         async with asyncio.timeout(request.timeout_ms / 1000):
             await _caught_up(master_set, request.target)
