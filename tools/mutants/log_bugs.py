@@ -77,7 +77,7 @@ SYNCS = (
         ("storage/checkpoint.py",
          "if writer.flushed_position < position or not self.may_write(position):",
          "if not self.may_write(position):"),
-        near=RECOVERY,
+        near=("tests/storage/test_snapshot_durability.py", *RECOVERY),
     ),
     plant(
         "log-truncation-not-made-certain", "Left-out fsync: commit log",
