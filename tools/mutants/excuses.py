@@ -5,5 +5,7 @@ EXCUSES: dict[str, str] = {
     " only brings the torn end back, which is cut again",
     "log-removed-segments-come-back": "the next start finds them behind the end and removes them"
     " again; a segment prepared under such a name replaces the file durably",
+    "log-truncated-segment-not-synced": "the start that follows empties and syncs the same segment"
+    " while the change is still on record, and a crash in between does all of it again",
 }
 """By the bug's name: the reason, as a sentence."""
