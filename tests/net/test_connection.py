@@ -191,6 +191,29 @@ def test_no_more_requests_are_taken_than_may_be_in_flight(loop: str) -> None:
     run(scenario(), loop)
 
 
+def test_ten_thousand_requests_in_one_write_hold_nobody_else_up(loop: str) -> None:
+    async def scenario() -> None:
+        answered: list[bytes] = []
+
+        def on_frame(connection: Connection, data: memoryview) -> None:
+            answered.append(bytes(data[:5]))
+            connection.reserve().send(frame(bytes(data)))
+
+        async with serving(on_frame, in_flight_max=64) as server:
+            greedy, other = await server.connect(), await server.connect()
+            greedy.send(b"".join(frame(b"%05d" % n) for n in range(10_000)))
+            await server.until(lambda: len(answered) >= 64)
+            other.send(frame(b"other"))
+            assert await other.answer() == b"other"
+            assert len(answered) < 10_000, "the others' turn came before the end"
+            assert [await greedy.answer() for _ in range(10_000)] == [
+                b"%05d" % n for n in range(10_000)
+            ]
+            assert server.stats.unfinished_bytes == 0
+
+    run(scenario(), loop)
+
+
 def test_reading_stops_while_the_peer_does_not_take_its_answers(loop: str) -> None:
     async def scenario() -> None:
         big = frame(b"x" * (1 << 20))

@@ -80,6 +80,15 @@ def test_too_large_frame_is_told_before_its_bytes_have_come() -> None:
     assert memory.capacity < LIMIT
 
 
+def test_an_announced_size_takes_no_memory_before_its_bytes_have_come() -> None:
+    memory = FrameMemory(512)
+    memory.raise_limit(192 << 20)
+    announced, arrived = (150 << 20).to_bytes(4, "big"), 3 << 20
+    assert feed(memory, announced + bytes(arrived), [64 << 10]) == []
+    assert len(memory.window()) > 0
+    assert memory.capacity <= 5 * arrived
+
+
 def test_memory_before_the_handshake_is_small_and_falls_back_after_a_huge_frame() -> None:
     assert FrameMemory(512).capacity <= 1 << 10
     memory = FrameMemory(512)

@@ -10,8 +10,9 @@ purgatory later.
 
 The socket is not read while too many requests are unanswered, while the peer does not take its
 answers, or while memory for unfinished frames is used up; whole frames that have been read by then
-wait in the receive memory. No timer belongs to a connection: its listener calls `sweep` once a
-second, and times are counted in those ticks, so that a stopped process ends nobody's connection.
+wait in the receive memory. One read may bring ten thousand small requests: a turn takes no more of
+them than may be in flight, then come the others. No timer belongs to a connection: its listener
+calls `sweep` once a second; times count in those ticks, so a stopped process ends no connection.
 
 Source: Kafka's framing (a 4-byte size before each message). Departures from its SocketServer:
 several requests of one connection may be in progress, Kafka mutes the channel after one.
@@ -40,16 +41,12 @@ _JOIN_BYTES_MAX = 64 << 10
 _ABORT_TICKS = 10
 """A connection that is closing may send what is queued for so long."""
 
-_PAUSED_IN_FLIGHT = 1
-_PAUSED_WRITES = 2
-_PAUSED_MEMORY = 4
-_PAUSED_DRAINING = 8
-_PAUSED_FRAMES = _PAUSED_IN_FLIGHT | _PAUSED_WRITES | _PAUSED_DRAINING
+_PAUSED_IN_FLIGHT, _PAUSED_WRITES, _PAUSED_MEMORY, _PAUSED_DRAINING, _PAUSED_TURN = 1, 2, 4, 8, 16
+_PAUSED_FRAMES = _PAUSED_IN_FLIGHT | _PAUSED_WRITES | _PAUSED_DRAINING | _PAUSED_TURN
 
 _NOT_KAFKA_STARTS = (b"\x16\x03", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"CONN", b"SSH-")
 
 log = logging.getLogger(__name__)
-
 
 __all__ = ["Connection", "ReplyPlace", "ReplySlot"]
 
@@ -203,6 +200,9 @@ class Connection(asyncio.BufferedProtocol):
                     self._paused |= _PAUSED_IN_FLIGHT
                 if self.is_closed:
                     break
+                if count >= limits.in_flight_max and filled - at > _FRAME_BYTES_MIN:
+                    self._paused |= _PAUSED_TURN
+                    context.loop.call_soon(self._go_on, _PAUSED_TURN)
         except BaseException:
             self.end(CloseKind.HANDLER_FAILED)  # else the frame would be handled again
             raise

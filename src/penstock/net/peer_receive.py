@@ -6,7 +6,8 @@
 While a large frame is incomplete, reads end exactly at its end: the next frame then begins at the
 start of the memory, and nothing is ever moved for a stream of large frames. Small frames arrive
 many in one read; only the incomplete last one is moved. The memory grows to the largest frame seen,
-which the limit bounds, and falls back once it was exceptionally large.
+which the limit bounds, and falls back once it was exceptionally large. It follows the bytes that
+have arrived: a size alone, which four bytes announce, takes a megabyte at most.
 """
 
 from struct import Struct
@@ -19,6 +20,9 @@ _SIZE = Struct(">I")
 _FIRST_BYTES = 1 << 10
 _USUAL_BYTES = 128 << 10
 _KEPT_BYTES_MAX = 4 << 20
+_AHEAD_BYTES = 1 << 20
+_AHEAD_FACTOR = 4
+"""A frame is given so much memory, or so many times what has come of it, before it is whole."""
 _EXACT_BYTES_MIN = 32 << 10
 """With at least this much missing, a read stops at the end of the frame."""
 
@@ -63,7 +67,8 @@ class FrameMemory:
             return self._view[self._filled :]
         (size,) = _SIZE.unpack_from(self._view, self._start)
         whole = SIZE_BYTES + min(size, self._limit)
-        self._make_room(max(whole, arrived + 1))
+        ahead = max(_AHEAD_BYTES, _AHEAD_FACTOR * arrived)
+        self._make_room(max(min(whole, ahead), arrived + 1))
         missing = self._start + whole - self._filled
         if missing >= _EXACT_BYTES_MIN:
             return self._view[self._filled : self._filled + missing]
