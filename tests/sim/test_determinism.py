@@ -14,9 +14,9 @@ SEEDS = 100
 ROOT = Path(__file__).parents[2]
 
 
-def lines(first: int, count: int, *more: str) -> list[list[str]]:
-    """Run the toy in two processes with different hash seeds, at once; return what they print."""
-    command = [sys.executable, "-m", "tests.sim.determinism_toy", str(first), str(count), *more]
+def lines(toy: str, *arguments: str) -> list[list[str]]:
+    """Run a toy in two processes with different hash seeds, at once; return what they print."""
+    command = [sys.executable, "-m", f"tests.sim.{toy}", *arguments]
     processes = [
         subprocess.Popen(
             command,
@@ -34,13 +34,13 @@ def lines(first: int, count: int, *more: str) -> list[list[str]]:
 
 @pytest.mark.timeout(300)
 def test_a_hundred_seeds_give_the_same_traces_in_two_processes_with_different_hash_seeds() -> None:
-    one, other = lines(0, SEEDS)
+    one, other = lines("determinism_toy", "0", str(SEEDS))
     assert one == other
     assert len({line.split()[1] for line in one}) == SEEDS
 
 
 def test_an_order_that_follows_from_hashes_is_seen_as_a_different_trace() -> None:
-    one, other = lines(0, 1, "planted")
+    one, other = lines("determinism_toy", "0", "1", "planted")
     assert one != other
 
 
@@ -50,3 +50,11 @@ def test_a_run_leaves_nothing_that_changes_the_next() -> None:
     again = simulate(5, story)
     assert (first.digest, first.steps, first.seconds) == (again.digest, again.steps, again.seconds)
     assert not first.failures
+
+
+@pytest.mark.timeout(120)
+def test_aiokafka_lives_through_a_failover_of_a_simulated_cluster_the_same_way_each_time() -> None:
+    one, other = lines("stock_toy", "1", "2")
+    assert one == other
+    for line in one:
+        assert "codes=[0, 0] failures=0 read=120/120" in line
