@@ -1,11 +1,20 @@
 """All planted bugs, in the order of the table."""
 
-from . import controller_bugs, group_bugs, link_bugs, log_bugs, raft_bugs, set_bugs
+from . import (
+    controller_bugs,
+    disk_bugs,
+    group_bugs,
+    link_bugs,
+    log_bugs,
+    raft_bugs,
+    set_bugs,
+)
 from .mutant import Mutant
 
 MUTANTS: tuple[Mutant, ...] = (
     *raft_bugs.MUTANTS,
     *log_bugs.MUTANTS,
+    *disk_bugs.MUTANTS,
     *set_bugs.MUTANTS,
     *link_bugs.MUTANTS,
     *group_bugs.MUTANTS,

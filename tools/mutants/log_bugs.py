@@ -1,18 +1,15 @@
-"""Planted bugs of the commit log: syncs, recovery, truncation, runs, retention, producers."""
+"""Planted bugs of the commit log: syncs, recovery, truncation, runs."""
 
 # ruff: noqa: E501  the text of the source, as it stands there
 
 from .mutant import plant
-from .suites import CUTTING, DISK, FOLLOWING, PRODUCERS, RECOVERY, RETENTION, WRITING
+from .suites import CUTTING, FOLLOWING, RECOVERY, WRITING
 
 WRITER = "storage/writer.py"
 COMMIT = "storage/group_commit.py"
 RECOVER = "storage/recovery.py"
 CHANGE = "storage/pending_change.py"
 CHECK = "storage/run_check.py"
-RETAIN = "storage/retention.py"
-WINDOW = "storage/producers.py"
-REAL = "runtime/disk.py"
 
 SYNCS = (
     plant(
@@ -121,83 +118,6 @@ SYNCS = (
     ),
 )  # fmt: skip
 
-REAL_DISK = (
-    plant(
-        "disk-sync-does-nothing", "Left-out fsync: the disk",
-        "the real disk's sync does not reach the kernel",
-        (REAL, "            os.fdatasync(self._descriptor)\n", "            pass\n"),
-        near=DISK,
-    ),
-    plant(
-        "disk-replace-not-synced", "Left-out fsync: the disk",
-        "a replaced file gets its name before its bytes are durable",
-        (REAL, "                os.fsync(descriptor)\n            finally", "            finally"),
-        near=DISK,
-    ),
-    plant(
-        "disk-replace-forgets-directory", "Left-out fsync: the disk",
-        "a replaced file's new name is not durable",
-        (REAL, "        _sync_directory(target.parent)\n", ""),
-        near=DISK,
-    ),
-    plant(
-        "disk-rename-forgets-directory", "Left-out fsync: the disk",
-        "a renamed file's new name is not durable",
-        (REAL, "        _sync_directory((self._root / target).parent)\n", ""),
-        near=DISK,
-    ),
-    plant(
-        "disk-directory-sync-does-nothing", "Left-out fsync: the disk",
-        "syncing a directory does not reach the kernel",
-        (REAL, "        _sync_directory(self._root / path)\n", "        pass\n"),
-        near=DISK,
-    ),
-    plant(
-        "disk-new-directory-not-synced", "Left-out fsync: the disk",
-        "a new directory is gone after a crash, with the log in it",
-        (REAL, "                _sync_directory(parent)\n", ""),
-        near=DISK,
-    ),
-    plant(
-        "disk-short-write-not-continued", "Writing",
-        "a write that the kernel took in part counts as done",
-        (REAL, "        while written < total:\n", "        while False:\n"),
-        near=DISK,
-    ),
-    plant(
-        "disk-failed-work-reported-as-good", "Failed fsync",
-        "an error on a disk thread never reaches the loop",
-        (REAL, "                failure = error\n", "                pass\n"),
-        near=DISK,
-    ),
-)  # fmt: skip
-
-FAILURES = (
-    plant(
-        "log-goes-on-after-failed-fsync", "Failed fsync",
-        "a log whose fsync failed acknowledges what the kernel may have dropped",
-        (COMMIT, '            self._on_failed(f"sync failed: {error}")\n            return\n', ""),
-        near=WRITING,
-    ),
-    plant(
-        "log-syncs-again-after-failed-fsync", "Failed fsync",
-        "a failed fsync is tried again, and its later success believed",
-        (COMMIT, '            self._on_failed(f"sync failed: {error}")\n            return\n',
-         "            self._wanted = self._written\n            self._unsynced = [*self._lost]\n"
-         "            self.request()\n            return\n"),
-        (COMMIT, "        self._in_sync = []\n        if self.is_stopped:",
-         "        self._lost, self._in_sync = self._in_sync, []\n        if self.is_stopped:"),
-        near=WRITING,
-    ),
-    plant(
-        "log-goes-on-after-failed-write", "Failed fsync",
-        "a write that failed with an I/O error is tried again as if the disk were full",
-        (WRITER, '            self.fence(f"write failed: {error}")\n            return\n',
-         "            pass\n"),
-        near=WRITING,
-    ),
-)  # fmt: skip
-
 RECOVERY_BUGS = (
     plant(
         "log-frame-checksum-unchecked", "Checksums",
@@ -222,7 +142,24 @@ RECOVERY_BUGS = (
          "            if header.flushed_before > self.position and header.position < self._proof_end:\n"
          "                raise CorruptLog(self._directory, self.position, self.report.stop_reason)\n",
          "            pass\n"),
-        near=RECOVERY,
+        near=("tests/storage/test_proofs_of_damage.py", *RECOVERY),
+    ),
+    plant(
+        "log-rot-at-the-end-is-cut", "Recovery",
+        "damage in the last durable record is taken for a torn end and cut",
+        (RECOVER, "        if self.position < synced:\n", "        if False:\n"),
+        near=("tests/storage/test_proofs_of_damage.py", *RECOVERY),
+    ),
+    plant(
+        "log-reads-unchecked", "Checksums",
+        "a consumer is given a record that has rotted on the disk",
+        ("storage/read_check.py",
+         "        crc32c(data[head + 4 : covered_end]) != _crc_of(data, head)[0]\n        or crc32c",
+         "        crc32c"),
+        ("storage/read_check.py",
+         "[covered_end : at + size]) != _crc_of(data, at + _BATCH_CRC_AT)[0]\n",
+         "[covered_end : at + size]) < 0\n"),
+        near=("tests/storage/test_reading.py", *RECOVERY),
     ),
     plant(
         "log-recovery-keeps-stale-tail", "Recovery",
@@ -402,92 +339,4 @@ RUNS = (
     ),
 )  # fmt: skip
 
-RETENTION_BUGS = (
-    plant(
-        "retention-deletes-too-far", "Retention",
-        "a partition keeps less than retention.bytes",
-        (RETAIN, "return 0 <= keep_bytes <= partition.size_bytes - entry.batch_bytes",
-         "return 0 <= keep_bytes <= partition.size_bytes"),
-        near=RETENTION,
-    ),
-    plant(
-        "retention-forgets-the-newest", "Retention",
-        "records younger than retention.ms are deleted",
-        (RETAIN, "if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms - keep_ms:",
-         "if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms + keep_ms:"),
-        near=RETENTION,
-    ),
-    plant(
-        "retention-removes-living-segment", "Retention",
-        "a segment goes when the first of its partitions is done with it",
-        (RETAIN, "all_dead = self._judge(segment, entry) and all_dead",
-         "all_dead = self._judge(segment, entry) or all_dead"),
-        near=RETENTION,
-    ),
-    plant(
-        "retention-removes-before-snapshot", "Retention",
-        "segments are removed before the new log starts are durable",
-        (RETAIN, "self._checkpointer.request(self._delete_dead)", "self._delete_dead(True)"),
-        near=RETENTION,
-    ),
-    plant(
-        "retention-removes-under-a-read", "Retention",
-        "a file is removed and used again while a read off the loop still has it",
-        ("storage/segments.py", "self.guard.when_clear(lambda: self._delete(segment))",
-         "self._delete(segment)"),
-        near=RETENTION,
-    ),
-)  # fmt: skip
-
-PRODUCER_BUGS = (
-    plant(
-        "producers-sequence-unchecked", "Producers",
-        "a batch is taken although the producer's sequence has a gap",
-        (WINDOW, "raise OutOfOrderSequence(producer_id, sequence, (newest + 1) & SEQUENCE_MAX)",
-         "return None"),
-        near=PRODUCERS,
-    ),
-    plant(
-        "producers-retry-appended-again", "Producers",
-        "a producer's retry is appended a second time",
-        ("broker/append.py", "        if earlier is not None:\n", "        if False:\n"),
-        near=("tests/broker",),
-    ),
-    plant(
-        "producers-old-epoch-accepted", "Producers",
-        "a fenced producer goes on writing",
-        (WINDOW, "raise ProducerFenced(producer_id, header.producer_epoch, epoch)", "return None"),
-        near=PRODUCERS,
-    ),
-    plant(
-        "producers-window-too-small", "Producers",
-        "only the newest batch of a producer is remembered",
-        (WINDOW, "WINDOW_BATCHES = 5", "WINDOW_BATCHES = 1"),
-        near=PRODUCERS,
-    ),
-    plant(
-        "producers-lost-at-failover", "Producers",
-        "a slave does not remember producers, so a new master takes retries again",
-        ("storage/run_append.py", "            index(partition, header, position, size)\n",
-         "            index(partition, header._replace(producer_id=-1), position, size)\n"),
-        near=FOLLOWING,
-    ),
-    plant(
-        "producers-of-snapshot-lost-at-restart", "Producers",
-        "a restart forgets the producers that the snapshot has",
-        (RECOVER, "        self._states.entries.update(snapshot.producers)\n", ""),
-        near=("tests/storage/test_producers.py", *RECOVERY),
-    ),
-    plant(
-        "producers-of-tail-lost-at-restart", "Producers",
-        "a restart forgets what producers wrote behind the snapshot",
-        (RECOVER, "            partition.producers.record(batch, batch.base_offset)\n",
-         "            pass\n"),
-        near=("tests/storage/test_producers.py", *RECOVERY),
-    ),
-)  # fmt: skip
-
-MUTANTS = (
-    *SYNCS, *REAL_DISK, *FAILURES, *RECOVERY_BUGS, *TRUNCATION, *RUNS, *RETENTION_BUGS,
-    *PRODUCER_BUGS,
-)  # fmt: skip
+MUTANTS = (*SYNCS, *RECOVERY_BUGS, *TRUNCATION, *RUNS)

@@ -297,6 +297,12 @@ FILES = (
         near=RAFT_FILES,
     ),
     plant(
+        "raft-rot-at-the-end-is-cut", "Recovery",
+        "damage in the last durable write, maybe a vote, is taken for a torn end and cut",
+        (STORAGE, "        if found.end_position < synced:\n", "        if False:\n"),
+        near=RAFT_FILES,
+    ),
+    plant(
         "raft-compaction-loses-an-entry", "Recovery",
         "the rewritten log lacks the first entry behind its snapshot",
         (STORAGE, "if entry.index > snapshot.index]\n        self._rewrite",

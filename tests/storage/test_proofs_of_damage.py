@@ -1,0 +1,51 @@
+"""Damage in durable records is told from a torn end by either of two proofs alone.
+
+The claims of frames behind it, and the note of the last sync: a power cut may take the note, and
+behind the last record there is no frame.
+"""
+
+import pytest
+
+from penstock.storage.config import LogConfig
+from penstock.storage.errors import CorruptLog
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import DIRECTORY, World, append, open_log, partition_number
+
+CONFIG = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30, reserve_bytes=0)
+NOTE = f"{DIRECTORY}/durable"
+
+
+def damaged(at_record: int, *, has_note: bool) -> FaultyDisk:
+    """Damage one of three records, each of which was synced before the next one was appended."""
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk, CONFIG)
+    partition = log.open_partition(partition_number(0))
+    starts = []
+    for number in range(3):
+        starts.append(log.end_position)
+        append(log, partition, size=200, fill=number)
+        world.run()
+    disk.flip_bit(f"{DIRECTORY}/log/{0:020d}.log", starts[at_record] + 100)
+    if not has_note:
+        disk.remove(NOTE)
+    return disk
+
+
+def reopen(disk: FaultyDisk) -> int:
+    log = open_log(World(), disk, CONFIG)
+    return log.open_partition(partition_number(0)).log_end_offset
+
+
+@pytest.mark.parametrize("at_record", [0, 1])
+def test_a_later_records_claim_is_proof_without_the_note(at_record):
+    with pytest.raises(CorruptLog):
+        reopen(damaged(at_record, has_note=False))
+
+
+def test_the_note_is_proof_where_no_record_follows():
+    with pytest.raises(CorruptLog):
+        reopen(damaged(2, has_note=True))
+
+
+def test_without_either_the_last_record_counts_as_torn():
+    assert reopen(damaged(2, has_note=False)) == 2
