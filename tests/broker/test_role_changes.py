@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import LeaderEpoch
 from penstock.controller.commands import DeleteTopics, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -443,3 +444,18 @@ def test_a_log_that_was_cut_is_served_by_its_new_objects() -> None:
     cluster.replicate()
     assert values(fetched(old.fetch(0))) == [b"a", b"b"]
     assert old.list_offset(LATEST).offset == 2
+
+
+def test_only_a_new_mastership_drops_partitions_of_topics_that_are_not_known() -> None:
+    # After a loss of power a process may know of fewer topics than its log has records of.
+    cluster = events()
+    node = cluster.nodes[0]
+    written = set(node.member.log.partitions)
+    members = Membership(replicas=(0, 1, 2), committed=(0, 1, 2))
+    cluster.metadata.image.topics_by_id.clear()
+    node.member.resign()
+    node.member.become_master(node.member.leader_epoch, members)
+    assert set(node.member.log.partitions) == written
+    node.member.resign()
+    node.member.become_master(LeaderEpoch(node.member.leader_epoch + 1), members)
+    assert not node.member.log.partitions

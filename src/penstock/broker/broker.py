@@ -126,9 +126,10 @@ class Broker:
         """Act on another role or another leader epoch of a member.
 
         A log may still know partitions of topics that were deleted while it followed, or just
-        before a crash.
+        before a crash. A mastership that goes on after a restart leaves them: what it wrote before
+        may be of topics that this process has yet to hear of again.
         """
-        if member.role is Role.MASTER:
+        if member.role is Role.MASTER and not member.has_resumed:
             dropped = self.partitions.drop_unknown(member, self.metadata.topics_by_id)
             if dropped:
                 log.info("set=%d partitions of deleted topics=%d", member.replica_set_id, dropped)

@@ -226,10 +226,12 @@ class PartitionRegistry:
     def drop_unknown(self, member: ReplicaSetMember, known: Iterable[TopicId]) -> int:
         """Drop what the member's log holds of topics that are not `known`; returns how many.
 
-        Only for a master: its image is as new as its mastership, and whatever stands in its log
-        was written by masters before it. A slave's image may lag behind its log.
+        Only for a new master: its image is as new as its mastership, and whatever stands in its
+        log was written by masters before it. A slave's image may lag behind its log, and so may
+        that of a master that resumes after a restart: a commit that it knew of need not be on disk.
         """
         assert member.role is Role.MASTER, member.replica_set_id
+        assert not member.has_resumed, member.replica_set_id
         ids = frozenset(known)
         gone = [one for one in member.log.partitions if one.topic_id not in ids]
         for topic_partition in gone:

@@ -70,6 +70,7 @@ class ReplicaSetMember:
         "confirm",
         "confirm_position",
         "epochs",
+        "has_resumed",
         "in_sync_count",
         "is_master",
         "leader_epoch",
@@ -97,6 +98,9 @@ class ReplicaSetMember:
         self.role = Role.IDLE
         self.is_master = False
         """Whether it takes writes: master, and not paused for a transfer."""
+        self.has_resumed = False
+        """As master: whether the log held bytes of this very mastership before it was taken up.
+        What is known of the cluster may then be older than the log."""
         self.master_id = NO_MASTER
         self.leader_epoch = LeaderEpoch(-1)
         self.epochs = EpochHistory(log.epochs)
@@ -189,7 +193,9 @@ class ReplicaSetMember:
         Raises OutOfSpace, LogFenced: the role is not taken.
         """
         invariant(self.own_id in membership.committed, "a master must be in step", me=self.own_id)
+        has_resumed = self.log.leader_epoch == leader_epoch
         self.log.begin_epoch(leader_epoch)
+        self.has_resumed = has_resumed
         self.log.is_sole_member = membership.replicas == (self.own_id,)
         start = Position(self.log.epochs[-1][1])
         self.epochs = EpochHistory(self.log.epochs)
