@@ -104,7 +104,7 @@ def test_any_bytes_are_either_a_frame_or_a_typed_error(data, position):
 
 @given(parts)
 def test_a_sealed_index_gives_back_every_partition(found):
-    data = encode_index(4096, 9999, found)
+    data = encode_index(4096, 9999, found, segment_end=12288)
     header = read_index_header("p", 4096, reader(data))
     assert (header.base, header.data_end, header.partition_count) == (4096, 9999, len(found))
     entries = read_directory("p", header, reader(data))
@@ -130,7 +130,7 @@ def read_index(data):
 
 def test_any_flipped_byte_of_a_sealed_index_is_noticed():
     found = {partition_number(n): Sealed(columns([(n, n, 99, n)] * 3), 9) for n in range(3)}
-    data = bytearray(encode_index(4096, 9999, found))
+    data = bytearray(encode_index(4096, 9999, found, segment_end=12288))
     for at in range(len(data)):
         data[at] ^= 0x40
         with pytest.raises(CorruptFile):

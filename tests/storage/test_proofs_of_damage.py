@@ -8,6 +8,7 @@ import pytest
 
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog
+from penstock.storage.frames import EPOCH_PAYLOAD, KIND_EPOCH, WHOLE_SET, build_frame
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import DIRECTORY, World, append, open_log, partition_number
 
@@ -49,3 +50,18 @@ def test_the_note_is_proof_where_no_record_follows():
 
 def test_without_either_the_last_record_counts_as_torn():
     assert reopen(damaged(2, has_note=False)) == 2
+
+
+def test_a_frame_of_an_older_mastership_behind_a_newer_one_is_no_part_of_the_log():
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk, CONFIG)
+    log.begin_epoch(5)
+    world.run()
+    end = log.end_position
+    payload = EPOCH_PAYLOAD.pack(3, end)
+    frame = build_frame(KIND_EPOCH, WHOLE_SET, payload, leader_epoch=3, position=end, unflushed=end)
+    file = disk.open(f"{DIRECTORY}/log/{0:020d}.log")
+    file.write(end, [frame])
+    file.sync()
+    with pytest.raises(CorruptLog, match="leader epoch went back"):
+        reopen(disk)

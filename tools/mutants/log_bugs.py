@@ -114,7 +114,7 @@ SYNCS = (
         "a slave trusts no claims any more before the note that says so is durable",
         ("storage/catching_up.py", "self._offload.submit(lambda: disk.replace(path, note), self._noted)",
          "self._noted(None, None)"),
-        near=FOLLOWING,
+        near=("tests/storage/test_catching_up_durability.py", *FOLLOWING),
     ),
 )  # fmt: skip
 
@@ -182,7 +182,7 @@ RECOVERY_BUGS = (
         "log-recovery-trusts-unproved-claims", "Recovery",
         "a slave that was catching up refuses to start: its frames' claims count as proof",
         (RECOVER, "self._proof_end = read_note(self._disk, self._directory)", "pass"),
-        near=FOLLOWING,
+        near=("tests/storage/test_catching_up_durability.py", *FOLLOWING),
     ),
     plant(
         "log-claims-too-much", "Recovery",
@@ -218,7 +218,7 @@ RECOVERY_BUGS = (
          "        if self.epochs and header.leader_epoch < self.epochs[-1][0]:\n"
          '            raise CorruptLog(self._directory, header.position, "leader epoch went back")\n',
          ""),
-        near=RECOVERY,
+        near=("tests/storage/test_proofs_of_damage.py", *RECOVERY),
     ),
     plant(
         "log-snapshot-of-unconfirmed", "Recovery",
