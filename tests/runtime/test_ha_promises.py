@@ -1,4 +1,4 @@
-"""Members that were asked before an election acknowledge and confirm nothing until they are told."""
+"""Members that were asked before an election acknowledge and confirm nothing until told so."""
 
 from pathlib import Path
 
@@ -146,6 +146,21 @@ def test_where_all_hold_every_write_a_slave_that_started_again_needs_no_controll
             await cluster.confirmed(1)
             await cluster[2].crash()
             await cluster[2].start(is_registering=False)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+
+    run(scenario())
+
+
+def test_a_member_that_is_asked_for_no_promise_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.confirmed(1)
+            asked = ProbedSet(replica_set_id=1, leader_epoch=0, is_promise_wanted=False)
+            probe = ProbeSets(request_id=1, controller_epoch=1, sets=(asked,))
+            for broker in (1, 2):
+                assert cluster[broker].manager.probe(probe)
             fill(cluster, 1)
             await cluster.confirmed(1)
 

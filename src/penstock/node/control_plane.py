@@ -23,6 +23,7 @@ from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.controller.image import ClusterImage
 from penstock.controller.replicated_log import Leadership
 from penstock.net.peer import PeerHello, PeerLink, PeerSecurity
+from penstock.node.hand_over import hand_lead_over
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.settings import NodeSettings
 from penstock.node.sync_state_watch import SyncStateWatch
@@ -213,6 +214,11 @@ class ControlPlane:
         ]
         leader = self.log.leadership
         return json.dumps({"leader_id": leader.leader_id, "term": leader.term, "peers": peers})
+
+    async def hand_over(self) -> None:
+        """Let another controller lead before this one closes. etcd's lead ends with `close`."""
+        if self.is_open and isinstance(self.log, RaftLog):
+            await hand_lead_over(self.log)
 
     async def close(self) -> None:
         """Take part no longer."""

@@ -99,6 +99,7 @@ class ControllerProcess:
     async def stop(self) -> bool:
         """Take it down; what is agreed on is on disk already."""
         self._readiness.stop()
+        await self._plane.hand_over()
         await self._plane.close()
         if self._listener is not None:
             self._listener.stop()

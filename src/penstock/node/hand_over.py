@@ -1,25 +1,33 @@
-"""Handing masterships over before a node that was told to stop does so.
+"""Handing masterships, and the lead of the controllers, over before a process stops.
 
-    SIGTERM ─► heartbeat "stopping" ─► the active controller transfers ─► nothing led here ─► stop
+    SIGTERM ─► heartbeat "stopping" ─► the active controller transfers ─► nothing led here
+            ─► another controller leads the metadata log ─► stop
 
 A client then sees the pause of a transfer. If its connections closed first, it would ask the others
 who leads before they know, and wait out its own back-off. What nobody can take over, or not in
-HAND_OVER_SECONDS, is elected anew when the node has gone.
+HAND_OVER_SECONDS, is elected anew when the node has gone. The same for controllers: who leads next
+is settled while the old leader still answers, and not by who gives it up first.
 
-Source: KAFKA-1155 and KIP-631 (controlled shutdown by heartbeat).
+Source: KAFKA-1155 and KIP-631 (controlled shutdown by heartbeat); Raft thesis 3.10 (transfer).
 """
 
 import asyncio
 import logging
 
+from penstock.base.errors import PlatformError
 from penstock.broker.replica_set import Role
 from penstock.controller.image import ClusterImage
 from penstock.controller.replicated_log import NO_LEADER
+from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.replica_manager import ReplicaManager
 from penstock.runtime.session_client import SessionClient
 
 HAND_OVER_SECONDS = 2.0
 POLL_SECONDS = 0.005
+LEAD_SECONDS = 2.0
+"""Two election timeouts at most: a successor that needs longer is none."""
+SILENT_MS_MAX = 1_000
+"""A controller that has not answered for so long is not asked: it may be stopping as well."""
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +45,36 @@ async def hand_over(sessions: SessionClient, manager: ReplicaManager, image: Clu
         log.warning("stops as master of sets %s: nobody took them over", _led(manager, image))
     else:
         log.info("handed its masterships over")
+
+
+async def hand_lead_over(metadata_log: RaftLog) -> None:
+    """Wait until another controller leads, if this one does and there is another; bounded."""
+    status = metadata_log.status()
+    able = [
+        one
+        for one in status.peers
+        if one.is_voter and one.peer_id != status.own_id and 0 <= one.silent_ms < SILENT_MS_MAX
+    ]
+    if not metadata_log.leadership.is_leader or not able:
+        return
+    best = min(able, key=lambda one: (one.lag_entries, one.silent_ms))
+    outcome: asyncio.Future[PlatformError | None] = asyncio.get_running_loop().create_future()
+
+    def done(error: PlatformError | None) -> None:
+        if not outcome.done():
+            outcome.set_result(error)
+
+    metadata_log.transfer(best.peer_id, done)
+    try:
+        async with asyncio.timeout(LEAD_SECONDS):
+            error = await outcome
+    except TimeoutError:
+        log.warning("stops as the active controller: %d did not take over", best.peer_id)
+        return
+    if error is None:
+        log.info("controller=%d leads now", best.peer_id)
+    else:
+        log.warning("stops as the active controller: %s", error)
 
 
 def _led(manager: ReplicaManager, image: ClusterImage) -> list[int]:

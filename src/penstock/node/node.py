@@ -179,6 +179,7 @@ class Node:
         self._readiness.stop()
         if self._listener is not None and self._sessions is not None and self._manager is not None:
             await hand_over(self._sessions, self._manager, self._image)
+        await self._plane.hand_over()
         self._housekeeping.stop()
         if self._listener is not None:
             await self._listener.stop()

@@ -1,0 +1,110 @@
+"""Controllers that are told to stop let another one lead first."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from penstock.node.controller_process import ControllerProcess
+from penstock.node.identity import DataDirectory, open_data_directories
+from penstock.node.machine import real_machine
+from penstock.node.settings import load_settings
+from tests.live_node import free_port
+from tests.net.serving import run
+
+
+class Controllers:
+    """Controller processes of one cluster, in this process; numbered from 1."""
+
+    def __init__(self, directory: Path, count: int) -> None:
+        self.directory = directory
+        ports = {number: free_port() for number in range(1, count + 1)}
+        voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in ports.items())
+        (directory / "secret").write_text("0123456789abcdef\n")
+        self.directories: dict[int, list[DataDirectory]] = {}
+        self.running = {
+            number: self._process(number, port, voters) for number, port in ports.items()
+        }
+
+    def _process(self, number: int, port: int, voters: str) -> ControllerProcess:
+        data = self.directory / f"data-{number}"
+        data.mkdir()
+        settings = load_settings(
+            None,
+            environment={},
+            overrides=(
+                f"node.data_directories={data}",
+                f"node.broker_id={number}",
+                "node.cluster_id=c",
+                "node.metrics_port=0",
+                f"cluster.secret_file={self.directory / 'secret'}",
+                f"cluster.controller_port={port}",
+                f"cluster.voters={voters}",
+            ),
+        )
+        found = open_data_directories([data], broker_id=number, cluster_id="c")
+        self.directories[number] = found
+        return ControllerProcess(
+            settings, found, lambda _: None, real_machine(asyncio.get_running_loop())
+        )
+
+    def leader(self) -> int | None:
+        for number, process in self.running.items():
+            if process.plane.log.leadership.is_leader:
+                return number
+        return None
+
+    async def stop(self, number: int) -> None:
+        assert await self.running.pop(number).stop()
+        for directory in self.directories.pop(number):
+            directory.close()
+
+
+@asynccontextmanager
+async def controllers(directory: Path, count: int) -> AsyncIterator[Controllers]:
+    made = Controllers(directory, count)
+    try:
+        for process in made.running.values():
+            await process.start()
+        yield made
+    finally:
+        for number in list(made.running):
+            await made.stop(number)
+
+
+async def until_led(made: Controllers) -> int:
+    while (leader := made.leader()) is None:  # noqa: ASYNC110  nobody tells
+        await asyncio.sleep(0.005)
+    return leader
+
+
+def test_the_active_controller_stops_when_another_one_leads(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with controllers(tmp_path, 3) as made:
+            first = await until_led(made)
+            await made.stop(first)
+            known = {one.plane.log.leadership.leader_id for one in made.running.values()}
+            assert known & set(made.running), "another one leads, and says so"
+
+    run(scenario())
+
+
+def test_a_controller_that_does_not_lead_just_stops(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with controllers(tmp_path, 3) as made:
+            first = await until_led(made)
+            term = made.running[first].plane.log.leadership.term
+            await made.stop(next(one for one in made.running if one != first))
+            assert made.running[first].plane.log.leadership == (first, term, True)
+
+    run(scenario())
+
+
+def test_the_last_controllers_stop_though_nobody_takes_over(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with controllers(tmp_path, 3) as made:
+            await until_led(made)
+            async with asyncio.timeout(15):
+                await asyncio.gather(*(made.stop(number) for number in list(made.running)))
+
+    run(scenario())
