@@ -263,7 +263,7 @@ TRUNCATION = (
         "a producer's retry of a batch that was cut is answered as a duplicate, and lost",
         ("storage/truncation.py",
          "kept = tuple(span for span in window if span[2] < ends.get(key[0], 0))", "kept = window"),
-        near=CUTTING,
+        near=("tests/storage/test_truncation_durability.py", *CUTTING),
     ),
     plant(
         "log-install-unchecked", "Checksums",
