@@ -7,7 +7,7 @@ import pytest
 from penstock.record.batch import read_header
 from penstock.storage.config import LogConfig, Retention
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.replicas import settle
+from tests.storage.replicas import copy_of, crashes, open_member, settle
 from tests.storage.world import (
     SMALL,
     World,
@@ -75,3 +75,39 @@ def test_a_retry_of_a_batch_that_was_cut_is_no_duplicate_where_older_segments_ar
     assert kept is not None
     assert kept.base_offset == 0
     assert producers.check(read_header(make_batch(records=3, producer=(5, 0, 2)))) is None
+
+
+def test_what_only_the_snapshot_knew_survives_a_crash_at_any_step_of_a_rebuild():
+    world, origin = World(), FaultyDisk()
+    log = open_log(world, origin, SMALL)
+    rare, busy = (log.open_partition(partition_number(number)) for number in range(2))
+    append(log, rare, records=7)
+    for _ in range(150):
+        append(log, busy, size=1000)
+        world.run()
+    log.apply_retention(0, lambda tp: Retention(60_000 if tp.partition == 1 else 0, -1))
+    world.run()
+    assert log.start_position > 0
+    position = log.end_position
+    for _ in range(3):
+        append(log, busy, size=1000)
+        log.checkpoint()
+        world.run()
+        world.advance(5000)
+    world.run()
+    state = {}
+
+    def truncate():
+        disk = state["disk"] = copy_of(origin)
+        world = World()
+        log = open_member(world, disk)
+        disk.on_operation = state["hook"]
+        settle(world, log.truncate, position)
+
+    for step in crashes(truncate, state):
+        disk = state["disk"]
+        disk.power_loss(Random(step))
+        log = open_member(World(), disk)
+        ends = [log.open_partition(partition_number(number)).log_end_offset for number in range(2)]
+        assert ends in ([7, 150], [7, 153]), step
+    assert state["steps"] > 10

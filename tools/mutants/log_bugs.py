@@ -249,7 +249,7 @@ TRUNCATION = (
         (RECOVER, "            complete_change(self._disk, self._directory, self._change)\n",
          "            complete_change(self._disk, self._directory, self._change)\n"
          "            remove_change(self._disk, self._directory)\n"),
-        near=CUTTING,
+        near=("tests/storage/test_truncation_durability.py", *CUTTING),
     ),
     plant(
         "log-interrupted-truncation-not-completed", "Truncation",
@@ -320,7 +320,7 @@ RUNS = (
         "a slave takes batches of an epoch that its log is past",
         (CHECK, "if end - payload < BATCH_HEADER_BYTES or epoch != self._epoch:",
          "if end - payload < BATCH_HEADER_BYTES:"),
-        near=FOLLOWING,
+        near=("tests/storage/test_run_epochs.py", *FOLLOWING),
     ),
     plant(
         "slave-epoch-starts-anywhere", "Leader epochs",
@@ -329,7 +329,7 @@ RUNS = (
          "        if epoch == known and start != self._epoch_start:\n"
          '            raise BadRun(position, f"epoch {epoch} starts at {self._epoch_start}, not'
          ' {start}")\n', ""),
-        near=FOLLOWING,
+        near=("tests/storage/test_run_epochs.py", *FOLLOWING),
     ),
     plant(
         "slave-writes-untrue-claims", "Following",
