@@ -112,6 +112,11 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--report", type=Path, default=REPORT, help="directory of the report")
     parser.add_argument("--totals", type=Path, default=TOTALS, help="file that results go into")
     parser.add_argument("--loopback", action="store_true", help="as without root")
+    parser.add_argument(
+        "--plant-async",
+        action="store_true",
+        help="acknowledge before the disk has a record: power cuts must be found to lose some",
+    )
     parser.add_argument("--clean", action="store_true", help="remove what killed runs left behind")
     parser.add_argument("--world", default="", help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
@@ -147,6 +152,7 @@ def _run(arguments: argparse.Namespace, directory: Path) -> int:
             cycle_seconds=arguments.cycle,
             world=can.world,
             clock=can.clock,
+            is_async=arguments.plant_async,
         )
         outcomes.append(run_round(plan))
         _say(outcomes, arguments)

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import random
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,32 +22,39 @@ from benchmarks.harness.chaos_stage import Injection, Stage, name_of_host, wait_
 from benchmarks.harness.cluster import FIRST_CONTROLLER_ID, ClusterProcess
 from benchmarks.harness.failover import is_whole
 from benchmarks.harness.hosts import Hosts
-from benchmarks.harness.loop_disk import LoopDisk
+from benchmarks.harness.loop_disk import LoopDisk, tiny_tmpfs
 from benchmarks.harness.node import Place
 from benchmarks.harness.replica_bytes import differences
 from benchmarks.harness.stock_writers import WRITERS
 from benchmarks.harness.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS, SESSION_TIMEOUT_MS
-from benchmarks.harness.workload import Load, Workload
+from benchmarks.harness.workload import Load, Workload, Writer
+from penstock.sim.history import Outcome as Answer
 from penstock.sim.history import Report
 
 TOPIC = "chaos"
 PARTITIONS = 3
 RECORDS_PER_SECOND = 400
 """Of each of the three kinds of clients."""
-DISK_MIB = 512
+BATCH_BYTES_MAX = 16 << 10
+"""What the other clients have by themselves; the backlog of an outage does not fit one segment."""
+DISK_MIB = 384
+"""Of each host; the medium is memory, so that nobody else's use of the real disk is measured."""
 ACKED_BETWEEN_FAULTS = 200
 WHOLE_SECONDS_MAX = 60.0
-STRIKE_SECONDS_MAX = 8.0
+STRIKE_SECONDS_MAX = 10.0
 FINDINGS_SHOWN = 20
+STALL_TICK_SECONDS = 0.05
+STALL_SECONDS = 0.25
 HELD_SHARE = (0.1, 0.7)
 """How much of its cycle a fault lasts: some end before anybody has noticed, some long after."""
 SETTINGS: dict[str, dict[str, object]] = {
     "controller": dict(QUICK_SESSIONS["controller"]),
     "replication": {**QUICK_SESSIONS["replication"], "replica_lag_time_ms": 3000},
-    "log": {"segment_bytes": 4 << 20},
+    "log": {"segment_bytes": 128 << 10},
     "net": {"connections_per_address_max": 0, "connection_rate_per_address_max": 0},
 }
-"""All clients come from one address. A slave that only crawls is left behind after 3 s."""
+"""All clients come from one address. A slave that only crawls is left behind after 3 s. Small
+segments: a full disk is noticed within seconds, and faults meet files being changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +70,8 @@ class Plan:
     """Name of the run in whose world of its own this is; empty: loopback addresses, no disks."""
     clock: Path | None = None
     """The library that lets clocks jump."""
+    is_async: bool = False
+    """Plant a bug: acknowledge before the disk has the records."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,6 +113,8 @@ class Outcome:
     acked_by: dict[str, int] = field(default_factory=dict)
     gave_up: list[str] = field(default_factory=list)
     compared_bytes: int = 0
+    stalls: list[float] = field(default_factory=list)
+    """Seconds that this machine itself stood still, each; nobody recovers in such a time."""
 
 
 def run_round(plan: Plan) -> Outcome:
@@ -116,6 +128,7 @@ def run_round(plan: Plan) -> Outcome:
             records_per_second=RECORDS_PER_SECOND,
             seed=stage.chooser.randrange(1 << 30),
             socket_timeout_ms=CLIENT_TIMEOUT_MS,
+            batch_bytes_max=BATCH_BYTES_MAX,
             direct_brokers=tuple(node.bootstrap for node in stage.cluster.nodes.values()),
             stale_seconds_max=SESSION_TIMEOUT_MS / 1000,
         )
@@ -125,6 +138,13 @@ def run_round(plan: Plan) -> Outcome:
             tails = plan.directory / "tails.txt"
             tails.write_text(stage.cluster.log_tails(60), encoding="utf-8")
     return outcome
+
+
+def _settings(plan: Plan) -> dict[str, dict[str, object]]:
+    if not plan.is_async:
+        return SETTINGS
+    late = {"flush_policy": "async", "flush_interval_ms": 2000}
+    return {**SETTINGS, "log": {**SETTINGS["log"], **late}}
 
 
 @contextlib.contextmanager
@@ -139,8 +159,10 @@ def _stage(plan: Plan) -> Iterator[Stage]:
         clocks: dict[int, Path] = {}
         if plan.world:
             hosts = stack.enter_context(Hosts([name_of_host(one) for one in ids], seed=plan.seed))
+            medium = plan.directory / "disks"
+            stack.enter_context(tiny_tmpfs(medium, size_mib=DISK_MIB * len(ids)))
             for one in ids:
-                disk = LoopDisk(plan.directory / f"disk-{one}", size_mib=DISK_MIB)
+                disk = LoopDisk(medium / f"disk-{one}", size_mib=DISK_MIB)
                 disks[one] = stack.enter_context(disk)
                 clocks[one] = plan.directory / f"clock-{one}"
                 set_clock(clocks[one], 0)
@@ -154,7 +176,7 @@ def _stage(plan: Plan) -> Iterator[Stage]:
         cluster = ClusterProcess(
             plan.directory / "cluster",
             controllers=controllers,
-            settings=SETTINGS,
+            settings=_settings(plan),
             data_of=(lambda one: disks[one].mount_point / "data") if plan.world else None,
             place_of=place_of,
         )
@@ -182,11 +204,14 @@ class _Round:
     stage: Stage
     workload: Workload
     outcome: Outcome
+    is_over: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
         """Break and mend as planned, then judge."""
         outcome = self.outcome
         outcome.zero_ns = time.monotonic_ns()
+        watch = threading.Thread(target=self._watch_for_stalls, daemon=True)
+        watch.start()
         self.workload.start()
         try:
             for scenario in self.plan.scenarios:
@@ -195,6 +220,8 @@ class _Round:
                     break
         finally:
             self.workload.stop_writing()
+            self.is_over.set()
+            watch.join()
         outcome.seconds = (time.monotonic_ns() - outcome.zero_ns) / 1e9
         self._judge()
 
@@ -213,8 +240,8 @@ class _Round:
             injection.begin()
             is_struck = self._hold(scenario, injection, begun_ns, name)
         finally:
-            healed_ns = time.monotonic_ns()
             injection.heal()
+        healed_ns = time.monotonic_ns()
         self._wait_until_healed(scenario, healed_ns, f"{name}, {injection.victims}")
         fault = Struck(
             scenario=scenario,
@@ -224,10 +251,12 @@ class _Round:
             whole_ns=time.monotonic_ns(),
         )
         stage.number += 1
+        what = f"{scenario.row} {scenario.name}: {injection.victims}"
+        print(f"{(begun_ns - self.outcome.zero_ns) / 1e9:7.1f} s  {what}", flush=True)
         if is_struck:
             self.outcome.faults.append(fault)
         else:
-            self.outcome.without_effect.append(f"{scenario.name}: {injection.victims}")
+            self.outcome.without_effect.append(what)
         self._pause(begun_ns)
 
     def _hold(self, scenario: Scenario, injection: Injection, begun_ns: int, name: str) -> bool:
@@ -294,6 +323,15 @@ class _Round:
         spent = (time.monotonic_ns() - begun_ns) / 1e9
         time.sleep(max(0.0, min(self.plan.cycle_seconds - spent, self.plan.cycle_seconds)))
 
+    def _watch_for_stalls(self) -> None:
+        before = time.monotonic()
+        while not self.is_over.wait(STALL_TICK_SECONDS):
+            now = time.monotonic()
+            late = now - before - STALL_TICK_SECONDS
+            if late > STALL_SECONDS:
+                self.outcome.stalls.append(round(late, 3))
+            before = now
+
     def _note(self, problem: str) -> None:
         self.outcome.problems.append(problem)
 
@@ -320,4 +358,20 @@ class _Round:
         outcome.latencies = recoveries.latencies(outcome.zero_ns)
         outcome.quantiles_ms = recoveries.quantiles_ms()
         outcome.acked_by = {writer.kind: writer.tally.acked for writer in workload.writers}
-        outcome.gave_up = [text for writer in workload.writers for text in writer.gave_up]
+        outcome.gave_up = [
+            text for writer in workload.writers for text in _given_up(writer, outcome.zero_ns)
+        ]
+
+
+def _given_up(writer: Writer, zero_ns: int) -> list[str]:
+    """Say which records were not acknowledged, and why if the client said so."""
+    left = [one for one in writer.records if one.outcome is not Answer.ACKED]
+    if not left:
+        return []
+    first, last = left[0], left[-1]
+    parts = sorted({one.partition for one in left})
+    return [
+        f"{writer.kind}: {len(left)} records of partitions {parts} without an acknowledgement, "
+        f"{first.value} sent at {(first.start_ns - zero_ns) / 1e9:.1f} s to {last.value} at "
+        f"{(last.start_ns - zero_ns) / 1e9:.1f} s; {'; '.join(writer.tally.reasons)}"
+    ]

@@ -57,6 +57,7 @@ def judged(outcome: Outcome) -> dict[str, object]:
         "records/s": round(report.acked / outcome.seconds) if outcome.seconds else 0,
         "unavailable s": round(sum(one.seconds for one in outcome.outages), 1),
         "equal MB": round(outcome.compared_bytes / 1e6, 1),
+        "machine stalled s": round(sum(outcome.stalls), 1),
         "seconds": round(outcome.seconds, 1),
         "verdict": "broken" if outcome.problems else "ok",
     }

@@ -7,7 +7,6 @@ a record that an idempotent producer has numbered and then drops is a hole which
 import asyncio
 import itertools
 import random
-import threading
 import time
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -21,6 +20,8 @@ from benchmarks.harness.workload import FLUSH_SECONDS, Pending, Writer
 TICK_SECONDS = 0.01
 NEVER_MS = 300_000
 AT_ONCE_MAX = 200
+METADATA_MS = 1000
+"""A request without an answer is no reason for them to ask who leads now: only age is."""
 
 
 @dataclass(slots=True)
@@ -41,6 +42,7 @@ class KafkaPythonWriter(Writer):
             retry_backoff_ms=50,
             reconnect_backoff_ms=20,
             reconnect_backoff_max_ms=200,
+            metadata_max_age_ms=METADATA_MS,
         )
         chooser = random.Random(f"{self.load.seed}-{self.name}")
         begun = time.monotonic()
@@ -60,7 +62,7 @@ class KafkaPythonWriter(Writer):
         padded = self.load.padded(value, chooser).encode()
         sent = producer.send(self.load.topic, padded, self.name.encode(), partition=partition)
         sent.add_callback(lambda answer: record.acked(answer.offset))
-        sent.add_errback(lambda error: _failed(self, record, error))
+        sent.add_errback(lambda error: record.given_up(repr(error)))
 
 
 @dataclass(slots=True)
@@ -69,6 +71,7 @@ class AiokafkaWriter(Writer):
 
     kind: ClassVar[str] = "aiokafka"
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    _unanswered: int = 0
 
     def write(self) -> None:
         """Write until told to stop."""
@@ -82,14 +85,22 @@ class AiokafkaWriter(Writer):
             linger_ms=5,
             request_timeout_ms=self.load.socket_timeout_ms,
             retry_backoff_ms=50,
+            metadata_max_age_ms=METADATA_MS,
         )
         # The time-out of a request is also the age at which it drops what waits for a leader.
         producer._message_accumulator._batch_ttl = NEVER_MS / 1000  # noqa: SLF001
         await producer.start()
         parts = range(self.load.partitions)
         await asyncio.gather(*(self._write_to(producer, partition) for partition in parts))
-        await asyncio.wait_for(producer.flush(), FLUSH_SECONDS)
+        await self._answered()
         await producer.stop()
+
+    async def _answered(self) -> None:
+        """Wait until all is answered; its own flush returns while batches are on their way."""
+        for _ in range(int(FLUSH_SECONDS / TICK_SECONDS)):
+            if not self._unanswered:
+                return
+            await asyncio.sleep(TICK_SECONDS)
 
     async def _write_to(self, producer: Any, partition: int) -> None:
         chooser = random.Random(f"{self.load.seed}-{self.name}-{partition}")
@@ -98,6 +109,8 @@ class AiokafkaWriter(Writer):
         while not self.is_stopping.is_set():
             due = int((time.monotonic() - begun) * rate) + 1
             for _ in range(min(due - sent, AT_ONCE_MAX)):
+                if self.is_stopping.is_set():
+                    return
                 await self._hand_over(producer, partition, chooser)
                 sent += 1
             await asyncio.sleep(TICK_SECONDS)
@@ -113,30 +126,18 @@ class AiokafkaWriter(Writer):
                 sent = await producer.send(self.load.topic, padded, key, partition=partition)
             except KafkaTimeoutError:
                 continue  # there was no room for it: it is not on its way
-            sent.add_done_callback(lambda done: _done(self, record, done))
+            self._unanswered += 1
+            sent.add_done_callback(lambda done: self._done(record, done))
             return
 
+    def _done(self, record: Pending, done: "asyncio.Future[Any]") -> None:
+        self._unanswered -= 1
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            record.given_up(repr(error))
+        elif not done.cancelled():
+            record.acked(done.result().offset)
 
-def _done(writer: Writer, record: Pending, done: asyncio.Future[Any]) -> None:
-    if done.cancelled():
-        return
-    error = done.exception()
-    if error is None:
-        record.acked(done.result().offset)
-    else:
-        _failed(writer, record, error)
-
-
-def _failed(writer: Writer, record: Pending, error: BaseException) -> None:
-    """Note that a client gave a record up; why is told once for each kind of error."""
-    record.end_ns = time.monotonic_ns()
-    text = f"{writer.name} ({writer.kind}) gave records up: {type(error).__name__}: {error}"
-    with _LOCK:
-        if text not in writer.gave_up and len(writer.gave_up) < 20:
-            writer.gave_up.append(text)
-
-
-_LOCK = threading.Lock()
 
 WRITERS: tuple[type[Writer], ...] = (Writer, KafkaPythonWriter, AiokafkaWriter)
 """All kinds of clients, one each."""

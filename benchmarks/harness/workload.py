@@ -25,6 +25,7 @@ from penstock.sim.history import Outcome, Poll, Report, Send, check
 FLUSH_SECONDS = 120.0
 READ_SECONDS = 120.0
 END_SECONDS = 60.0
+REASONS_MAX = 20
 FINAL_READER = "final"
 _CLIENT = {
     "reconnect.backoff.ms": 20,
@@ -51,6 +52,8 @@ class Load:
     """False: whatever a broker refuses once counts as failed. Not with idempotence."""
     socket_timeout_ms: int = 10_000
     """How long a client waits for an answer. Nothing else tells it that its broker hangs."""
+    batch_bytes_max: int = 1_000_000
+    """Of librdkafka; a batch that does not fit into a segment would be refused."""
     direct_brokers: tuple[str, ...] = ()
     """Addresses of brokers that get a reader each which stays with them."""
     stale_seconds_max: float = 0.0
@@ -69,6 +72,8 @@ class Tally:
     acked: int = 0
     last_acked_ns: dict[int, int] = field(default_factory=dict)
     """When the newest acknowledged record of each partition was sent."""
+    reasons: list[str] = field(default_factory=list)
+    """Why the client gave records up."""
 
 
 @dataclass(slots=True)
@@ -88,7 +93,7 @@ class Pending:
         if error is None:
             self.acked(message.offset())
         else:
-            self.end_ns = time.monotonic_ns()
+            self.given_up(str(error))
 
     def acked(self, offset: int | None) -> None:
         """Note that it was acknowledged just now, and where it stands."""
@@ -98,6 +103,12 @@ class Pending:
         self.tally.acked += 1
         last = self.tally.last_acked_ns
         last[self.partition] = max(last.get(self.partition, 0), self.start_ns)
+
+    def given_up(self, reason: str) -> None:
+        """Note that the client does not try any more; reasons are kept once each."""
+        self.end_ns = time.monotonic_ns()
+        if reason not in self.tally.reasons and len(self.tally.reasons) < REASONS_MAX:
+            self.tally.reasons.append(reason)
 
     def as_send(self) -> Send:
         return Send(
@@ -123,8 +134,6 @@ class Writer:
     records: list[Pending] = field(default_factory=list)
     fatal: list[str] = field(default_factory=list)
     tally: Tally = field(default_factory=Tally)
-    gave_up: list[str] = field(default_factory=list)
-    """Why the client gave records up, once for each reason."""
 
     def run(self) -> None:
         """Write until told to stop, or until the producer itself says that it can not go on."""
@@ -162,6 +171,7 @@ class Writer:
             "enable.idempotence": self.load.is_idempotent,
             "acks": "all",
             "linger.ms": 5,
+            "batch.size": self.load.batch_bytes_max,
             "retry.backoff.ms": 20,
             "retry.backoff.max.ms": 200,
             "message.timeout.ms": 300_000,

@@ -1,0 +1,87 @@
+"""Chaos with real processes: a few faults, each of another class, and a planted bug that is found.
+
+Longer: `make chaos`, or `python -m benchmarks.chaos --faults N`; see docs/chaos.md.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.harness import chaos_world
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def world() -> None:
+    """Skip, with the reason, where there can be no hosts of their own."""
+    reason = chaos_world.why_not()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+def chaos(target: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    command = [sys.executable, "-m", "benchmarks.chaos", "--seed", "7", *words]
+    places = ["--report", str(target / "report"), "--totals", str(target / "chaos.json")]
+    done = subprocess.run(
+        [*command, *places], cwd=ROOT, capture_output=True, text=True, timeout=220, check=False
+    )
+    report = target / "report" / "report.json"
+    return done, json.loads(report.read_text()) if report.exists() else {}
+
+
+def left_behind() -> list[str]:
+    """Return what is outside of namespaces and has the name of a run that has ended."""
+    return chaos_world.clean()
+
+
+@pytest.mark.usefixtures("world")
+def test_faults_of_hosts_networks_and_disks_break_no_promise(tmp_path: Path) -> None:
+    kinds = "kill-leader,partition-brokers,loss-brokers,power-all"
+    words = ("--kinds", kinds, "--faults", "4", "--layout", "apart")
+    done, report = chaos(tmp_path, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = report["rounds"][0]
+    assert found["problems"] == []
+    assert found["verdict"] == "ok"
+    assert sorted(one["scenario"] for one in found["fault list"]) == sorted(kinds.split(","))
+    assert found["acknowledged"] == found["delivered"] > 0
+    assert set(found["acknowledged by client"]) == {"librdkafka", "kafka-python", "aiokafka"}
+    assert found["equal MB"] > 0
+    assert "<svg" in (tmp_path / "report" / "report.html").read_text()
+    assert left_behind() == []
+
+
+@pytest.mark.usefixtures("world")
+def test_acknowledgements_before_the_disk_has_the_records_are_found_out(tmp_path: Path) -> None:
+    words = ("--kinds", "power-all", "--faults", "2", "--layout", "combined", "--plant-async")
+    done, report = chaos(tmp_path, *words)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert report["rounds"][0]["lost"] > 0
+    assert left_behind() == []
+
+
+def test_without_hosts_of_their_own_processes_are_killed_and_the_rest_is_skipped(
+    tmp_path: Path,
+) -> None:
+    words = ("--loopback", "--kinds", "stop-leader,ring", "--faults", "1", "--layout", "combined")
+    done, report = chaos(tmp_path, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "skipped: ring: " in done.stdout
+    assert [one["scenario"] for one in report["scenarios"]] == ["stop-leader"]
+
+
+def test_results_are_added_up_over_runs(tmp_path: Path) -> None:
+    words = ("--loopback", "--kinds", "kill-leader", "--faults", "1", "--layout", "combined")
+    for runs in (1, 2):
+        done, _ = chaos(tmp_path, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found = json.loads((tmp_path / "chaos.json").read_text())
+        assert found["totals"]["faults"] == runs
+        assert found["totals"]["rounds"] == runs
+        assert [one["faults"] for one in found["rows"]] == [runs]
+        assert len(found["faults"]) == runs
