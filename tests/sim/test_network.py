@@ -115,6 +115,23 @@ def test_who_gets_no_acknowledgement_gives_the_connection_up_and_the_other_end_h
     run_pair(check)
 
 
+def test_room_that_a_reader_makes_while_the_link_is_cut_is_known_once_it_is_mended() -> None:
+    async def check(pair: Pair) -> None:
+        pair.server.call_soon(pair.there.transport.pause_reading)
+        await asyncio.sleep(0.1)
+        pair.send(bytes(1 << 20))
+        await asyncio.sleep(5)
+        pair.network.cut("a", "b")
+        pair.server.call_soon(pair.there.transport.resume_reading)
+        await asyncio.sleep(5)
+        assert len(pair.there.received) == WINDOW_BYTES
+        pair.network.mend("a", "b")
+        await asyncio.sleep(10)
+        assert len(pair.there.received) == 1 << 20
+
+    run_pair(check)
+
+
 def test_a_program_that_sets_the_user_timeout_waits_that_long() -> None:
     async def check(pair: Pair) -> None:
         opened = pair.here.transport.get_extra_info("socket")
@@ -164,6 +181,18 @@ def test_a_host_that_comes_back_resets_what_it_does_not_know() -> None:
         pair.simulation.start("b", "echo", echo_server())
         await asyncio.sleep(3)
         assert isinstance(pair.here.lost[0][1], ConnectionResetError)
+
+    run_pair(check)
+
+
+def test_an_idle_connection_hears_nothing_from_a_host_that_has_come_back() -> None:
+    async def check(pair: Pair) -> None:
+        pair.simulation.power_off("b")
+        await asyncio.sleep(2)
+        pair.simulation.start("b", "echo", echo_server())
+        await asyncio.sleep(100)
+        assert not pair.here.has_end
+        assert not pair.here.lost
 
     run_pair(check)
 

@@ -7,11 +7,13 @@ Deliberately not here: how bytes travel (network.py, sockets.py).
 """
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from penstock.base.errors import ConfigError
 from penstock.sim.network import Network
 from penstock.sim.process import current_process
 from penstock.sim.sockets import ListenSocket, SimSocket
@@ -101,7 +103,10 @@ class LoopNetwork(asyncio.BaseEventLoop):
         """Listen at a port of the current process's host. Raises OSError where it is in use."""
         _refuse_tls(ssl)
         named = host if isinstance(host, str) else ""
-        opened = self.network.listen(current_process(), named, port or 0)
+        try:
+            opened = self.network.listen(current_process(), named, port or 0)
+        except ConfigError as error:
+            raise OSError(errno.EADDRINUSE, str(error)) from error
         return SimServer(self, opened, protocol_factory)
 
     async def getaddrinfo(  # type: ignore[override]

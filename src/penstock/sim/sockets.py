@@ -84,7 +84,6 @@ class SimSocket:
         # Sending.
         self._segments: deque[tuple[float, Buffer]] = deque()  # an empty one is the end
         self._sent = self._credited = 0
-        self._due_s = 0.0
         self._is_armed = self._is_end_queued = False
         self._stalled_since: float | None = None
         self._tries = 0
@@ -253,10 +252,10 @@ class SimSocket:
 
     def _send_segment(self, data: Buffer) -> None:
         delay = self._network.delay_s(self.host, self.peer.host)
-        self._due_s = max(self._due_s, self._loop.time() + delay)
-        self._segments.append((self._due_s, data))
+        due_s = self._loop.time() + delay  # or later, behind those before it
+        self._segments.append((due_s, data))
         if not self._is_armed:
-            self._arm(self._due_s)
+            self._arm(due_s)
 
     def _arm(self, at_s: float) -> None:
         self._is_armed = True
