@@ -1,4 +1,4 @@
-"""A slave's log takes what its masters wrote in the order of their masterships, and nothing else."""
+"""A slave takes what its masters wrote in the order of their masterships, and nothing else."""
 
 from typing import NamedTuple
 

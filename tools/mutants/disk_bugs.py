@@ -120,7 +120,7 @@ RETENTION_BUGS = (
         "a file is removed and used again while a read off the loop still has it",
         ("storage/segments.py", "self.guard.when_clear(lambda: self._delete(segment))",
          "self._delete(segment)"),
-        near=RETENTION,
+        near=("tests/storage/test_guarded_removal.py", *RETENTION),
     ),
 )  # fmt: skip
 

@@ -39,7 +39,7 @@ CUTTING = (
     "tests/storage/test_replica_model.py",
 )
 RETENTION = ("tests/storage/test_retention.py", "tests/storage/test_set_log_model.py")
-PRODUCERS = ("tests/storage/test_producers.py", "tests/broker")
+PRODUCERS = ("tests/storage/test_producers.py", "tests/broker/test_batches_end_to_end.py")
 DISK = (
     "tests/runtime/test_disk_durability.py",
     "tests/runtime/test_disk.py",
@@ -56,8 +56,17 @@ LINKS = (
     "tests/runtime/test_ha_transfer.py",
     "tests/runtime/test_replica_manager.py",
 )
-MEMBERS = ("tests/broker/test_replica_set.py", "tests/broker")
-BROKER = ("tests/broker",)
+MEMBERS = (
+    "tests/broker/test_replica_set.py",
+    "tests/broker/test_replica_set_roles.py",
+    "tests/broker/test_role_changes.py",
+    "tests/broker",
+)
+BROKER = (
+    "tests/broker/test_produce_fetch.py",
+    "tests/broker/test_role_changes.py",
+    "tests/broker",
+)
 ELECTION = (
     "tests/controller/test_election.py",
     "tests/controller/test_failover.py",
