@@ -100,8 +100,8 @@ def longest_silence(acks: Sequence[int], window: Window) -> float:
     first = max(0, bisect.bisect_right(acks, window.begun_ns) - 1)
     last = bisect.bisect_right(acks, window.ended_ns) + 1
     around = acks[first:last]
-    if not around:
-        return (window.ended_ns - max(window.begun_ns, window.count_from)) / 1e9
+    if not around or around[0] > window.begun_ns:
+        around = [window.begun_ns, *around]  # it was silent from the beginning
     silences = (b - max(a, window.count_from) for a, b in itertools.pairwise(around))
     is_open = around[-1] < window.ended_ns
     rest = window.ended_ns - max(around[-1], window.count_from) if is_open else 0

@@ -28,9 +28,9 @@ class Layout(Enum):
 class Promise(Enum):
     """When writes go on; with the seconds within which every client has to notice that."""
 
-    NEVER = ("never stop", 10.0)
-    ELECTION = ("come back during the fault", 20.0)
-    HEAL = ("come back after it", 30.0)
+    NEVER = ("never stop", 15.0)
+    ELECTION = ("come back during the fault", 30.0)
+    HEAL = ("come back after it", 60.0)
 
     @property
     def seconds(self) -> float:

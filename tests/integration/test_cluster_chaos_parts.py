@@ -162,4 +162,5 @@ def test_the_longest_silence_is_the_one_that_touches_the_window() -> None:
     assert longest_silence(acks, Window(7 * second, 8 * second, 9 * second)) == 1.0
     assert longest_silence(acks, Window(6 * second, 12 * second)) == 9.0
     assert longest_silence(acks, Window(25 * second, 27 * second)) == 7.0
+    assert longest_silence([9 * second], Window(2 * second, 5 * second)) == 7.0
     assert longest_silence([], Window(2 * second, 5 * second)) == 3.0
