@@ -159,7 +159,7 @@ RECOVERY_BUGS = (
         ("storage/read_check.py",
          "[covered_end : at + size]) != _crc_of(data, at + _BATCH_CRC_AT)[0]\n",
          "[covered_end : at + size]) < 0\n"),
-        near=("tests/storage/test_reading.py", *RECOVERY),
+        near=("tests/storage/test_rotten_reads.py", "tests/storage/test_reading.py"),
     ),
     plant(
         "log-recovery-keeps-stale-tail", "Recovery",
