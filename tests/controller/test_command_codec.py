@@ -117,6 +117,17 @@ def test_bytes_that_are_no_command_are_refused(data: bytes) -> None:
         decode_answer(c.SetFailover(is_enabled=True), b"\xc1")
 
 
+@pytest.mark.parametrize("start", [b"", b"\x92\xa1a", b"\x92\xacCreateTopics\x81\xa6topics"])
+def test_arrays_in_each_other_without_end_are_refused(start: bytes) -> None:
+    data = start + b"\x91" * 100_000
+    with pytest.raises(e.MalformedCommand):
+        decode_command(data)
+    with pytest.raises(e.MalformedCommand):
+        decode_error(data)
+    with pytest.raises(e.MalformedCommand):
+        decode_answer(c.AllocateProducerIds(broker_id=1), data)
+
+
 def test_fields_that_another_release_knows_take_their_defaults_or_are_passed_over() -> None:
     short = msgspec.msgpack.encode(["DrainBroker", {"broker_id": 1, "newer": 5}])
     assert decode_command(short) == c.DrainBroker(broker_id=1)

@@ -124,6 +124,8 @@ def test_kind_or_version_of_a_newer_release_is_refused(envelope: str) -> None:
         (8, b'{"topic_id":"zz"}'),
         (8, b'{"topic_id":"00"}'),
         (6, b'{"internal":1,"name":"t","replica_set_ids":[],"topic_id":"00"}'),
+        (1, b'{"cluster_id":"half a character: \\ud97e"}'),
+        (1, b'{"cluster_id":' + b"[" * 100_000),
     ],
 )
 def test_body_that_can_not_be_is_refused(kind: int, body: bytes) -> None:

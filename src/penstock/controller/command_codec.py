@@ -100,7 +100,7 @@ def decode_command(data: Buffer) -> c.Command[Any]:
         if command_class is None:
             raise e.MalformedCommand(f"This release knows no command {name[:50]!r}.")
         return cast("c.Command[Any]", _decode(body, command_class))
-    except (msgspec.MsgspecError, ConfigError, UnicodeError) as error:
+    except (*_UNREADABLE, ConfigError) as error:
         raise e.MalformedCommand(f"Not a command: {error}") from error
 
 
@@ -113,7 +113,7 @@ def decode_answer(command: c.Command[R], data: Buffer) -> R:
     """Return the answer to `command`. Raises MalformedCommand."""
     try:
         return cast("R", _decode(data, COMMANDS[type(command)]))
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except _UNREADABLE as error:
         raise e.MalformedCommand(f"Not an answer: {error}") from error
 
 
@@ -126,7 +126,7 @@ def decode_error(data: Buffer) -> e.MetadataError:
     """Return the error. Raises MalformedCommand."""
     try:
         return _error(msgspec.msgpack.decode(data))
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except _UNREADABLE as error:
         raise e.MalformedCommand(f"Not an error: {error}") from error
 
 
@@ -161,5 +161,8 @@ def _read_error(wanted: type, value: object) -> object:
 def _decode(data: Buffer | msgspec.Raw, wanted: Any) -> Any:
     return msgspec.msgpack.decode(data, type=wanted, dec_hook=_read_error)
 
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What msgspec raises for bytes that are not what they should be, or that nest without end."""
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=_error_fields)

@@ -41,7 +41,17 @@ def _int(value: object) -> int:
 def _str(value: object) -> str:
     if type(value) is not str:
         raise CorruptMetadata(f"expected a text, found {value!r}")
+    if not value.isascii():
+        _check_text(value)
     return value
+
+
+def _check_text(value: str) -> None:
+    """JSON may name half a character: no text can hold it, and nothing could be written of it."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise CorruptMetadata(f"expected a text, found {value!r}") from error
 
 
 def _bool(value: object) -> bool:
@@ -210,7 +220,7 @@ def _decode(kind: int, version: int, body: memoryview) -> r.MetadataRecord:
         )
     try:
         found = json.loads(bytes(body))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptMetadata(f"record of kind {kind} is not JSON: {error}") from error
     shape = (_FIRST_SHAPES if version == 1 else _SHAPES)[record_class]
     if type(found) is not dict or found.keys() != shape.keys():
