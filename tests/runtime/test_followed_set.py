@@ -1,0 +1,90 @@
+"""What a slave tells its master of its log is durable here, whatever the disk is busy with."""
+
+from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from penstock.broker.replica_set import ReplicaSetMember
+from penstock.replication.alignment import LogShape
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.epochs import EpochHistory
+from penstock.replication.messages import Acknowledge, Begin, HaMessage, HelloAnswer, LogRun
+from penstock.runtime.ha.followed_set import FollowedSet, FollowParts, FollowStats
+from penstock.storage.set_log import SetLog
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import open_member, take_run
+from tests.storage.world import World, append, open_log, partition_number
+
+SET, EPOCH = ReplicaSetId(1), LeaderEpoch(1)
+MASTER, SLAVE = 1, 2
+
+
+class Following:
+    """A slave's log that follows a master's, and all that it says; each claim is checked."""
+
+    def __init__(self, records: int) -> None:
+        self.world = World()
+        self.master = open_log(self.world, FaultyDisk())
+        partition = self.master.open_partition(partition_number(0))
+        for number in range(records):
+            append(self.master, partition, size=900, fill=number)
+        self.world.run()  # one sync for all: no frame claims that another one is flushed
+        self.log: SetLog = open_member(self.world, FaultyDisk())
+        self.world.run()
+        member = ReplicaSetMember(SET, SLAVE, self.log)
+        member.become_slave(EPOCH, MASTER)
+        parts = FollowParts(
+            config=ReplicationConfig(),
+            clock=self.world,
+            scheduler=self.world,
+            replica_id=lambda: SLAVE,
+            may_cut_confirmed=lambda: False,
+            on_offence=self.offended,
+        )
+        self.followed = FollowedSet(member, EPOCH, parts, FollowStats())
+        self.claims: list[int] = []
+
+    def offended(self, reason: str) -> None:
+        raise AssertionError(reason)
+
+    def hear(self, message: HaMessage) -> None:
+        if isinstance(message, Acknowledge | Begin):
+            assert message.position <= self.log.durable_position
+            self.claims.append(message.position)
+
+    def attach(self) -> None:
+        self.followed.attach(self.hear)
+        end, history = self.master.end_position, EpochHistory(self.master.epochs)
+        self.followed.on_message(HelloAnswer(SET, EPOCH, LogShape(history.entries(), 0, end)))
+
+    def feed(self, max_bytes: int) -> None:
+        """Give the slave the next frames; its disk does nothing."""
+        run = take_run(self.world, self.master, self.log.end_position, max_bytes)
+        message = LogRun(
+            SET, EPOCH, run.leader_epoch, run.position, 0, run.segment_base, run.segment_end,
+            run.data,
+        )  # fmt: skip
+        self.followed.on_message(message)
+        self.world.turn()
+
+
+def test_what_arrives_while_a_sync_runs_is_not_acknowledged_with_it():
+    following = Following(records=12)
+    following.attach()
+    for _ in range(3):
+        following.feed(1000)
+    end = following.log.end_position
+    assert following.log.durable_position < end
+    following.world.run()
+    assert following.log.durable_position == end
+    assert following.claims[0] == 0
+    assert 0 < following.claims[1] < end, "what the first sync had"
+    assert following.claims[2:] == [end]
+
+
+def test_following_begins_when_the_own_log_is_durable_that_far():
+    following = Following(records=5)
+    run = take_run(following.world, following.master, 0, 500)
+    following.log.append_run(run)
+    assert following.log.durable_position < following.log.end_position
+    following.attach()
+    assert following.claims == []
+    following.world.run()
+    assert following.claims == [following.log.end_position]
