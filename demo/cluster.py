@@ -4,12 +4,12 @@ import contextlib
 import os
 import select
 import signal
-import socket
 import sys
 import time
 from collections import Counter
 from pathlib import Path
 
+from benchmarks.harness.ports import UP_PORTS, free_port
 from confluent_kafka.admin import AdminClient
 
 from demo.errors import DemoError
@@ -27,7 +27,7 @@ class Cluster:
     def __init__(self, directory: Path, *, partitions: int) -> None:
         """Start the launcher; `wait_ready` tells when the node answers."""
         self.directory = directory
-        port = _free_port()
+        port = free_port(UP_PORTS)
         command = [
             str(Path(sys.executable).with_name("penstock")),
             "up",
@@ -94,15 +94,3 @@ class Cluster:
     def stop(self) -> None:
         """End launcher and nodes."""
         self._job.stop()
-
-
-def _free_port() -> int:
-    """Return a port with free ones a hundred and two hundred above it, as the launcher uses."""
-    while True:
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            probe = stack.enter_context(socket.socket())
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-            for distance in (*range(1, NODES), *range(100, 100 + NODES), *range(200, 200 + NODES)):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", port + distance))
-            return port

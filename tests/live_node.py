@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import uvloop
+from benchmarks.harness.ports import free_port
 
 from penstock.broker.broker import Broker
 from penstock.node.identity import open_data_directories
@@ -25,13 +26,6 @@ from penstock.protocol.messages import decode_response, encode_request
 
 ANSWER_SECONDS = 10.0
 T = TypeVar("T")
-
-
-def free_port() -> int:
-    """A port nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class RawClient:

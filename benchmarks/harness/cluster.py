@@ -23,8 +23,8 @@ from benchmarks.harness.node import (
     NodeProcess,
     Place,
     SettingsOf,
-    free_port,
 )
+from benchmarks.harness.ports import free_port
 from benchmarks.harness.workload import wait_until
 from penstock.node.identity import new_cluster_id
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import TracebackType
 
 from benchmarks.harness.maven import jars
-from benchmarks.harness.node import NodeFailed, answers, cpu_seconds, free_port
+from benchmarks.harness.node import NodeFailed, answers, cpu_seconds
+from benchmarks.harness.ports import free_port
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 START_SECONDS = 60.0

@@ -17,6 +17,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Literal, NamedTuple
 
+from benchmarks.harness.ports import free_port
+
 SettingsOf = Mapping[str, Mapping[str, object]]
 
 _API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -26,13 +28,6 @@ STOP_SECONDS = 30.0
 
 class NodeFailed(Exception):
     """The node did not do what it was asked to in time; the text holds the end of its log."""
-
-
-def free_port() -> int:
-    """Return a TCP port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 LOOPBACK = "127.0.0.1"

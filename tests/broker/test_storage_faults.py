@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.harness.ports import free_port
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -24,7 +25,7 @@ from tests.broker.test_produce_fetch import (
     produce_fields,
     values_of,
 )
-from tests.live_node import LiveNode, free_port, running_node
+from tests.live_node import LiveNode, running_node
 
 
 @contextmanager

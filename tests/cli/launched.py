@@ -5,24 +5,19 @@ import io
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from benchmarks.harness.ports import UP_PORTS, free_port
 
 from penstock.cli.main import guarded
 
 PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 30
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def penstock(*arguments, stdin=b"", environment=None, timeout=30):
@@ -41,7 +36,7 @@ class Launched:
 
     def __init__(self, directory, *options, port=None):
         self.directory = Path(directory)
-        self.port = port or free_port()
+        self.port = port or free_port(UP_PORTS)
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.errors_path = self.directory.with_suffix(".stderr")
         with self.errors_path.open("ab") as errors:

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.harness.ports import free_port
 
 from penstock.cli import main, operator
-from tests.live_node import LiveNode, free_port, running_node
+from tests.live_node import LiveNode, running_node
 
 COMMANDS = [
     ["cluster", "status"],

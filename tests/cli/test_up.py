@@ -8,8 +8,9 @@ import socket
 import subprocess
 
 import pytest
+from benchmarks.harness.ports import free_port
 
-from tests.cli.launched import PENSTOCK, free_port, is_alive, launched, penstock, wait_for
+from tests.cli.launched import PENSTOCK, is_alive, launched, penstock, wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 

@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -12,6 +11,8 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
+
+from benchmarks.harness.ports import free_port
 
 START_TIMEOUT_S = 15.0
 
@@ -35,9 +36,9 @@ class EtcdServer:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._process: subprocess.Popen[bytes] | None = None
         scheme = "https" if is_tls else "http"
-        self.url = f"{scheme}://127.0.0.1:{_free_port()}"
-        self._health_url = f"http://127.0.0.1:{_free_port()}"
-        self.peer_url = f"http://127.0.0.1:{_free_port()}"
+        self.url = f"{scheme}://127.0.0.1:{free_port()}"
+        self._health_url = f"http://127.0.0.1:{free_port()}"
+        self.peer_url = f"http://127.0.0.1:{free_port()}"
         self.cluster = f"{name}={self.peer_url}"
         """All members, where there are several."""
 
@@ -116,10 +117,3 @@ def etcd_cluster(directory: Path) -> Iterator[list[EtcdServer]]:
         for server in servers:
             server.wait()
         yield servers
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from benchmarks.harness.node import NodeProcess, SettingsOf, free_port
+from benchmarks.harness.node import NodeProcess, SettingsOf
+from benchmarks.harness.ports import free_port
 from benchmarks.harness.workload import wait_until
 
 from penstock.cli.main import guarded

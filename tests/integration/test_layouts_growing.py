@@ -1,9 +1,9 @@
 """Nodes and members that come and go while clients write and read (H-21, H-34)."""
 
-import socket
 from pathlib import Path
 
 import pytest
+from benchmarks.harness.ports import UP_PORTS, free_port
 from benchmarks.harness.workload import Load, Workload, create_topic, read_all, wait_until
 
 from tests.cli.launched import launched
@@ -13,24 +13,11 @@ from tests.integration.layouts import WAIT_SECONDS, Layout, run_penstock
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 
 LOAD = Load(topic="history", partitions=3, producers=2, records_per_second=400)
-PORT_DISTANCES = (0, 1, 2, 100, 101, 102, 200, 201, 202)
 VALUES = [b"%d" % number for number in range(100)]
 
 
-def _free_ports() -> int:
-    """Return a first port for `penstock up` whose other ports are free as well."""
-    for port in range(21_000, 31_000, 307):
-        try:
-            for distance in PORT_DISTANCES:
-                socket.create_server(("127.0.0.1", port + distance)).close()
-        except OSError:
-            continue
-        return port
-    raise AssertionError("no free ports")
-
-
 def test_a_node_alone_becomes_a_cluster_of_three_with_its_records(tmp_path: Path) -> None:
-    data, port = tmp_path / "data", _free_ports()
+    data, port = tmp_path / "data", free_port(UP_PORTS)
     with launched(data, port=port) as alone:
         create_topic(alone.bootstrap, "kept", 1)
         assert len(acked(send(alone.bootstrap, "kept", VALUES))) == len(VALUES)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from benchmarks.harness.ports import free_port
 
 from penstock.base.errors import ConfigError
 from penstock.node.controller_process import ControllerProcess
@@ -14,7 +15,6 @@ from penstock.node.identity import open_data_directories
 from penstock.node.machine import real_machine
 from penstock.node.settings import NodeSettings, load_settings
 from penstock.node.status_page import status_page
-from tests.live_node import free_port
 from tests.net.serving import run
 from tests.node.test_metrics_page import documented, families
 

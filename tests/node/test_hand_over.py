@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from benchmarks.harness.ports import free_port
+
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import DataDirectory, open_data_directories
 from penstock.node.machine import real_machine
 from penstock.node.settings import load_settings
-from tests.live_node import free_port
 from tests.net.serving import run
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.harness.ports import free_port
 
 from penstock.base.errors import ConfigError
 from penstock.net.peer import PeerHello, PeerLink, dial
 from penstock.node.cluster_config import ClusterConfig
 from penstock.node.peers import ALONE, listen, peer_security
-from tests.live_node import free_port
 from tests.net.serving import run
 
 OWN = PeerHello(b"", "c", 1, 0)

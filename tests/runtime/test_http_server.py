@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from benchmarks.harness.ports import free_port
 
 from penstock.base.errors import ConfigError
 from penstock.runtime import http_server
 from penstock.runtime.http_server import TEXT, HttpServer, Page
-from tests.live_node import free_port
 from tests.net.serving import run
 
 

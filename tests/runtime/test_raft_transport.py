@@ -1,12 +1,12 @@
 """Raft over real sockets: processes find each other, lose each other, and a log comes of it."""
 
 import asyncio
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
+from benchmarks.harness.ports import free_port
 
 from penstock.base.ports import Clock
 from penstock.controller.errors import MetadataError
@@ -25,12 +25,6 @@ from tests.controller.replicated_log_contract import Machine
 
 SECRET = b"a secret of sixteen bytes or more"
 CONFIG = RaftLogConfig()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Peer:

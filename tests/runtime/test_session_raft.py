@@ -1,10 +1,11 @@
 """Sessions with controllers that elect each other by Raft, over sockets: the whole way round."""
 
 import asyncio
-import socket
 from functools import partial
 from pathlib import Path
 from random import Random
+
+from benchmarks.harness.ports import free_port
 
 from penstock.base.ids import TopicId
 from penstock.controller.active import ActiveController
@@ -126,12 +127,6 @@ class Member:
         await self.tasks.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._offload.close)
         await asyncio.sleep(0)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_commands_go_on_when_the_active_controller_dies(tmp_path: Path) -> None:
