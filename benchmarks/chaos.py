@@ -67,7 +67,7 @@ def main(given: Sequence[str] | None = None) -> int:
     if arguments.world:
         chaos_world.enter()
         return _run(arguments, arguments.directory)
-    chaos_world.clean()
+    chaos_world.clean(has_files=False)
     name = chaos_world.name_of_run()
     directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))
     try:
@@ -143,7 +143,9 @@ def _run(arguments: argparse.Namespace, directory: Path) -> int:
             print(f"skipped: {', '.join(skipped)}: {reason}")
     possible = [one for one in wanted if not one.needs & can.missing.keys()]
     outcomes: list[Outcome] = []
-    for number, (layout, scenarios) in enumerate(_rounds(arguments, possible)):
+    for number, (layout, scenarios) in enumerate(
+        rounds_of(possible, arguments.faults, seed=arguments.seed, layout=arguments.layout)
+    ):
         plan = Plan(
             layout=layout,
             seed=f"{arguments.seed}-{number}",
@@ -177,24 +179,24 @@ def _can(world: str, directory: Path) -> _Can:
     return _Can(world, None if isinstance(clock, str) else clock, missing)
 
 
-def _rounds(
-    arguments: argparse.Namespace, possible: Sequence[Scenario]
+def rounds_of(
+    possible: Sequence[Scenario], faults: int, *, seed: str, layout: str | None
 ) -> Iterator[tuple[Layout, list[Scenario]]]:
     """Yield layouts in turn, each with scenarios in an order of its own.
 
     Layouts get faults by how many scenarios they have; all of a layout come before any comes again.
     """
-    chooser = random.Random(f"{arguments.seed}-order")
-    layouts = [one for one in Layout if arguments.layout in {None, one.value}]
-    kinds = {layout: [one for one in possible if layout in one.layouts] for layout in layouts}
-    left, total = arguments.faults, sum(map(len, kinds.values()))
+    chooser = random.Random(f"{seed}-order")
+    layouts = [one for one in Layout if layout in {None, one.value}]
+    kinds = {at: [one for one in possible if at in one.layouts] for at in layouts}
+    left, total = faults, sum(map(len, kinds.values()))
     series: list[list[tuple[Layout, list[Scenario]]]] = []
-    for layout, known in kinds.items():
+    for at, known in kinds.items():
         count = round(left * len(known) / total) if total else 0
         left, total = left - count, total - len(known)
         drawn = list(itertools.islice(_deck(known, chooser), count))
         rounds = -(-count // ROUND_FAULTS_MAX)
-        series.append([(layout, drawn[number::rounds]) for number in range(rounds)])
+        series.append([(at, drawn[number::rounds]) for number in range(rounds)])
     for together in itertools.zip_longest(*series):
         yield from (one for one in together if one is not None)
 

