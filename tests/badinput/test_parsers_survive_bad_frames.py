@@ -2,22 +2,23 @@
 
 import gc
 import struct
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.fetch import parse_fetch_request
-from penstock.protocol.header import parse_request_header
-from penstock.protocol.messages import decode_request
-from penstock.protocol.produce import parse_produce_request
-from penstock.record.batch import check_batch
-from penstock.record.compression import BROKER_BOUNDS
-from penstock.record.scan import validate_records
+from penstock.protocol.messages import encode_request
 from tests.badinput.batches import bomb
-from tests.badinput.generator import bad_frames
-from tests.protocol.advertised import ADVERTISED, EVERY_VERSION
+from tests.badinput.frame import BadFrame, random_of
+from tests.badinput.fuzz import CORPUS, NAMES
+from tests.badinput.generator import bad_frame, bad_frames
+from tests.badinput.grammar import marked_request
+from tests.badinput.parsers import PARSERS, request, survives
+from tests.badinput.peers import PURPOSES, member_frame
+from tests.badinput.sweeps import sweep
+from tests.protocol.advertised import EVERY_VERSION
 
 FRAMES = 5_000
 GROWTH_BYTES_MAX = 32 << 20
@@ -28,35 +29,31 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
 
 
-def parse(frame: memoryview) -> None:
-    """What a broker does with a frame before it knows whether the request makes sense."""
-    header = parse_request_header(frame)
-    versions = ADVERTISED.get(ApiKey(header.api_key)) if header.api_key in set(ApiKey) else None
-    if versions is None or header.api_version not in versions:
-        return
-    if header.api_key == ApiKey.PRODUCE:
-        request = parse_produce_request(frame, header.body_at, header.api_version)
-        for part in request.partitions:
-            batch = frame[part.records_at : part.records_end]
-            check_batch(batch, 0, len(batch))
-            validate_records(batch, BROKER_BOUNDS)
-    elif header.api_key == ApiKey.FETCH:
-        parse_fetch_request(frame, header.body_at, header.api_version)
-    else:
-        decode_request(header.api_key, header.api_version, frame, header.body_at)
-
-
-def frames_of(data: bytes) -> list[memoryview]:
+def frames_of(data: bytes) -> list[bytes]:
     """Cut a stream of bytes into frames as a connection does, as far as it can."""
     found = []
-    view = memoryview(bytearray(data))
-    while len(view) >= 4:
-        (size,) = struct.unpack_from(">i", view)
-        if not 10 <= size <= len(view) - 4:
+    while len(data) >= 4:
+        (size,) = struct.unpack_from(">i", data)
+        if not 10 <= size <= len(data) - 4:
             break
-        found.append(view[4 : 4 + size])
-        view = view[4 + size :]
+        found.append(data[4 : 4 + size])
+        data = data[4 + size :]
     return found
+
+
+def refusals_of(frames: Iterable[BadFrame]) -> Counter[str]:
+    """Parse everything; returns how often which typed error came."""
+    refused: Counter[str] = Counter()
+    for bad in frames:
+        for frame in frames_of(bad.data):
+            try:
+                request(frame)
+            except PlatformError as error:
+                refused[type(error).__name__] += 1
+            except BaseException as error:
+                error.add_note(str(bad))
+                raise
+    return refused
 
 
 @pytest.mark.timeout(120)
@@ -64,32 +61,64 @@ def frames_of(data: bytes) -> list[memoryview]:
 def test_parsers_survive_bad_frames(seed: int) -> None:
     for codec in (1, 2, 3, 4):
         bomb(codec)
-    refused: dict[str, int] = {}
-    before = 0
-    for number, bad in enumerate(bad_frames(seed, FRAMES)):
-        if number == FRAMES // 10:  # by then all schemas are loaded
-            gc.collect()
-            before = resident_bytes()
-        for frame in frames_of(bad.data):
-            try:
-                parse(frame)
-            except PlatformError as error:
-                name = type(error).__name__
-                refused[name] = refused.get(name, 0) + 1
-            except BaseException as error:
-                error.add_note(f"frame {number} of seed {seed}: {bad.name}: {bad.data[:300].hex()}")
-                raise
+    refusals_of(bad_frames(seed, FRAMES // 10))  # by then all schemas are loaded
+    gc.collect()
+    before = resident_bytes()
+    refused = refusals_of(bad_frames(seed, FRAMES, FRAMES // 10))
     gc.collect()
     assert resident_bytes() - before < GROWTH_BYTES_MAX
     assert refused["MalformedRequest"] > FRAMES // 5
     assert refused["CorruptBatch"] > 0
 
 
-def test_the_same_seed_gives_the_same_frames() -> None:
-    assert list(bad_frames(7, 300)) == list(bad_frames(7, 300))
-    assert list(bad_frames(7, 300)) != list(bad_frames(8, 300))
+@pytest.mark.timeout(120)
+def test_parsers_survive_requests_cut_and_wrong_in_every_place() -> None:
+    refused = refusals_of(sweep(1))
+    assert refused["MalformedRequest"] > 10_000
+
+
+@pytest.mark.parametrize("purpose", PURPOSES)
+def test_messages_of_peers_are_read_or_refused(purpose: bytes) -> None:
+    taken = Counter[bool]()
+    for number in range(6_000):
+        of, bad = member_frame(3, number)
+        if of == purpose:
+            try:
+                taken[survives(PARSERS[purpose.decode()], bad.data[4:])] += 1
+            except BaseException as error:
+                error.add_note(str(bad))
+                raise
+    assert taken[False] > 500
+    assert taken[True] > 50
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_the_fuzzer_has_found_worth_keeping_is_read_or_refused(name: str) -> None:
+    parser = PARSERS[name]
+    inputs = [file.read_bytes() for file in sorted((CORPUS / name).glob("*.bin"))]
+    for example in parser.examples(random_of(1, 0)):
+        inputs += [example, example[:1], example[:-1]]
+    taken = Counter(survives(parser, data) for data in inputs)
+    assert taken[True] > 0
+    assert taken[False] > 0
+
+
+def test_a_frame_is_made_again_from_its_seed_and_number() -> None:
+    frames = list(bad_frames(7, 300))
+    assert frames == list(bad_frames(7, 300))
+    assert frames != list(bad_frames(8, 300))
+    assert bad_frame(7, 123) == frames[123]
+    assert frames[123].data.hex()[:400] in str(frames[123])
 
 
 def test_every_key_and_version_is_met() -> None:
-    met = {bad.name.split(": ")[1] for bad in bad_frames(1, 2_000)}
+    met = {bad.target for bad in bad_frames(1, 2_000)}
     assert met >= {f"{key.name} v{version}" for key, version in EVERY_VERSION}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_grammar_writes_what_the_encoder_writes(seed: int) -> None:
+    for place, (key, version) in enumerate(EVERY_VERSION):
+        made = marked_request(key, version, random_of(seed, place))
+        body = bytes(made.frame[made.body_at :])
+        assert body == encode_request(key, version, made.fields), (key, version)

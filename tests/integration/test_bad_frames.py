@@ -1,71 +1,121 @@
 """Twenty thousand bad frames: no unhandled error, no memory, and no harm to anybody else."""
 
-import contextlib
-import random
-import socket
-import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.harness.bad_input_watch import findings
+from benchmarks.harness.cluster import ClusterProcess
 from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.workload import create_topic
+from benchmarks.harness.workload import create_topic, read_all
 
+from tests.badinput.callers import Members, call
+from tests.badinput.frame import BadFrame
+from tests.badinput.generator import bad_frames
+from tests.badinput.http_requests import http_frames
+from tests.badinput.peers import PURPOSES, stranger_frames
+from tests.badinput.sender import Sender, Tally
+from tests.badinput.sweeps import swept_frames
 from tests.integration.clients import acked, send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
-FRAMES = 20_000
-FRAMES_PER_CONNECTION = 20
+FRAMES = 16_000
+SWEPT = 3_000
+FEW = 500
+TURNS = 4
+SEED = 1
 GROWTH_BYTES_MAX = 32 << 20
 ANY_CONNECTIONS = {"net": {"connections_per_address_max": 0, "connection_rate_per_address_max": 0}}
+TOPIC = "unharmed"
+LOOPBACK = "127.0.0.1"
 
 
-def bad_frame(chooser: random.Random) -> bytes:
-    """Return a frame that is wrong in one of the ways a client or an attacker can make it."""
-    key, version = chooser.randrange(0, 92), chooser.randrange(0, 18)
-    header = struct.pack(">hhih", key, version, chooser.getrandbits(31), -1)
-    body = chooser.randbytes(chooser.randrange(0, 120))
-    kind = chooser.randrange(6)
-    if kind == 0:  # noise behind a plausible header
-        frame = header + body
-    elif kind == 1:  # cut in the middle of the header
-        frame = header[: chooser.randrange(0, len(header))]
-    elif kind == 2:  # an array that claims two thousand million elements
-        frame = header + b"\x7f\xff\xff\xff" + body
-    elif kind == 3:  # a compact length and tagged fields without end
-        frame = header + b"\xff\xff\xff\xff\x0f" * chooser.randrange(1, 9)
-    elif kind == 4:  # a negative or enormous frame length
-        return struct.pack(">i", chooser.choice([-1, -(2**31), 2**31 - 1, 0])) + header
-    else:  # an unknown key
-        frame = struct.pack(">hhih", chooser.choice([-1, 999, 32767]), 0, 1, -1) + body
-    return struct.pack(">i", len(frame)) + frame
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path, settings=ANY_CONNECTIONS) as running:
+        create_topic(running.bootstrap, TOPIC, 1)
+        yield running
 
 
-def throw(port: int, frames: list[bytes]) -> int:
-    """Send frames over one connection until it is closed on us; return how many were sent."""
-    sent = 0
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as thrown:
-        thrown.settimeout(0.002)
-        for frame in frames:
-            thrown.sendall(frame)
-            sent += 1
-            with contextlib.suppress(TimeoutError):
-                if not thrown.recv(65536):
-                    break
-    return sent
+def written(bootstrap: str, turn: int) -> list[bytes]:
+    """Write as a good client does."""
+    values = [b"%d-%d" % (turn, number) for number in range(5)]
+    assert acked(send(bootstrap, TOPIC, values)) == values
+    return values
 
 
-def test_twenty_thousand_bad_frames_harm_nobody(tmp_path: Path) -> None:
-    chooser = random.Random(1)
-    with NodeProcess(tmp_path, settings=ANY_CONNECTIONS) as node:
-        create_topic(node.bootstrap, "unharmed", 1)
-        throw(node.port, [bad_frame(chooser) for _ in range(FRAMES_PER_CONNECTION)])
-        before = node.memory_bytes()
-        sent = checked = 0
-        while sent < FRAMES:
-            sent += throw(node.port, [bad_frame(chooser) for _ in range(FRAMES_PER_CONNECTION)])
-            if sent - checked > FRAMES // 5:
-                assert acked(send(node.bootstrap, "unharmed", [b"ok"])) == [b"ok"]
-                checked = sent
-        assert node.is_running
-        assert node.memory_bytes() - before < GROWTH_BYTES_MAX
-        assert "Traceback" not in node.log_tail(100_000)
+def read(bootstrap: str) -> list[bytes]:
+    return [
+        str(value).encode() for poll in read_all(bootstrap, TOPIC, 1) for _, value in poll.records
+    ]
+
+
+def frames_of_turn(turn: int) -> Iterator[BadFrame]:
+    yield from bad_frames(SEED, FRAMES // TURNS, turn * FRAMES // TURNS)
+    yield from swept_frames(SEED + turn, SWEPT // TURNS, turn * 4_001)
+
+
+def test_twenty_thousand_bad_frames_harm_nobody(node: NodeProcess) -> None:
+    sender = Sender((LOOPBACK, node.port))
+    sender.send(bad_frames(SEED, 1_000, FRAMES))  # by then everything was loaded and used once
+    before = node.memory_bytes()
+    expected = []
+    for turn in range(TURNS):
+        sender.send(frames_of_turn(turn))
+        expected += written(node.bootstrap, turn)
+    assert sender.tally.sent == FRAMES + SWEPT + 1_000
+    assert sender.tally.refused > FRAMES // 2
+    assert sender.tally.answered > FRAMES // 10
+    assert not sender.tally.problems
+    assert node.memory_bytes() - before < GROWTH_BYTES_MAX
+    assert read(node.bootstrap) == expected
+    assert not findings([node])
+
+
+def test_bad_requests_to_the_http_port_harm_nobody(node: NodeProcess) -> None:
+    tally = Tally()
+    before = node.memory_bytes()
+    call((LOOPBACK, node.metrics_port), http_frames(SEED, FEW), tally)
+    assert tally.sent == FEW
+    assert node.memory_bytes() - before < GROWTH_BYTES_MAX
+    assert not findings([node])
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    directory = tmp_path_factory.mktemp("cluster")
+    with ClusterProcess(directory, brokers=1, replicas=1, settings=ANY_CONNECTIONS) as running:
+        create_topic(running.bootstrap, TOPIC, 1)
+        yield running
+
+
+def peer_ports(cluster: ClusterProcess) -> tuple[int, int]:
+    """Return the ports for controllers and for slaves of the only node."""
+    controller, ha = (port for port in cluster.ports if port != cluster.nodes[1].port)
+    return controller, ha
+
+
+def test_strangers_at_the_ports_of_peers_harm_nobody(cluster: ClusterProcess) -> None:
+    tally, node = Tally(), cluster.nodes[1]
+    before = node.memory_bytes()
+    for port in peer_ports(cluster):
+        call((LOOPBACK, port), stranger_frames(SEED, FEW, port % 1_000), tally)
+    assert tally.refused > FEW
+    assert node.memory_bytes() - before < GROWTH_BYTES_MAX
+    assert not findings([node])
+
+
+def test_bad_frames_of_a_peer_that_knows_the_secret_harm_nobody(cluster: ClusterProcess) -> None:
+    tally, node = Tally(), cluster.nodes[1]
+    controller, ha = ((LOOPBACK, port) for port in peer_ports(cluster))
+    secret = (cluster.directory / "cluster.secret").read_bytes().strip()
+    members = Members(dict(zip(PURPOSES, (controller, controller, ha), strict=True)), secret)
+    before = node.memory_bytes()
+    members.send(SEED, 0, 2 * FEW, tally)
+    members.close()
+    assert tally.sent == 2 * FEW
+    assert not tally.problems
+    assert tally.refused > FEW // 2
+    assert tally.answered > FEW // 10
+    assert node.memory_bytes() - before < GROWTH_BYTES_MAX
+    assert not findings([node])
