@@ -136,7 +136,7 @@ PRODUCER_BUGS = (
         "producers-retry-appended-again", "Producers",
         "a producer's retry is appended a second time",
         ("broker/append.py", "        if earlier is not None:\n", "        if False:\n"),
-        near=("tests/broker",),
+        near=("tests/broker/test_batches_end_to_end.py", "tests/broker"),
     ),
     plant(
         "producers-old-epoch-accepted", "Producers",

@@ -64,8 +64,9 @@ MEMBERS = (
     "tests/broker",
 )
 BROKER = (
-    "tests/broker/test_produce_fetch.py",
     "tests/broker/test_role_changes.py",
+    "tests/broker/test_batches_end_to_end.py",
+    "tests/broker/test_produce_fetch.py",
     "tests/broker",
 )
 ELECTION = (
@@ -74,7 +75,13 @@ ELECTION = (
     "tests/controller/test_overlap.py",
     "tests/controller/test_registration.py",
 )
-CONTROLLER = ("tests/controller",)
+CONTROLLER = (
+    "tests/controller/test_failover.py",
+    "tests/controller/test_registration.py",
+    "tests/controller/test_transfers.py",
+    "tests/controller/test_liveness.py",
+    "tests/controller",
+)
 SESSIONS = (
     "tests/controller/test_liveness.py",
     "tests/runtime/test_controller_service.py",
@@ -82,7 +89,14 @@ SESSIONS = (
     "tests/runtime/test_session_active.py",
     "tests/runtime/test_session_questions.py",
 )
-GROUPS = ("tests/groups", "tests/broker")
+GROUPS = (
+    "tests/groups/test_confirmed_map.py",
+    "tests/groups/test_loading.py",
+    "tests/groups/test_commits.py",
+    "tests/broker/test_group_journal.py",
+    "tests/broker/test_group_ownership.py",
+    "tests/groups",
+)
 
 _ALL = (
     "tests/raft",
