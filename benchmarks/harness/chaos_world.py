@@ -59,7 +59,7 @@ def run_inside(command: Sequence[str], *, seconds: float) -> int:
     Whatever happens, nothing of it is left, but for the files that it keeps on purpose.
     """
     child = subprocess.Popen([*_BEGIN, "--", *command], start_new_session=True)
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
         return child.wait(seconds)
