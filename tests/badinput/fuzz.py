@@ -75,6 +75,7 @@ def _in_own_process(name: str, given: Any) -> int:
     """libFuzzer ends its process and counts time by the clock: repeat until the CPU time is up."""
     (WORK / name).mkdir(parents=True, exist_ok=True)
     used, runs, code, last = 0.0, 0, 0, ""
+    lines: list[str] = []
     for turn in range(TURNS_MAX):
         left = int(given.seconds - used) + 1
         command = [sys.executable, "-m", "tests.badinput.fuzz", "--in-process", "--parser", name]

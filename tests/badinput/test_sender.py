@@ -1,0 +1,94 @@
+"""The sender knows what became of each frame, and sees what a node must not do."""
+
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from penstock.protocol.api_keys import ApiKey
+from tests.badinput.frame import BadFrame, framed
+from tests.badinput.sender import Sender
+
+LOOPBACK = "127.0.0.1"
+Answer = Callable[[int], int | None]
+"""Correlation id of a request -> that of its answer; None ends the connection."""
+
+
+def bad(number: int, kind: str = "plain") -> BadFrame:
+    data = framed(struct.pack(">hhih", ApiKey.METADATA, 1, number, -1))
+    return BadFrame(kind, "METADATA v1", data, False, 7, number)
+
+
+@contextmanager
+def node(answer: Answer) -> Iterator[tuple[tuple[str, int], list[int]]]:
+    """Serve one connection after the other; yields the address and every request's id."""
+    seen: list[int] = []
+    with socket.create_server((LOOPBACK, 0)) as listening:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listening.accept()
+                except OSError:
+                    return
+                with connection:
+                    converse(connection, answer, seen)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield listening.getsockname(), seen
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
+def converse(connection: socket.socket, answer: Answer, seen: list[int]) -> None:
+    while True:
+        head = connection.recv(4, socket.MSG_WAITALL)
+        if len(head) < 4:
+            return
+        body = connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+        if len(body) < int.from_bytes(head, "big"):
+            return
+        (correlation_id,) = struct.unpack_from(">i", body, 4)
+        seen.append(correlation_id)
+        answered = answer(correlation_id)
+        if answered is None:
+            return
+        connection.sendall(struct.pack(">ii", 4, answered))
+
+
+def test_frames_that_are_answered_are_counted_so() -> None:
+    with node(lambda correlation_id: correlation_id) as (address, _):
+        sender = Sender(address)
+        sender.send(bad(number) for number in range(10))
+    assert (sender.tally.sent, sender.tally.answered) == (10, 10)
+    assert not sender.tally.problems
+    assert sender.tally.by_kind == {"plain": 10}
+
+
+def test_frames_behind_the_one_that_was_refused_are_sent_again() -> None:
+    refused = {2, 3, 7}
+    with node(lambda number: None if number in refused else number) as (address, seen):
+        sender = Sender(address)
+        sender.send(bad(number) for number in range(10))
+    assert (sender.tally.answered, sender.tally.refused) == (7, 3)
+    assert [number for number in seen if number < 10] == list(range(10)), "each was handled once"
+
+
+def test_an_answer_to_a_request_that_was_never_sent_is_shown_with_its_frame() -> None:
+    with node(lambda number: 555 if number == 4 else number) as (address, _):
+        sender = Sender(address)
+        sender.send(bad(number) for number in range(6))
+    (problem,) = sender.tally.problems
+    assert "0x22b" in problem
+    assert str(bad(4)) in problem
+
+
+def test_half_a_frame_ends_its_connection_and_the_next_is_sent_on_another() -> None:
+    half = bad(1, "half")._replace(data=bad(1).data[:7])
+    with node(lambda number: number) as (address, seen):
+        sender = Sender(address)
+        sender.send([bad(0), half, bad(2)])
+    assert (sender.tally.answered, sender.tally.waited_for) == (2, 1)
+    assert [number for number in seen if number < 10] == [0, 2]
