@@ -35,6 +35,8 @@ TOPIC = "chaos"
 PARTITIONS = 3
 RECORDS_PER_SECOND = 400
 """Of each of the three kinds of clients."""
+METADATA_MS = 1000
+"""For some clients a request without an answer is no reason to ask who leads now: only age is."""
 BATCH_BYTES_MAX = 16 << 10
 """What the other clients have by themselves; the backlog of an outage does not fit one segment."""
 DISK_MIB = 384
@@ -128,6 +130,7 @@ def run_round(plan: Plan) -> Outcome:
             records_per_second=RECORDS_PER_SECOND,
             seed=stage.chooser.randrange(1 << 30),
             socket_timeout_ms=CLIENT_TIMEOUT_MS,
+            metadata_ms=METADATA_MS,
             batch_bytes_max=BATCH_BYTES_MAX,
             direct_brokers=tuple(node.bootstrap for node in stage.cluster.nodes.values()),
             stale_seconds_max=SESSION_TIMEOUT_MS / 1000,

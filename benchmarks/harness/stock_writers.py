@@ -19,8 +19,6 @@ from benchmarks.harness.workload import FLUSH_SECONDS, Pending, Writer
 TICK_SECONDS = 0.01
 NEVER_MS = 300_000
 AT_ONCE_MAX = 200
-METADATA_MS = 1000
-"""A request without an answer is no reason for them to ask who leads now: only age is."""
 
 
 @dataclass(slots=True)
@@ -43,7 +41,7 @@ class KafkaPythonWriter(Writer):
             retry_backoff_ms=50,
             reconnect_backoff_ms=20,
             reconnect_backoff_max_ms=200,
-            metadata_max_age_ms=METADATA_MS,
+            metadata_max_age_ms=self.load.metadata_ms,
         )
         chooser = random.Random(f"{self.load.seed}-{self.name}")
         begun = time.monotonic()
@@ -86,7 +84,7 @@ class AiokafkaWriter(Writer):
             linger_ms=5,
             request_timeout_ms=self.load.socket_timeout_ms,
             retry_backoff_ms=50,
-            metadata_max_age_ms=METADATA_MS,
+            metadata_max_age_ms=self.load.metadata_ms,
         )
         # The time-out of a request is also the age at which it drops what waits for a leader.
         producer._message_accumulator._batch_ttl = NEVER_MS / 1000  # noqa: SLF001

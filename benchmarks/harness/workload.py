@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.harness.direct_readers import DirectReader, value_name
+from benchmarks.harness.load import Load
 from penstock.sim.history import Outcome, Poll, Report, Send, check
 
 FLUSH_SECONDS = 120.0
@@ -32,37 +33,6 @@ _CLIENT = {
     "reconnect.backoff.max.ms": 200,
     "log_level": 0,
 }
-
-
-@dataclass(slots=True, kw_only=True)
-class Load:
-    """How much is written, and where to."""
-
-    topic: str = "history"
-    partitions: int = 3
-    producers: int = 2
-    records_per_second: int = 2000
-    """Of each producer."""
-    value_bytes: int = 200
-    seed: int = 1
-    name_prefix: str = "p"
-    """Of the producers; two workloads of one topic need two."""
-    is_idempotent: bool = True
-    has_retries: bool = True
-    """False: whatever a broker refuses once counts as failed. Not with idempotence."""
-    socket_timeout_ms: int = 10_000
-    """How long a client waits for an answer. Nothing else tells it that its broker hangs."""
-    batch_bytes_max: int = 1_000_000
-    """Of librdkafka; a batch that does not fit into a segment would be refused."""
-    direct_brokers: tuple[str, ...] = ()
-    """Addresses of brokers that get a reader each which stays with them."""
-    stale_seconds_max: float = 0.0
-    """How long before a read something must have been acknowledged for the read to have to show
-    it."""
-
-    def padded(self, value: str, chooser: random.Random) -> str:
-        """Return the record's whole value: what it is known by, and some more."""
-        return value + "." + "x" * chooser.randrange(self.value_bytes)
 
 
 @dataclass(slots=True)
@@ -171,6 +141,7 @@ class Writer:
             "enable.idempotence": self.load.is_idempotent,
             "acks": "all",
             "linger.ms": 5,
+            "topic.metadata.refresh.interval.ms": self.load.metadata_ms,
             "batch.size": self.load.batch_bytes_max,
             "retry.backoff.ms": 20,
             "retry.backoff.max.ms": 200,
