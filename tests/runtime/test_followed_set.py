@@ -88,3 +88,16 @@ def test_following_begins_when_the_own_log_is_durable_that_far():
     assert following.claims == []
     following.world.run()
     assert following.claims == [following.log.end_position]
+
+
+def test_frames_that_another_mastership_sends_are_not_taken():
+    following = Following(records=3)
+    following.attach()
+    run = take_run(following.world, following.master, 0, 500)
+    for leader_epoch in (EPOCH - 1, EPOCH + 1):
+        late = LogRun(SET, leader_epoch, run.leader_epoch, 0, 0, 0, run.segment_end, run.data)
+        following.followed.on_message(late)
+        following.world.run()
+        assert following.log.end_position == 0
+    following.feed(500)
+    assert following.log.end_position == run.end_position

@@ -54,6 +54,7 @@ LINKS = (
     "tests/runtime/test_ha_replication.py",
     "tests/runtime/test_ha_faults.py",
     "tests/runtime/test_ha_failed_log.py",
+    "tests/runtime/test_ha_promises.py",
     "tests/runtime/test_ha_transfer.py",
     "tests/runtime/test_replica_manager.py",
 )
