@@ -27,6 +27,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.controller.session import Submit
 from penstock.net.peer_auth import MAGIC, NONCE_BYTES, DialerHandshake, Identity, PeerHello
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.session_messages import SESSION_CODEC
@@ -135,9 +136,10 @@ _ANY_KINDS: dict[str, Callable[[random.Random], bytes]] = {
 
 def _member(purpose: bytes, rng: random.Random, peer_id: int = STRANGER_ID) -> tuple[str, bytes]:
     kinds = _HA_KINDS if purpose == b"ha" else _CODEC_KINDS
-    kind = rng.choice((*_ANY_KINDS, *kinds))
-    if kind == "command" and purpose != b"session":
-        kind = "flip"
+    own_kinds = ("command", "command") if purpose == b"session" else ()
+    kind = rng.choice((*_ANY_KINDS, *kinds, *own_kinds))
+    if kind == "command":
+        return kind, framed(_wrong_command(rng))
     if kind in _ANY_KINDS:
         return kind, _ANY_KINDS[kind](rng)
     if purpose == b"ha":
@@ -208,13 +210,13 @@ def _wrong_text(fields: dict[str, Any], rng: random.Random) -> bytes:
     return _raw(fields, _any_field(fields, rng), rng.choice((b"\xa1\xff", b"\xa3\xed\xa0\x80")))
 
 
-def _wrong_command(fields: dict[str, Any], rng: random.Random) -> bytes:
-    """A question whose command is wrong in itself; the other fields are those of any message."""
+def _wrong_command(rng: random.Random) -> bytes:
+    """A good message whose command is wrong in itself."""
     command = encoded_command(rng.choice(COMMANDS), rng)
     deep = command[: rng.randrange(1, len(command))] + b"\x91" * 100_000
     cut = command[: rng.randrange(len(command))]
     wrong = rng.choice((cut, _flipped(command, rng), deep, b""))
-    return _encode({**fields, "request_id": 7, "command": wrong})
+    return SESSION_CODEC._heads[Submit] + _encode({"request_id": 7, "command": wrong})
 
 
 _CODEC_KINDS: dict[str, Callable[[dict[str, Any], random.Random], bytes]] = {
@@ -225,7 +227,6 @@ _CODEC_KINDS: dict[str, Callable[[dict[str, Any], random.Random], bytes]] = {
     "claims": lambda fields, rng: _raw(fields, _any_field(fields, rng), rng.choice(_CLAIMS)),
     "deep": lambda fields, rng: _raw(fields, _any_field(fields, rng), b"\x91" * 100_000 + b"\0"),
     "text": _wrong_text,
-    "command": _wrong_command,
 }
 
 
