@@ -45,7 +45,11 @@ DISK = (
     "tests/runtime/test_disk.py",
     "tests/runtime/test_disk_replicas.py",
 )
-CONFIRM = ("tests/replication/test_confirm.py", "tests/broker/test_replica_set.py")
+CONFIRM = (
+    "tests/replication/test_ack_policy.py",
+    "tests/replication/test_confirm.py",
+    "tests/broker/test_replica_set.py",
+)
 ALIGN = ("tests/replication/test_alignment.py", "tests/replication/test_epochs.py")
 IN_STEP = ("tests/replication/test_sync_state.py",)
 LEASE = ("tests/replication/test_lease.py", "tests/runtime/test_ha_faults.py")
