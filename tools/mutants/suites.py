@@ -55,6 +55,7 @@ IN_STEP = ("tests/replication/test_sync_state.py",)
 LEASE = ("tests/replication/test_lease.py", "tests/runtime/test_ha_faults.py")
 LINKS = (
     "tests/runtime/test_followed_set.py",
+    "tests/runtime/test_slave_session.py",
     "tests/runtime/test_ha_replication.py",
     "tests/runtime/test_ha_faults.py",
     "tests/runtime/test_ha_failed_log.py",

@@ -1,0 +1,104 @@
+"""A master believes of a slave what can be, and of the slave's newest session only."""
+
+from penstock.base.ack_policy import AckPolicy
+from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
+from penstock.broker.replica_set import ReplicaSetMember
+from penstock.replication.alignment import LogShape
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.epochs import EpochStart
+from penstock.replication.messages import Acknowledge, Begin, HaMessage, Reason, Refused
+from penstock.replication.sync_state import Change, Recorded
+from penstock.runtime.ha.master_set import MasterSet
+from penstock.runtime.ha.slave_session import SlaveSession
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import World, append, open_log, partition_number
+
+SET, EPOCH = ReplicaSetId(1), LeaderEpoch(2)
+MASTER, SLAVE = 1, 2
+
+
+class Leading:
+    """A master with some records, and what it sends to its slave."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.log = open_log(self.world, FaultyDisk())
+        partition = self.log.open_partition(partition_number(0))
+        for number in range(5):
+            append(self.log, partition, size=500, fill=number)
+        self.world.run()
+        self.member = ReplicaSetMember(SET, MASTER, self.log)
+        recorded = Recorded(
+            replicas=(MASTER, SLAVE),
+            sync_state_set=(MASTER, SLAVE),
+            sync_state_set_epoch=1,
+            policy=AckPolicy(),
+        )
+        self.set = MasterSet(
+            self.member,
+            recorded,
+            EPOCH,
+            config=ReplicationConfig(),
+            clock=self.world,
+            submit=self.submitted,
+        )
+        self.set.begin()
+        self.world.run()
+        self.sent: list[HaMessage] = []
+
+    def submitted(self, _: MasterSet, change: Change) -> None:
+        raise AssertionError(f"nothing has changed: {change}")
+
+    def greeted(self, shape: LogShape | None = None) -> SlaveSession:
+        session = SlaveSession(
+            self.set,
+            SLAVE,
+            shape or LogShape((), Position(0), Position(0)),
+            send=self.sent.append,
+            on_ready=lambda _: None,
+        )
+        session.greet()
+        return session
+
+    def streaming(self) -> SlaveSession:
+        session = self.greeted()
+        session.begin(Begin(SET, EPOCH, 0, 0))
+        return session
+
+
+def test_a_slave_can_not_hold_what_it_was_not_sent():
+    leading = Leading()
+    session = leading.streaming()
+    session.send_one()
+    sent = session.next_position
+    assert sent > 0
+    assert not session.acknowledge(Acknowledge(SET, EPOCH, sent + 1))
+    assert leading.member.confirm_position == 0
+    assert session.acknowledge(Acknowledge(SET, EPOCH, sent))
+    assert not session.acknowledge(Acknowledge(SET, EPOCH, sent - 1))
+    assert session.acknowledged == sent
+
+
+def test_a_slave_does_not_begin_behind_where_the_logs_are_known_to_be_equal():
+    leading = Leading()
+    end = leading.log.end_position
+    other = LogShape((EpochStart(LeaderEpoch(1), Position(7)),), Position(0), Position(end))
+    session = leading.greeted(other)
+    session.begin(Begin(SET, EPOCH, end, 0))
+    assert not session.is_streaming
+    refusal = leading.sent[-1]
+    assert isinstance(refusal, Refused)
+    assert refusal.reason is Reason.DIVERGED
+
+
+def test_the_late_end_of_a_replaced_session_leaves_the_newest_alone():
+    leading = Leading()
+    older = leading.streaming()
+    newer = leading.streaming()
+    assert older.is_closed
+    leading.set.gone(older)
+    assert leading.set.sessions == {SLAVE: newer}
+    assert leading.set.keeper.slaves[SLAVE].is_connected
+    leading.set.gone(newer)
+    assert leading.set.sessions == {}
+    assert not leading.set.keeper.slaves[SLAVE].is_connected
