@@ -99,6 +99,27 @@ def test_a_master_that_reads_damage_serves_none_and_lets_another_lead(tmp_path: 
     run_long(scenario())
 
 
+def test_a_closed_file_that_lost_its_unused_end_gets_its_length_back(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain, _, frames = await filled(cluster, 700)
+            path = cluster[3].directory / LOG
+            whole = path.read_bytes()
+            await cluster[3].crash()
+            path.write_bytes(whole.rstrip(b"\0") + bytes(16))  # an end marker ends with zeros
+            await cluster[3].start(is_registering=False)
+            await cluster.in_step(1, 2, 3)
+            await cluster.equal(1, 2, 3)
+            assert cluster[3].frames() == frames
+            assert path.read_bytes() == whole
+            (text,) = cluster[3].member().log.recovery.damaged_files
+            assert "cut short behind its frames" in text
+            assert cluster[3].manager.damage_stats.found_at_start == 0
+            brain.stop()
+
+    run_long(scenario())
+
+
 def test_the_scrub_finds_what_nobody_reads(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:

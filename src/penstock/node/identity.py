@@ -3,7 +3,7 @@
 Layout of a data directory:
 
     penstock.lock       held by flock while a node runs; holds its process id for the reader
-    identity.json       {"format_version", "cluster_id", "broker_id", "directory_id"}
+    identity.json       {"format_version", "cluster_id", "broker_id", "directory_id", "check"}
     <everything else>   logs, made by storage
 
 The identity is written before anything else is, so a directory with files and without an identity
@@ -24,6 +24,8 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from crc32c import crc32c
 
 from penstock.base.errors import ConfigError
 
@@ -131,17 +133,30 @@ def _read_identity(path: Path) -> Identity | None:
             broker_id=int(fields["broker_id"]),
             directory_id=str(fields["directory_id"]),
         )
-    except (ValueError, TypeError, KeyError) as error:
-        raise ConfigError(
-            f"{path / IDENTITY_NAME} is damaged: restore it from another data directory of this "
-            "broker or from a backup"
-        ) from error
+        is_whole = fields.get("check") in {None, _check(identity)}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _damaged(path) from error
     if identity.format_version > FORMAT_VERSION:
         raise ConfigError(
             f"data directory {path} has format {identity.format_version}; this version reads up "
             f"to {FORMAT_VERSION}: install a newer Penstock"
         )
+    if not is_whole:
+        raise _damaged(path)
     return identity
+
+
+def _check(identity: Identity) -> int:
+    """Return the crc32c of all fields, as `name=value` in their order; absent in older files."""
+    text = ",".join(f"{name}={value}" for name, value in asdict(identity).items())
+    return int(crc32c(text.encode()))
+
+
+def _damaged(path: Path) -> ConfigError:
+    return ConfigError(
+        f"{path / IDENTITY_NAME} is damaged: restore it from another data directory of this "
+        "broker or from a backup"
+    )
 
 
 def _agreed_cluster_id(
@@ -183,7 +198,8 @@ def _write_identity(path: Path, *, broker_id: int, cluster_id: str) -> Identity:
     with _one_line(path):
         fresh = path / f"{IDENTITY_NAME}.new"
         with fresh.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(identity), indent=2) + "\n")
+            fields = {**asdict(identity), "check": _check(identity)}
+            file.write(json.dumps(fields, indent=2) + "\n")
             file.flush()
             os.fsync(file.fileno())
         fresh.replace(path / IDENTITY_NAME)

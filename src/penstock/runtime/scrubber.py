@@ -63,6 +63,11 @@ class Scrubber:
         if self._timer is not None:
             self._timer.cancel()
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is being read, and nobody waits for a set."""
+        return self._set_id < 0 and not self._hurried
+
     def hurry(self, replica_set_id: int) -> None:
         """Look at this set next."""
         if replica_set_id not in self._hurried:

@@ -203,7 +203,9 @@ class LogInstall:
 
     def _put_index(self, segment: BaseSegment, data_end: int, parts: Parts) -> str:
         path = index_path(self._staging, segment.base)
-        self._disk.replace(path, encode_index(segment.base, data_end, parts))
+        self._disk.replace(
+            path, encode_index(segment.base, data_end, parts, segment_end=segment.end)
+        )
         return path.removeprefix(f"{self._staging}/")
 
     def _put_snapshot(self, snapshot: Snapshot, active: Parts) -> list[str]:

@@ -154,10 +154,10 @@ class LogParts:
         self.store.closing.append(segment)
         self.checkpointer.request(is_urgent=False)
         path = index_path(self._place.directory, segment.base)
-        base, data_end, disk = segment.base, segment.data_end, self._place.disk
+        base, data_end, end, disk = segment.base, segment.data_end, segment.end, self._place.disk
 
         def work() -> None:
-            disk.replace(path, encode_index(base, data_end, pending))
+            disk.replace(path, encode_index(base, data_end, pending, segment_end=end))
 
         self.offload.submit(work, partial(self._sealed, segment))
 

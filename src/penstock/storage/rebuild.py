@@ -70,7 +70,7 @@ def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> bytes:
         file.close()
     if scan.error is not None:
         raise CorruptFrame(scan.error.position, scan.error.reason)
-    data = encode_index(base, scan.position, parts)
+    data = encode_index(base, scan.position, parts, segment_end=scan.end)
     with suppress(OSError):
         disk.replace(index_path(directory, base), data)
     return data

@@ -7,8 +7,7 @@ Replay checks every frame: its checksum, its position, the batch's own CRC, and 
 partition go on without a hole. X is normally the end of the log, or a torn tail that power loss
 left. It is neither when something proves that bytes at X were durable: the snapshot's position, the
 note of the last sync (durable_mark.py), or a whole frame behind X that was appended after a sync
-beyond X (`unflushed`). Then acknowledged data is damaged, and recovery stops with CorruptLog
-instead of cutting it off.
+beyond X (`unflushed`). Then acknowledged data is damaged, and recovery stops with CorruptLog.
 
 The cut is durable and takes away everything behind X, also whole frames: they would come to life
 again when new frames grow up to them. Then what was replayed is synced, because a kill -9 leaves
@@ -52,6 +51,7 @@ from penstock.storage.rebuild import rebuild_index, scan_columns
 from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.scan import SegmentScan, find_good_frames, used_end
 from penstock.storage.sealed_index import Sealed, encode_index, read_index_header
+from penstock.storage.segment_length import restore_lengths
 from penstock.storage.segments import Segment, index_path, prepare_file, segment_path
 from penstock.storage.side_file import decode_side, side_path
 from penstock.storage.snapshot import Snapshot, decode_snapshot, snapshot_path
@@ -208,6 +208,7 @@ class Recovery:
                     self.segments.remove(segment)
                     self._disk.remove(segment.path)
                     self._disk.remove(index_path(self._directory, segment.base))
+        self.report.damaged_files += restore_lengths(self._disk, self._directory, self.segments)
         for older, newer in zip(self.segments, self.segments[1:], strict=False):
             if older.end == newer.base:
                 continue
@@ -441,7 +442,8 @@ class Recovery:
         self.position = segment.end
         segment.data_end = data_end
         path = index_path(self._directory, segment.base)
-        self._disk.replace(path, encode_index(segment.base, data_end, parts))
+        data = encode_index(segment.base, data_end, parts, segment_end=segment.end)
+        self._disk.replace(path, data)
 
     def _has_index(self, segment: Segment) -> bool:
         path = index_path(self._directory, segment.base)

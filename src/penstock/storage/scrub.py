@@ -1,7 +1,7 @@
 """Reading a log from front to back in small slices, to find damage before somebody needs the bytes.
 
     slice: frames from a position on, checked as recovery checks them ─► next position, or damage
-    end of a closed segment: its index too, made anew where it is damaged
+    end of a closed segment: its file's length, and its index, made anew where it is damaged
     end of the log: the snapshots; a damaged one is replaced by a new one
 
 What is found in the log is told (`on_damage`), and not repaired here: the truth is elsewhere. It
@@ -22,6 +22,7 @@ from penstock.storage.reader import as_platform_error
 from penstock.storage.rebuild import rebuild_index
 from penstock.storage.scan import SegmentScan
 from penstock.storage.sealed_index import read_block, read_directory, read_index_header
+from penstock.storage.segment_length import extend
 from penstock.storage.segments import Segment, index_path
 from penstock.storage.snapshot import decode_snapshot
 
@@ -94,7 +95,12 @@ def _read_slice(disk: Disk, directory: str, wanted: _Slice) -> Scrubbed:
                 break
         else:
             _check_end(scan, wanted)
-            rebuilt = _check_index(disk, directory, wanted) if wanted.is_closed else 0
+            rebuilt = 0
+            if wanted.is_closed:
+                rebuilt += end < wanted.end
+                if end < wanted.end:
+                    extend(disk, wanted.path, wanted.end - wanted.base)
+                rebuilt += _check_index(disk, directory, wanted)
             return Scrubbed(wanted.end, scan.position - wanted.position, rebuilt)
         return Scrubbed(scan.position, scan.position - wanted.position)
     finally:
@@ -127,25 +133,37 @@ def _check_index(disk: Disk, directory: str, wanted: _Slice) -> int:
 
 
 def _scrub_snapshots(disk: Disk, directory: str, parts: LogParts, done: Done) -> None:
-    """The end of a pass: have damaged snapshots replaced by a new one."""
+    """The end of a pass: have damaged snapshots replaced by a new one, which may take a while."""
 
-    def work() -> int:
-        found = disk.list(f"{directory}/snapshot")
-        paths = [f"{directory}/snapshot/{name}" for name in found if name.endswith(".snap")]
-        damaged = [path for path in paths if not _is_good(disk, path)]
-        if len(damaged) < len(paths):
-            for path in damaged:
-                disk.remove(path)
-        return len(damaged)
+    def again(has_worked: bool) -> None:
+        if has_worked and not parts.store.is_closed:
+            parts.offload.submit(lambda: _drop_damaged(disk, directory), _ignore)
 
     def finished(damaged: int | None, error: BaseException | None) -> None:
         if damaged:
-            parts.checkpointer.request(None)
+            parts.checkpointer.request(again)
             parts.turn()
         failed = None if error is None else as_platform_error(error)
         done(None if failed else Scrubbed(FROM_START, 0, damaged or 0), failed)
 
-    parts.reader.off_loop(work, finished)
+    parts.reader.off_loop(lambda: _drop_damaged(disk, directory), finished)
+
+
+def _drop_damaged(disk: Disk, directory: str) -> int:
+    """Return how many snapshots are damaged; remove these as long as a good one is left."""
+    found = disk.list(f"{directory}/snapshot")
+    paths = [f"{directory}/snapshot/{name}" for name in found if name.endswith(".snap")]
+    damaged = [path for path in paths if not _is_good(disk, path)]
+    if len(damaged) < len(paths):
+        for path in damaged:
+            disk.remove(path)
+    return len(damaged)
+
+
+def _ignore(_: int | None, error: BaseException | None) -> None:
+    """The next pass looks again."""
+    if error is not None and not isinstance(error, OSError):
+        raise error
 
 
 def _is_good(disk: Disk, path: str) -> bool:

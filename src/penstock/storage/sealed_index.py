@@ -1,7 +1,8 @@
 """The sealed index: one immutable file for each closed segment.
 
     header      64 bytes, big-endian: magic "PSIX", version u16, 2 zero, base i64, data end i64,
-                directory count u32, batch count u32, 28 zero, crc32c u32 of the 60 before
+                directory count u32, batch count u32, segment end i64 (0 in files of earlier
+                releases), 20 zero, crc32c u32 of the 60 before
     directory   72 bytes for each partition with batches in the segment, big-endian, sorted by key:
                 topic id 16, partition i32, count u32, block at u64, first offset i64,
                 end offset i64, largest timestamp i64, batch bytes i64,
@@ -28,7 +29,7 @@ from penstock.base.ids import TopicId, TopicPartition
 from penstock.storage.errors import CorruptFile
 from penstock.storage.partition_log import Columns
 
-HEADER = Struct(">4sH2xqqII28x")
+HEADER = Struct(">4sH2xqqIIq20x")
 ENTRY = Struct(">16siIQqqqqI")
 CRC = Struct(">I")
 MAGIC = b"PSIX"
@@ -50,6 +51,8 @@ class IndexHeader(NamedTuple):
     data_end: int
     partition_count: int
     batch_count: int
+    segment_end: int
+    """Where the segment's file ends; 0 where that is not known."""
 
 
 class IndexEntry(NamedTuple):
@@ -120,8 +123,10 @@ def decode_columns(block: memoryview, count: int) -> Columns:
     )
 
 
-def encode_index(base: int, data_end: int, parts: Mapping[TopicPartition, Sealed]) -> bytes:
-    """Return the whole index file of the segment [base, data_end)."""
+def encode_index(
+    base: int, data_end: int, parts: Mapping[TopicPartition, Sealed], *, segment_end: int
+) -> bytes:
+    """Return the whole index file of the segment [base, segment_end), its data up to data_end."""
     blocks: list[bytes] = []
     entries: list[bytes] = []
     block_at = HEADER_BYTES + ENTRY_BYTES * len(parts)
@@ -144,7 +149,8 @@ def encode_index(base: int, data_end: int, parts: Mapping[TopicPartition, Sealed
         blocks.append(block)
         block_at += len(block)
         batch_count += count
-    header = HEADER.pack(MAGIC, VERSION, base, data_end, len(parts), batch_count)
+    counts = len(parts), batch_count
+    header = HEADER.pack(MAGIC, VERSION, base, data_end, *counts, segment_end)
     return b"".join([header, CRC.pack(crc32c(header)), *entries, *blocks])
 
 
@@ -153,10 +159,10 @@ def read_index_header(path: str, base: int, read: Reader) -> IndexHeader:
     data = read(0, HEADER_BYTES)
     if len(data) < HEADER_BYTES or crc32c(data[: HEADER.size]) != CRC.unpack(data[-4:])[0]:
         raise CorruptFile(path, "header checksum does not agree")
-    magic, version, found_base, data_end, partitions, batches = HEADER.unpack_from(data)
+    magic, version, found_base, data_end, *rest = HEADER.unpack_from(data)
     if magic != MAGIC or version != VERSION or found_base != base:
         raise CorruptFile(path, f"magic {magic!r}, version {version}, base {found_base}")
-    return IndexHeader(found_base, data_end, partitions, batches)
+    return IndexHeader(found_base, data_end, *rest)
 
 
 def _entry(path: str, data: memoryview) -> IndexEntry:

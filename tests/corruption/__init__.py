@@ -1,0 +1,1 @@
+"""Damage in every class of bytes of every file, and what becomes of it."""

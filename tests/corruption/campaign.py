@@ -1,0 +1,66 @@
+"""So many damages over so many clusters: all modes, all files, one tally."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import uvloop
+
+from tests.corruption.brokers import NodeCluster
+from tests.corruption.metadata_files import damage_identity, damage_raft
+from tests.corruption.rounds import Rounds, Tally
+
+SETS = 16
+"""Damaged at a time, one place each."""
+ROUNDS = 20
+"""After so many rounds the logs are long, and a new cluster begins."""
+METADATA_SHARE = 8
+"""One place in so many is in a controller's files; half as many are in identity.json."""
+
+Progress = Callable[[Tally], None]
+
+
+def run_campaign(
+    positions: int, seed: int, *, sets: int = SETS, progress: Progress | None = None
+) -> Tally:
+    """Damage `positions` places; returns what became of them."""
+    tally = Tally()
+    for part in (damage_raft, damage_identity):
+        count = positions // METADATA_SHARE // (1 if part is damage_raft else 2)
+        with tempfile.TemporaryDirectory() as directory:
+            part(Random(seed), Path(directory), count, tally)
+    number = 0
+    while tally.position_count < positions:
+        number += 1
+        _one_cluster(Random(f"{seed}-{number}"), positions, sets, tally, progress)
+    return tally
+
+
+def _one_cluster(
+    rng: Random, positions: int, sets: int, tally: Tally, progress: Progress | None
+) -> None:
+    root = Path(tempfile.mkdtemp(prefix="corruption-"))
+
+    async def live() -> None:
+        cluster = NodeCluster(root, sets)
+        await cluster.begin()
+        rounds = Rounds(cluster, rng, tally)
+        for _ in range(ROUNDS):
+            if tally.position_count >= positions:
+                break
+            await rounds.fill()
+            await (rounds.stopped() if rng.random() < 0.6 else rounds.running())
+            if progress is not None:
+                progress(tally)
+        await cluster.end()
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(live())
+    except AssertionError as error:
+        tally.wrong.append(str(error))
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
