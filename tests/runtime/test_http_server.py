@@ -126,3 +126,30 @@ def test_an_address_in_use_is_a_clear_error() -> None:
                 await HttpServer({}).start("127.0.0.1", holder.getsockname()[1])
 
     run(scenario())
+
+
+def test_many_pages_asked_for_at_once_leave_turns_to_others() -> None:
+    async def scenario() -> None:
+        order: list[str] = []
+
+        def page() -> Page:
+            order.append("page")
+            return Page(200, TEXT, b"hello\n")
+
+        async def others() -> None:
+            while order.count("page") < 20:
+                order.append("turn")
+                await asyncio.sleep(0)
+
+        server = HttpServer({"/page": page})
+        port = free_port()
+        await server.start("127.0.0.1", port)
+        try:
+            asked = (exchange(port, get("/page")) for _ in range(20))
+            await asyncio.gather(others(), *asked)
+        finally:
+            server.stop()
+        pages = [at for at, name in enumerate(order) if name == "page"]
+        assert all(order[at + 1 : at + 2] != ["page"] for at in pages)
+
+    run(scenario())

@@ -2,6 +2,7 @@
 
 h11 speaks the protocol; this module moves bytes. It is for operators and scrapers on a private
 port: bounded in request size, in time and in connections, and without routing beyond exact paths.
+A page is made on the loop and may take milliseconds: one in a turn, however many are asked for.
 
     /metrics, /health, /ready  ──►  page() -> (status, content type, body)
 """
@@ -49,6 +50,7 @@ class HttpServer:
         self._pages = pages
         self._server: asyncio.Server | None = None
         self._open_count = 0
+        self._making = asyncio.Lock()
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raises ConfigError when the address can not be bound."""
@@ -109,11 +111,11 @@ class HttpServer:
                 data = await reader.read(_READ_BYTES)
                 connection.receive_data(data)
             elif isinstance(event, h11.Request):
-                return self._find(event)
+                return await self._find(event)
             else:
                 return None
 
-    def _find(self, request: h11.Request) -> Page:
+    async def _find(self, request: h11.Request) -> Page:
         if request.method not in {b"GET", b"HEAD"}:
             return Page(405, TEXT, b"only GET and HEAD\n")
         path = request.target.split(b"?")[0].decode("ascii", "replace")
@@ -121,4 +123,7 @@ class HttpServer:
         if page is None:
             known = " ".join(sorted(self._pages))
             return Page(404, TEXT, f"not here; there is {known}\n".encode())
-        return page()
+        async with self._making:
+            made = page()
+            await asyncio.sleep(0)
+        return made
