@@ -24,7 +24,7 @@ from penstock.client.settings import ClientSettings
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.read import iter_batches, iter_records
-from penstock.sim.history import Poll
+from penstock.sim.history import MastershipSeen, Poll
 
 FETCH_VERSION = 4
 LATEST = -1
@@ -53,6 +53,8 @@ class DirectReader:
     partitions: int
     owner: str = "direct"
     polls: list[Poll] = field(default_factory=list)
+    masterships: list[MastershipSeen] = field(default_factory=list)
+    """Who leads each partition, as this broker said."""
     refusals: list[str] = field(default_factory=list)
     """Answers that no broker may give to a reader of what was confirmed."""
     _is_done: threading.Event = field(default_factory=threading.Event)
@@ -91,6 +93,7 @@ class DirectReader:
                 FetchWant(self.topic, number, place.offset) for number, place in enumerate(places)
             ]
             self._ask_for_ends(connection)
+            self._ask_for_masters(connection)
             begun = time.monotonic_ns()
             connection.send(
                 ApiKey.FETCH, FETCH_VERSION, encode_fetch(FETCH_VERSION, wants, _OPTIONS)
@@ -118,6 +121,23 @@ class DirectReader:
         for topic in answer.topics:
             self.polls += [
                 Poll(self._name, one.partition_index, (), begun, ended, end_offset=one.offset)
+                for one in topic.partitions
+                if one.error_code == ErrorCode.NONE
+            ]
+
+    def _ask_for_masters(self, connection: Connection) -> None:
+        fields = {"topics": [{"name": self.topic}], "allow_auto_topic_creation": False}
+        at_ns = time.monotonic_ns()
+        for topic in connection.call(ApiKey.METADATA, fields).topics:
+            self.masterships += [
+                MastershipSeen(
+                    self._name,
+                    f"{self.topic}-{one.partition_index}",
+                    one.leader_epoch,
+                    one.leader_id,
+                    at_ns,
+                    one.isr_nodes,
+                )
                 for one in topic.partitions
                 if one.error_code == ErrorCode.NONE
             ]

@@ -19,9 +19,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from benchmarks.harness.contents import content_now, content_of
 from benchmarks.harness.direct_readers import DirectReader, value_name
 from benchmarks.harness.load import Load
-from penstock.sim.history import Outcome, Poll, Report, Send, check
+from penstock.sim.history import Content, History, Outcome, Poll, Report, Rules, Send, judge
 
 FLUSH_SECONDS = 120.0
 READ_SECONDS = 120.0
@@ -58,6 +59,7 @@ class Pending:
     end_ns: int | None = None
     outcome: Outcome = Outcome.UNKNOWN
     offset: int | None = None
+    content: Content | None = None
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -81,15 +83,8 @@ class Pending:
             self.tally.reasons.append(reason)
 
     def as_send(self) -> Send:
-        return Send(
-            self.producer,
-            self.partition,
-            self.value,
-            self.start_ns,
-            self.end_ns,
-            self.outcome,
-            self.offset,
-        )
+        sent = self.producer, self.partition, self.value, self.start_ns, self.end_ns
+        return Send(*sent, self.outcome, self.offset, content=self.content)
 
 
 @dataclass(slots=True)
@@ -159,12 +154,14 @@ class Writer:
         padded = self.load.padded(value, chooser)
         partition = chooser.randrange(self.load.partitions)
         record = Pending(self.tally, self.name, partition, value, time.monotonic_ns())
+        record.content = content_now(padded)
         try:
             producer.produce(
                 self.load.topic,
                 key=self.name,
                 value=padded,
                 partition=partition,
+                timestamp=record.content[0],
                 on_delivery=record.delivered,
             )
         except BufferError:
@@ -239,11 +236,11 @@ class Workload:
         for more_sends, more_polls in others:
             sends, polls = sends + more_sends, polls + more_polls
         final = read_all(self.bootstrap, self.load.topic, self.load.partitions)
-        return check(
-            sends,
-            [*polls, *final],
-            final_reader=FINAL_READER,
-            stale_ns_max=int(self.load.stale_seconds_max * 1e9),
+        masterships = [one for reader in self._direct for one in reader.masterships]
+        stale_ns_max = int(self.load.stale_seconds_max * 1e9)
+        return judge(
+            History(sends, [*polls, *final], masterships=masterships),
+            Rules(final_reader=FINAL_READER, stale_ns_max=stale_ns_max),
         )
 
     def leave(self) -> tuple[list[Send], list[Poll]]:
@@ -456,10 +453,15 @@ def _assign(consumer: Consumer, topic: str, partitions: int) -> None:
 
 def _as_polls(name: str, messages: list[Message], started_ns: int) -> list[Poll]:
     grouped: dict[int, list[tuple[int, str]]] = {}
+    contents: dict[int, list[Content]] = {}
     for message in messages:
         offset, value, partition = message.offset(), message.value(), message.partition()
         if message.error() is not None or offset is None or partition is None:
             continue
         grouped.setdefault(partition, []).append((offset, value_name(value and bytes(value))))
+        contents.setdefault(partition, []).append(content_of(message))
     ended = time.monotonic_ns()
-    return [Poll(name, part, records, started_ns, ended) for part, records in grouped.items()]
+    return [
+        Poll(name, part, records, started_ns, ended, contents=contents[part])
+        for part, records in grouped.items()
+    ]
