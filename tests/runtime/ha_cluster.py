@@ -145,6 +145,18 @@ class Broker:
         self.sees_controllers = not is_cut
         self.catch_up()
 
+    def forget_entries(self, known: int) -> None:
+        """Begin the next process with the first `known` entries only, and hear of no others."""
+        self.cut_off()
+        self.replica, self.replayed = self.cluster.controllers.make_replica(), known
+        for records in self.cluster.controllers.entries[:known]:
+            self.replica.replay(records)
+
+    def trouble(self, set_id: int = 1) -> str:
+        """Return why the newest wish for the set is not fulfilled."""
+        driver = self.manager.drivers.get(set_id)
+        return "" if driver is None else driver.trouble
+
     # --- the manager's ports -------------------------------------------------------------------
 
     async def submit(self, command: Command[Any]) -> Any:

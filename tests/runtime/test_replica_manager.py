@@ -104,6 +104,38 @@ def test_without_controllers_a_restarted_master_resumes_when_all_replicas_agree(
     run(scenario())
 
 
+def test_a_log_of_a_newer_epoch_is_not_cut_for_a_master_that_old_metadata_names(
+    tmp_path: Path,
+) -> None:
+    # After a loss of power the metadata log may not know yet that its last entries were agreed on.
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            fill(cluster, 1)
+            await cluster.confirmed(1)
+            known = len(cluster.controllers.entries)
+            cluster[1].cut_off()
+            cluster.controllers.elect(1, 2, 2)
+            await cluster.leads(2)
+            fill(cluster, 2)
+            await cluster.confirmed(2)
+            confirmed = cluster[2].frames()
+            for broker in cluster.brokers.values():
+                await broker.crash()
+            cluster[2].forget_entries(known)
+            for broker in cluster.brokers.values():
+                await broker.start(is_registering=False)
+            await cluster.until(lambda: "metadata is older" in cluster[2].trouble())
+            assert cluster[1].member().role is Role.IDLE
+            for broker in cluster.brokers.values():
+                broker.cut_off(is_cut=False)
+            await cluster.leads(2)
+            assert cluster[2].frames()[: len(confirmed)] == confirmed
+            await cluster.equal(1, 2)
+
+    run(scenario())
+
+
 def test_a_restarted_slave_follows_by_what_it_knew_when_no_controller_answers(
     tmp_path: Path,
 ) -> None:

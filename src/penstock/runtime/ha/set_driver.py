@@ -294,16 +294,17 @@ class SetDriver:
         return True
 
     def _why_not(self, wish: Wish, member: ReplicaSetMember) -> str:
-        """Return why this wish can never be fulfilled, or nothing."""
+        """Return why this wish can never be fulfilled, or nothing.
+
+        A log of a newer epoch proves that a mastership is over, whatever this process knows yet.
+        """
         if member.log.is_fenced:
             return "takes no role: its log has failed, and is read again at the next start"
         if wish.leader_epoch < member.leader_epoch:
             return f"the metadata went back to epoch {wish.leader_epoch}"
-        if isinstance(wish, Lead | Resume) and wish.leader_epoch < member.log.leader_epoch:
-            return (
-                f"can not be led in epoch {wish.leader_epoch}: its log has records of epoch "
-                f"{member.log.leader_epoch}; the metadata is older than the data"
-            )
+        if not isinstance(wish, Idle) and wish.leader_epoch < member.log.leader_epoch:
+            newer = f"its log has epoch {member.log.leader_epoch}"
+            return f"takes no role in epoch {wish.leader_epoch}: {newer}, the metadata is older"
         return ""
 
     def _lead(self, member: ReplicaSetMember, wish: Lead) -> bool:
