@@ -204,7 +204,7 @@ STEPPING = (
         "a change that timed out is taken for refused, and may be recorded later",
         ("runtime/ha/change_request.py", "    except MetadataTimeout:\n        outcome = Outcome.UNKNOWN\n",
          "    except MetadataTimeout:\n        outcome = Outcome.REFUSED\n"),
-        near=("tests/runtime/test_replica_manager.py", *LINKS),
+        near=("tests/runtime/test_change_request.py",),
     ),
 )  # fmt: skip
 

@@ -56,6 +56,7 @@ LEASE = ("tests/replication/test_lease.py", "tests/runtime/test_ha_faults.py")
 LINKS = (
     "tests/runtime/test_followed_set.py",
     "tests/runtime/test_slave_session.py",
+    "tests/runtime/test_ha_server.py",
     "tests/runtime/test_ha_replication.py",
     "tests/runtime/test_ha_faults.py",
     "tests/runtime/test_ha_failed_log.py",
@@ -64,6 +65,7 @@ LINKS = (
     "tests/runtime/test_replica_manager.py",
 )
 MEMBERS = (
+    "tests/broker/test_cut_member.py",
     "tests/broker/test_replica_set.py",
     "tests/broker/test_replica_set_roles.py",
     "tests/broker/test_role_changes.py",

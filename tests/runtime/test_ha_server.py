@@ -1,0 +1,112 @@
+"""A master's end of a link: which handshakes it takes, and whose words count."""
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.base.ids import Position
+from penstock.base.ports import Buffer
+from penstock.net.peer import PeerHello
+from penstock.replication.alignment import LogShape
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.messages import (
+    Acknowledge,
+    Begin,
+    HaMessage,
+    Hello,
+    HelloAnswer,
+    LogRun,
+    Reason,
+    Refused,
+)
+from penstock.replication.wire import decode, encode
+from penstock.runtime.ha.server import HaServer
+from tests.runtime.test_slave_session import EPOCH, SET, SLAVE, Leading
+
+EMPTY = LogShape((), Position(0), Position(0))
+REPLICA_ID = 22
+
+
+class SlaveEnd:
+    """A link without a network: frames go over at once, and can be looked at."""
+
+    def __init__(self) -> None:
+        self.hello = PeerHello(b"ha", "cluster", SLAVE, 1)
+        self.address = "slave:1"
+        self.is_writable = True
+        self.heard: list[HaMessage] = []
+        self.end = ""
+        self.on_frame: Callable[[memoryview], None]
+
+    def send(self, *buffers: Buffer) -> None:
+        self.heard.append(decode(memoryview(b"".join(bytes(one) for one in buffers))))
+
+    def abort(self, reason: str) -> None:
+        self.end = reason
+
+    def say(self, message: HaMessage) -> None:
+        self.on_frame(memoryview(b"".join(bytes(one) for one in encode(message))))
+
+
+class Served:
+    """A master whose set is served, and the slave's end of a link to it."""
+
+    def __init__(self) -> None:
+        self.leading = Leading()
+        server = HaServer(
+            config=ReplicationConfig(),
+            clock=self.leading.world,
+            scheduler=self.leading.world,
+            replica_id_of=lambda _set, broker: REPLICA_ID if broker == SLAVE else None,
+            newest_epoch_of=lambda _set: EPOCH,
+        )
+        server.lead(self.leading.set)
+        self.slave = SlaveEnd()
+        server.on_link(self.slave)
+
+    def streaming(self) -> int:
+        """Let the slave follow from the start; return up to where it was fed."""
+        self.slave.say(Hello(SET, EPOCH, REPLICA_ID, EMPTY))
+        assert isinstance(self.slave.heard[-1], HelloAnswer)
+        self.slave.say(Begin(SET, EPOCH, 0, 0))
+        self.leading.world.run()
+        runs = [one for one in self.slave.heard if isinstance(one, LogRun)]
+        return max(one.position + len(one.data) for one in runs)
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "replica_id", "reason"),
+    [
+        (EPOCH - 1, REPLICA_ID, Reason.STALE_EPOCH),
+        (EPOCH + 1, REPLICA_ID, Reason.UNKNOWN_EPOCH),
+        (EPOCH, REPLICA_ID - 1, Reason.UNKNOWN_REPLICA),
+    ],
+)
+def test_a_slave_of_another_mastership_or_with_another_log_is_refused(
+    leader_epoch: int, replica_id: int, reason: Reason
+) -> None:
+    served = Served()
+    served.slave.say(Hello(SET, leader_epoch, replica_id, EMPTY))
+    (answer,) = served.slave.heard
+    assert isinstance(answer, Refused)
+    assert (answer.reason, answer.newest_epoch) == (reason, EPOCH)
+    assert served.leading.set.sessions == {}
+
+
+def test_an_acknowledgement_meant_for_another_mastership_confirms_nothing() -> None:
+    served = Served()
+    sent = served.streaming()
+    assert sent == served.leading.log.end_position
+    for leader_epoch in (EPOCH - 1, EPOCH + 1):
+        served.slave.say(Acknowledge(SET, leader_epoch, sent))
+        assert served.leading.member.confirm_position == 0
+    served.slave.say(Acknowledge(SET, EPOCH, sent))
+    assert served.leading.member.confirm_position == sent
+    assert served.slave.end == ""
+
+
+def test_an_acknowledgement_of_what_was_not_sent_ends_the_link() -> None:
+    served = Served()
+    served.slave.say(Acknowledge(SET, EPOCH, served.streaming() + 1))
+    assert "was not sent" in served.slave.end
+    assert served.leading.member.confirm_position == 0
