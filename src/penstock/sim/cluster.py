@@ -76,7 +76,7 @@ class SimCluster:
             return list(self.servers)
         if selector == "active":
             return self._active()
-        if role in {"master", "slave"} and number:
+        if role in {"master", "slave", "slaves"} and number:
             return self._replica(role, int(number))
         return [selector] if selector in self.servers else []
 
@@ -98,16 +98,22 @@ class SimCluster:
         if role == "master":
             return [] if one.master == NO_MASTER else [brokers[one.master]]
         slaves = [brokers[each] for each in one.replicas if each != one.master]
-        return slaves[:1] if number % 2 else slaves[-1:]
+        return slaves if role == "slaves" else slaves[-1:]
 
     # --- operators -----------------------------------------------------------------------------
 
-    def ask(self, name: str, work: Callable[[Node], Coroutine[Any, Any, object]]) -> bool:
+    def ask(
+        self,
+        name: str,
+        work: Callable[[Node], Coroutine[Any, Any, object]],
+        *,
+        but: Iterable[str] = (),
+    ) -> bool:
         """Let the first broker that can ask the controllers something, as an operator would.
 
-        Returns whether there is one; errors that a command may have are no news.
+        Returns whether there is one, `but` these; errors that a command may have are no news.
         """
-        for server in self.servers.values():
+        for server in [one for one in self.servers.values() if one.name not in but]:
             node, process = server.node, server.process
             if process is None or process.is_paused:
                 continue

@@ -5,8 +5,9 @@
                               ▼ │ JSON              printed, edited, shrunk, kept for ever
 
 A fault names hosts, or roles that are looked up when it begins: `master:0` is who leads the first
-replica set at that moment, `slave:0` somebody who follows it, `active` the active controller. Times
-are milliseconds of virtual time since the first fault could begin.
+replica set at that moment, `slave:0` somebody who follows it, `slaves:0` all of those, `active` the
+active controller, `*` every server. Times are milliseconds of virtual time since the first fault
+could begin.
 
 It knows nothing of how a fault is done: see faults.py.
 """
@@ -57,6 +58,10 @@ class FaultKind(StrEnum):
     """An operator hands the mastership of set number `amount` over."""
     ELECT = "elect"
     """An operator asks for an election in set number `amount`."""
+
+
+OPERATIONS = (FaultKind.TRANSFER, FaultKind.ELECT)
+"""What an operator asks for. They are in plans, and are not counted as faults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from penstock.sim.plan import OPERATIONS
 from penstock.sim.run import RunResult
 
 FINDINGS_SHOWN = 12
@@ -99,8 +100,9 @@ def totals(runs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             seconds[name] += one[name]
     return {
         **sums,
-        "faults": sum(kinds.values()),
-        "faults_by_kind": dict(sorted(kinds.items())),
+        "faults": sum(count for kind, count in kinds.items() if kind not in OPERATIONS),
+        "faults_by_kind": {kind: n for kind, n in sorted(kinds.items()) if kind not in OPERATIONS},
+        "operations": {kind: n for kind, n in sorted(kinds.items()) if kind in OPERATIONS},
         "runs_by_layout": dict(sorted(layouts.items())),
         **{name: round(value, 1) for name, value in seconds.items()},
     }

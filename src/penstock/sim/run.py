@@ -13,9 +13,10 @@ import math
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from penstock.controller.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
@@ -25,12 +26,13 @@ from penstock.sim.faults import Faults, Heal
 from penstock.sim.history import LOSSES
 from penstock.sim.invariants import Invariants
 from penstock.sim.loop import BoundExceeded, Deadlock
-from penstock.sim.plan import Fault, Plan
+from penstock.sim.plan import OPERATIONS, Fault, Plan
 from penstock.sim.simulation import Simulation, simulate
 
 LOOK_SECONDS = 0.03
 LIVENESS_SECONDS = 20.0
 """After everything is healed: until all is answered, all is read, all replicas are equal."""
+SCHEDULE_SECONDS = 0.002
 SECRET = b"the simulated cluster's secret\n"
 STEPS_MAX = 20_000_000
 
@@ -58,8 +60,8 @@ class RunResult:
 
     @property
     def fault_count(self) -> int:
-        """Faults that hit something."""
-        return sum(self.faults.values())
+        """Faults that hit something; what operators ask for is none, and may be refused."""
+        return sum(count for kind, count in self.faults.items() if kind not in OPERATIONS)
 
     @property
     def is_clean(self) -> bool:
@@ -67,8 +69,12 @@ class RunResult:
         return not self.findings
 
 
-def run_plan(plan: Plan) -> RunResult:
-    """Run a plan and judge it."""
+Schedule = Callable[["Run"], Coroutine[Any, Any, None]]
+"""What is done to the cluster of a run, where a plan can not say it."""
+
+
+def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
+    """Run a plan and judge it; a `schedule` is followed after the plan's faults."""
     result = RunResult(plan=plan)
     begun_s = time.process_time()
     with tempfile.TemporaryDirectory(prefix="penstock-sim-") as directory:
@@ -76,7 +82,7 @@ def run_plan(plan: Plan) -> RunResult:
         secret_file.write_bytes(SECRET)
 
         async def story(simulation: Simulation) -> None:
-            await Run(simulation, plan, secret_file, result).whole()
+            await Run(simulation, plan, secret_file, result).whole(schedule)
 
         try:
             outcome = simulate(plan.seed, story, steps_max=STEPS_MAX)
@@ -93,13 +99,17 @@ def run_plan(plan: Plan) -> RunResult:
     return result
 
 
+class NotReached(Exception):
+    """A schedule did not come to where it wanted to."""
+
+
 class Run:
     """See the module."""
 
     def __init__(
         self, simulation: Simulation, plan: Plan, secret_file: Path, result: RunResult
     ) -> None:
-        self._simulation = simulation
+        self.simulation = simulation
         self._plan = plan
         self._result = result
         self.cluster = SimCluster(simulation, plan.shape, secret_file)
@@ -109,7 +119,7 @@ class Run:
         for server in self.cluster.servers.values():
             server.on_started = self.invariants.attach
 
-    async def whole(self) -> None:
+    async def whole(self, schedule: Schedule | None) -> None:
         """Run from beginning to end; what was found stands in the result."""
         looking = asyncio.get_running_loop().create_task(self._look())
         is_read = False
@@ -120,6 +130,8 @@ class Run:
             self.clients.start()
             await asyncio.sleep(self._plan.settle_ms / 1_000)
             await self._break_things()
+            if schedule is not None:
+                await schedule(self)
             if not self._has_finding:
                 is_read = await self._come_to_rest()
         finally:
@@ -141,7 +153,7 @@ class Run:
     # --- faults --------------------------------------------------------------------------------
 
     async def _break_things(self) -> None:
-        loop = self._simulation.loop
+        loop = self.simulation.loop
         begun_s = loop.time()
         counts: Counter[str] = Counter()
         for fault in self._plan.faults:
@@ -158,16 +170,16 @@ class Run:
         await self._while(lambda: loop.time() < begun_s + self._plan.end_ms / 1_000)
 
     def _heal(self, fault: Fault, heal: Heal) -> None:
-        self._simulation.note("fault ends", str(fault))
+        self.simulation.note("fault ends", str(fault))
         heal()
 
     # --- rest ----------------------------------------------------------------------------------
 
     async def _come_to_rest(self) -> bool:
         """Heal, and see everything become available; returns whether all was read."""
-        self._simulation.note("heal")
+        self.simulation.note("heal")
         self.faults.heal_all()
-        deadline_s = self._simulation.now_s + LIVENESS_SECONDS
+        deadline_s = self.simulation.now_s + LIVENESS_SECONDS
         await asyncio.sleep(LOOK_SECONDS)
         self.clients.stop_writing()
         await self._while(lambda: not self.clients.is_idle, deadline_s)
@@ -181,10 +193,18 @@ class Run:
         self.invariants.look(list(self.cluster.servers.values()))
         return not reading.is_alive
 
+    async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> None:
+        """For schedules: wait until it holds. Raises NotReached."""
+        deadline_s = self.simulation.now_s + seconds
+        while not holds():
+            if self.simulation.now_s > deadline_s:
+                raise NotReached(f"not within {seconds} s")
+            await asyncio.sleep(SCHEDULE_SECONDS)
+
     async def _while(self, holds: Callable[[], bool], deadline_s: float = math.inf) -> None:
         """Wait as long as it holds; a finding ends it as well."""
         while (  # noqa: ASYNC110  what is waited for has no event
-            holds() and self._simulation.now_s < deadline_s and not self._has_finding
+            holds() and self.simulation.now_s < deadline_s and not self._has_finding
         ):
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -225,7 +245,7 @@ class Run:
         result.findings += self.clients.world.refusals
         result.sent, result.acked, result.read = report.sent, report.acked, report.read
         result.checks = self.invariants.checks
-        result.events = [str(event) for event in self._simulation.trace.events]
+        result.events = [str(event) for event in self.simulation.trace.events]
         result.findings += [
             f"{one.anomaly.value} in {one.partition}: {one.detail}"
             for one in report.findings

@@ -73,6 +73,8 @@ class Server:
         """Whether the init system starts it again when it ends."""
         self.is_disk_suspect = False
         """Whether the disk was made to fail: a process may give up for that."""
+        self._is_cut = False
+        """The power goes in the middle of an operation, and the disk forgets what follows it."""
         self.complaints: list[str] = []
         """What its processes said when they could not go on."""
         self.on_started: Callable[[Server], None] = _ignore
@@ -116,6 +118,25 @@ class Server:
         self.disk.power_loss()
         return was_up
 
+    def lose_power_after(self, operations: int) -> None:
+        """Cut the power between two operations of the disk, after so many more."""
+
+        def on_cut() -> None:
+            self._is_cut = True
+            self._simulation.power_off(self.name)
+            self._in_world(0.0, self._lose_power)
+
+        self.is_wanted = False
+        self.disk.cut_after(operations, on_cut)
+
+    def _lose_power(self) -> None:
+        self._is_cut = False
+        self.disk.power_loss()
+
+    def _in_world(self, delay_s: float, action: Callable[[], None]) -> None:
+        world = self._simulation.processes[0]
+        self._simulation.loop.call_later(delay_s, action, context=world.context)
+
     def restart(self) -> None:
         """End what is there and start anew at once."""
         self.kill()
@@ -123,11 +144,10 @@ class Server:
 
     def _ended(self, end: End) -> None:
         self.node = None
-        self.disk.kill()
+        if not self._is_cut:
+            self.disk.kill()
         if end is End.EXITED and self.is_wanted:
-            loop = self._simulation.loop
-            world = self._simulation.processes[0]
-            loop.call_later(RESTART_SECONDS, self._start_again, context=world.context)
+            self._in_world(RESTART_SECONDS, self._start_again)
 
     def _start_again(self) -> None:
         if self.is_wanted:

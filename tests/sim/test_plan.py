@@ -1,0 +1,65 @@
+"""Fault plans: what a seed orders, and that a plan survives being written down."""
+
+from itertools import pairwise
+
+import pytest
+
+from penstock.base.errors import ConfigError
+from penstock.sim.plan import Fault, FaultKind, Plan
+from penstock.sim.planning import make_plan
+
+SEEDS = range(300)
+
+
+def test_a_seed_always_gives_the_same_plan_and_another_seed_another() -> None:
+    assert make_plan(7) == make_plan(7)
+    assert len({make_plan(seed).to_json() for seed in SEEDS}) == len(SEEDS)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_plan_is_the_same_after_it_was_written_and_read(seed: int) -> None:
+    plan = make_plan(seed)
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", '{"seed": 1, "faults": [{"kind": "earthquake"}]}', '{"seed": 1, "shape": {"x": 1}}'],
+)
+def test_what_is_no_plan_is_refused_with_a_reason(text: str) -> None:
+    with pytest.raises(ConfigError, match="no fault plan"):
+        Plan.from_json(text)
+
+
+def test_a_plan_of_a_later_format_says_what_to_do() -> None:
+    with pytest.raises(ConfigError, match="newer Penstock"):
+        Plan.from_json('{"format_version": 99, "seed": 1}')
+
+
+def test_every_kind_that_is_on_the_menu_is_ordered_by_some_seed() -> None:
+    ordered = {fault.kind for seed in SEEDS for fault in make_plan(seed).faults}
+    off = {FaultKind.BIT_FLIP, FaultKind.LYING_SYNC}
+    assert ordered == set(FaultKind) - off
+
+
+def test_every_layout_and_policy_is_ordered_by_some_seed() -> None:
+    shapes = [make_plan(seed).shape for seed in SEEDS]
+    assert {shape.is_apart for shape in shapes} == {False, True}
+    assert {shape.replication_factor for shape in shapes} == {2, 3}
+    assert {shape.policy for shape in shapes} == {"all", "quorum", "k-of-n", "adaptive"}
+
+
+def test_faults_begin_in_order_and_overlap() -> None:
+    overlaps = 0
+    for seed in SEEDS:
+        faults = make_plan(seed).faults
+        assert list(faults) == sorted(faults, key=lambda one: one.at_ms)
+        overlaps += sum(one.end_ms > other.at_ms for one, other in pairwise(faults))
+    assert overlaps > len(SEEDS)
+
+
+def test_a_fault_reads_as_a_sentence() -> None:
+    fault = Fault(
+        kind=FaultKind.LOSS, at_ms=5, lasting_ms=20, targets=("a",), others=("b",), amount=80
+    )
+    assert " ".join(str(fault).split()) == "5 ms loss 80 a | b for 20 ms"

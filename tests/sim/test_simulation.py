@@ -1,0 +1,132 @@
+"""Whole clusters in the simulation: seeds that stay clean, equal traces, bugs that are found."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.broker.replica_set import ReplicaSetMember
+from penstock.replication.confirm import ConfirmTracker
+from penstock.replication.messages import Acknowledge
+from penstock.runtime.ha.followed_set import FollowedSet
+from penstock.sim.plan import Fault, FaultKind, Plan, Shape
+from penstock.sim.planning import make_plan
+from penstock.sim.run import RunResult, run_plan
+
+CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
+SEEDS_COMPARED = 100
+
+pytestmark = pytest.mark.timeout(900)  # hangs only; what a run may take is bounded in the run
+
+
+def clean(result: RunResult) -> RunResult:
+    assert not result.findings, "\n".join([*result.findings[:5], result.plan.to_json()])
+    assert result.acked > 0
+    assert result.read >= result.acked
+    return result
+
+
+def test_a_cluster_without_faults_keeps_every_promise() -> None:
+    result = clean(run_plan(Plan(seed=1, settle_ms=1_500)))
+    assert result.sent == result.acked > 100
+    assert result.checks > 500
+
+
+@pytest.mark.parametrize("seed", range(1_001, 1_009))
+def test_a_cluster_under_faults_keeps_every_promise(seed: int) -> None:
+    assert clean(run_plan(make_plan(seed))).fault_count >= 5
+
+
+@pytest.mark.parametrize("plan", CORPUS, ids=lambda path: path.stem)
+def test_what_once_broke_a_promise_does_so_no_more(plan: Path) -> None:
+    clean(run_plan(Plan.from_json(plan.read_text())))
+
+
+def test_equal_seeds_give_equal_traces_in_other_processes_with_other_hash_seeds(
+    tmp_path: Path,
+) -> None:
+    seeds = f"1..{SEEDS_COMPARED}"
+    runs = [_start(seeds, tmp_path / f"{hash_seed}.json", hash_seed) for hash_seed in ("1", "2")]
+    assert [run.wait() for run in runs] == [0, 0]
+    one, other = (_digests(tmp_path / f"{hash_seed}.json") for hash_seed in ("1", "2"))
+    assert len(one) == SEEDS_COMPARED == len(set(one.values()))
+    assert one == other
+
+
+def _start(seeds: str, results: Path, hash_seed: str) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "penstock.sim", "--seeds", seeds, "--faults", "1"]
+    return subprocess.Popen(
+        [*command, "--results", str(results)],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def _digests(results: Path) -> dict[str, str]:
+    runs = json.loads(results.read_text())["runs"]
+    return {seed: one["digest"] for seed, one in runs.items()}
+
+
+# Bugs planted on purpose: a harness that can not fail proves nothing
+
+
+def fault(kind: FaultKind, at_ms: int, lasting_ms: int, *targets: str, **more: Any) -> Fault:
+    return Fault(kind=kind, at_ms=at_ms, lasting_ms=lasting_ms, targets=targets, **more)
+
+
+def found(*faults: Fault, seeds: int = 5, **shape: Any) -> list[str]:
+    """Run the plan under a few seeds; returns what the first one that breaks says."""
+    for seed in range(seeds):
+        plan = Plan(seed=seed, shape=Shape(partitions=1, **shape), faults=faults)
+        result = run_plan(plan)
+        if result.findings:
+            return result.findings
+    return []
+
+
+MASTER_DIES = fault(FaultKind.KILL, 300, 3_000, "master:0")
+
+
+def test_a_master_that_confirms_what_it_alone_holds_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def alone(tracker: ConfirmTracker) -> int:
+        return max(tracker._acknowledged.values(), default=0)
+
+    monkeypatch.setattr(ConfirmTracker, "reachable", alone)
+    slow = fault(FaultKind.LATENCY, 0, 1_000, "master:0", others=("*",), amount=100)
+    assert found(slow, MASTER_DIES)
+
+
+def test_a_slave_that_acknowledges_before_its_sync_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def too_early(followed: FollowedSet, *, is_repeated: bool = False) -> None:
+        del is_repeated
+        if followed._send is not None:
+            end = followed.member.log.end_position
+            followed._send(Acknowledge(followed.replica_set_id, followed.leader_epoch, end))
+
+    monkeypatch.setattr(FollowedSet, "_acknowledge", too_early)
+    everybody_else = fault(FaultKind.POWER_OFF, 301, 200, "slaves:0")
+    slow = fault(FaultKind.SLOW_SYNC, 0, 1_000, "slaves:0", amount=200)
+    assert found(slow, MASTER_DIES, everybody_else, is_apart=True)
+
+
+def test_a_master_that_reads_out_after_it_was_replaced_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ReplicaSetMember, "check_readable", lambda _: None)
+    cut = fault(FaultKind.PARTITION, 0, 4_000, "master:0", others=("*",))
+    assert any("stale-read" in text for text in found(cut))
+
+
+def test_a_resumed_master_that_drops_what_it_does_not_know_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ReplicaSetMember, "has_resumed", property(lambda _: False, lambda *_: None))
+    assert found(fault(FaultKind.POWER_OFF, 0, 50, "n1", "n2", "n3"), seeds=15)
