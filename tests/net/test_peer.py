@@ -211,6 +211,21 @@ def test_broken_connection_closes_both_ends(loop: str) -> None:
     run(scenario(), loop)
 
 
+def test_a_link_that_has_closed_holds_neither_memory_nor_its_owner(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            dialler, listener = await port.pair()
+            dialler.link.send(b"x" * 100_000)
+            await listener.received(1)
+            dialler.link.close("done")
+            for end in (dialler, listener):
+                await end.closed()
+                await until(lambda link=end.link: link._memory.capacity == 0)
+                assert end.link.on_frame is end.link.on_closed is None
+
+    run(scenario(), loop)
+
+
 def test_handler_that_fails_ends_the_link_and_is_reported(loop: str) -> None:
     async def scenario() -> None:
         async with peer_port() as port:

@@ -221,6 +221,8 @@ class PeerLink(asyncio.BufferedProtocol):
         if not self.is_closed:
             self._end(f"connection lost: {exc}" if exc else "closed by the other end")
         self._stop_timer()
+        self._memory.free()
+        self._on_frame = None  # else link and owner hold each other until the collector comes
 
     def eof_received(self) -> bool:
         """Close when the other end has sent its last byte."""
@@ -342,7 +344,8 @@ class PeerLink(asyncio.BufferedProtocol):
             self._setup.on_shaken(self, self._reason)
         elif self._on_closed is not None:
             self._is_reported = True
-            self._on_closed(self._reason)
+            on_closed, self._on_closed, self.on_writable = self._on_closed, None, _ignore
+            on_closed(self._reason)
 
 
 def _tune(opened: socket.socket | None) -> None:

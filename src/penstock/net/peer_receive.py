@@ -84,6 +84,11 @@ class FrameMemory:
         self._view = target
         self._start, self._filled = 0, arrived
 
+    def free(self) -> None:
+        """Give the memory back at once: whoever holds the link may do so for long."""
+        self._view = memoryview(bytearray())
+        self._start = self._filled = 0
+
     def added(self, count: int) -> None:
         """Note that `count` bytes were read into the window."""
         self._filled += count
