@@ -1,18 +1,22 @@
 """Is damage in any byte of any file found, and repaired from a peer, with nothing lost or made up?
 
 `python -m benchmarks.corruption --positions 10000`: bytes of every class of every file of one of
-three members are changed or cut off, stopped or running; see tests/corruption. Exit code 1 when a
-damage was missed, a record was lost, or a reader got something else than was written.
+three members are changed or cut off, stopped or running; see tests/corruption. Then the same under
+three real processes and stock clients, `--process-rounds` times. Exit code 1 when a damage was
+missed, a record was lost, or a reader got something else than was written.
 """
 
 import argparse
 import logging
 import sys
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 from tests.corruption.campaign import run_campaign
 from tests.corruption.rounds import Tally
 
+from benchmarks.harness.corruption_processes import damage_processes
 from benchmarks.harness.results import publish
 
 GOAL = "corruption on a minority: 100 % found, 0 lost, repaired from a peer"
@@ -32,14 +36,26 @@ WRONG_SHOWN = 20
 def run(*, quick: bool) -> None:
     """Answer the question as part of `python -m benchmarks`."""
     _damage(300 if quick else 3_000, seed=1)
+    _damage_processes(2 if quick else 10, seed=1)
 
 
 def _damage(positions: int, *, seed: int) -> bool:
     logging.disable(logging.CRITICAL)  # every damage says so several times
-    tally = run_campaign(positions, seed, progress=_Shown())
-    publish("corruption", _rows(tally), goal=GOAL)
+    return _told("corruption", run_campaign(positions, seed, progress=_Shown()))
+
+
+def _damage_processes(rounds: int, *, seed: int) -> bool:
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="corruption-") as directory:
+        damage_processes(Path(directory), rounds, seed, tally)
+    return _told("corruption_processes", tally)
+
+
+def _told(question: str, tally: Tally) -> bool:
+    """Publish what became of all damages; returns whether nothing was wrong."""
+    publish(question, _rows(tally), goal=GOAL)
     print(
-        f"{tally.position_count:,} positions, {tally.records_read:,} batches read,"
+        f"{tally.position_count:,} positions, {tally.records_read:,} batches or records read,"
         f" {tally.reads_refused:,} reads of damage refused, {len(tally.wrong)} wrong"
     )
     for text in tally.wrong[:WRONG_SHOWN]:
@@ -52,8 +68,12 @@ class _Shown:
 
     def __init__(self) -> None:
         self._next = EVERY
+        self._wrong = 0
 
     def __call__(self, tally: Tally) -> None:
+        for text in tally.wrong[self._wrong :]:
+            print(text[:2_000], file=sys.stderr, flush=True)
+        self._wrong = len(tally.wrong)
         if tally.position_count >= self._next:
             self._next = tally.position_count + EVERY
             print(f"{tally.position_count:,} positions, {len(tally.wrong)} wrong", flush=True)
@@ -80,8 +100,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.corruption", description=__doc__)
     parser.add_argument("--positions", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--process-rounds", type=int, default=40)
     arguments = parser.parse_args()
-    return 0 if _damage(arguments.positions, seed=arguments.seed) else 1
+    is_good = not arguments.positions or _damage(arguments.positions, seed=arguments.seed)
+    if arguments.process_rounds:
+        is_good &= _damage_processes(arguments.process_rounds, seed=arguments.seed)
+    return 0 if is_good else 1
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import tempfile
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -17,6 +18,7 @@ SETS = 16
 """Damaged at a time, one place each."""
 ROUNDS = 20
 """After so many rounds the logs are long, and a new cluster begins."""
+ROUND_SECONDS = 150.0
 METADATA_SHARE = 8
 """One place in so many is in a controller's files; half as many are in identity.json."""
 
@@ -51,8 +53,9 @@ def _one_cluster(
         for _ in range(ROUNDS):
             if tally.position_count >= positions:
                 break
-            await rounds.fill()
-            await (rounds.stopped() if rng.random() < 0.6 else rounds.running())
+            async with asyncio.timeout(ROUND_SECONDS):
+                await rounds.fill()
+                await (rounds.stopped() if rng.random() < 0.6 else rounds.running())
             if progress is not None:
                 progress(tally)
         await cluster.end()
@@ -60,7 +63,8 @@ def _one_cluster(
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(live())
-    except AssertionError as error:
-        tally.wrong.append(str(error))
+    except (AssertionError, TimeoutError) as error:
+        where = "".join(traceback.format_exception(error)[-6:])
+        tally.wrong.append(f"a round failed: {where}")
     finally:
         shutil.rmtree(root, ignore_errors=True)

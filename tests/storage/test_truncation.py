@@ -401,12 +401,14 @@ def test_a_damaged_pending_change_stops_the_start_and_a_damaged_note_proves_noth
     disk.remove(path)
     note = encode_note(1234)
     disk.replace(note_path(log.directory), note)
-    assert read_note(disk, log.directory) == 1234
+    told: list[str] = []
+    assert read_note(disk, log.directory, told.append) == 1234
     for at in range(20):
         damaged = bytearray(note)
         damaged[at] ^= 1
         disk.replace(note_path(log.directory), damaged)
-        assert read_note(disk, log.directory) == 0
+        assert read_note(disk, log.directory, told.append) == 0
+    assert len(told) == 20
     reopened(disk)
     assert note_path(log.directory) not in disk.names
 

@@ -40,22 +40,26 @@ def encode_note(position: int) -> bytes:
     return head + CRC.pack(crc32c(head))
 
 
-def read_note(disk: Disk, directory: str) -> int:
-    """Return from where on claims prove nothing: 0 for a damaged note, EVERYWHERE without one."""
+def read_note(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> int:
+    """Return from where on claims prove nothing: EVERYWHERE without a note, 0 for a damaged one,
+    which `on_damaged` hears of.
+    """
+    path = note_path(directory)
     try:
-        file = disk.open(note_path(directory))
+        file = disk.open(path)
     except FileNotFoundError:
         return EVERYWHERE
     try:
         data = file.read(0, NOTE.size + CRC.size)
     finally:
         file.close()
-    if len(data) < NOTE.size + CRC.size:
-        return 0
-    magic, version, position = NOTE.unpack_from(data)
-    (crc,) = CRC.unpack_from(data, NOTE.size)
-    is_good = magic == MAGIC and version == VERSION and crc == crc32c(data[: NOTE.size])
-    return int(position) if is_good else 0
+    if len(data) == NOTE.size + CRC.size:
+        magic, version, position = NOTE.unpack_from(data)
+        (crc,) = CRC.unpack_from(data, NOTE.size)
+        if magic == MAGIC and version == VERSION and crc == crc32c(data[: NOTE.size]):
+            return int(position)
+    on_damaged(f"{path} is damaged: it counts as a note of position 0")
+    return 0
 
 
 class CatchingUp:

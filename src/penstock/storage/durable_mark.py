@@ -13,13 +13,13 @@ Source: ours, ADR 0020; "protocol-aware recovery" (FAST 2018) for telling the tw
 It may wait for the disk; an error of the disk is passed over: the note says less then.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from struct import Struct
 
 from crc32c import crc32c
 
 from penstock.base.ports import Disk, DiskFile
-from penstock.storage.errors import CorruptFile
 
 MARK = Struct(">4sH2xq")
 CRC = Struct(">I4x")
@@ -62,11 +62,10 @@ def mark_path(directory: str) -> str:
     return f"{directory}/durable"
 
 
-def read_mark(disk: Disk, directory: str) -> int:
+def read_mark(disk: Disk, directory: str, on_damaged: Callable[[str], None]) -> int:
     """Return up to where the log was synced at least; 0 where nothing says so.
 
-    Raises:
-        CorruptFile: the note is damaged; it counts as none.
+    A damaged note counts as none, and `on_damaged` hears of it.
     """
     path = mark_path(directory)
     try:
@@ -84,7 +83,8 @@ def read_mark(disk: Disk, directory: str) -> int:
         (crc,) = CRC.unpack_from(data, MARK.size)
         if magic == MAGIC and version == VERSION and crc == crc32c(data[: MARK.size]):
             return int(position)
-    raise CorruptFile(path, "the note of what was synced makes no sense")
+    on_damaged(f"{path} is damaged: it counts as none")
+    return 0
 
 
 def remove_mark(disk: Disk, directory: str) -> None:

@@ -368,12 +368,15 @@ class LogReader:
     def offset_at_position(self, partition: PartitionLog, position: int) -> int:
         """Return the first offset whose frame does not end at or below `position`.
 
-        Waits for the disk where that lies in a closed segment.
+        Waits for the disk where that lies in a closed segment. Raises ReadFailed, CorruptFile.
         """
         known = self._known_offset_at(partition, position)
         if known is not None:
             return known
-        return self._search_at(partition, position)()
+        try:
+            return self._search_at(partition, position)()
+        except OSError as error:
+            raise as_platform_error(error) from error
 
     def find_offset_at(
         self, partition: PartitionLog, position: int, done: Callable[[int | None, Failed], None]

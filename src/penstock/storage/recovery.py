@@ -121,7 +121,8 @@ class Recovery:
         self._change = read_change(self._disk, self._directory)
         if self._change is not None:
             complete_change(self._disk, self._directory, self._change)
-        self._proof_end = read_note(self._disk, self._directory)
+        note_damaged = self.report.damaged_files.append
+        self._proof_end = read_note(self._disk, self._directory, note_damaged)
         self._find_segments()
         self._load_snapshot()
         self._check_segments()
@@ -367,11 +368,7 @@ class Recovery:
 
     def _check_mark(self) -> None:
         """Refuse a log that ends below what was synced: its end is damaged, and not torn."""
-        try:
-            synced = read_mark(self._disk, self._directory)
-        except CorruptFile as error:
-            self.report.damaged_files.append(str(error))
-            return
+        synced = read_mark(self._disk, self._directory, self.report.damaged_files.append)
         if self.position < synced:
             reason = self.report.stop_reason or "the segment ends early"
             raise CorruptLog(self._directory, self.position, reason)
