@@ -102,3 +102,20 @@ def test_the_late_end_of_a_replaced_session_leaves_the_newest_alone():
     leading.set.gone(newer)
     assert leading.set.sessions == {}
     assert not leading.set.keeper.slaves[SLAVE].is_connected
+
+
+def test_what_was_said_before_a_process_stood_still_keeps_no_lease() -> None:
+    # It lies in the sockets when the process goes on, and may be as old as the pause.
+    leading = Leading()
+    leading.streaming()
+    leading.set.tick()
+    assert leading.set.may_read()
+    leading.world.now_ms += ReplicationConfig().lease_ms - 1
+    leading.set.heard(SLAVE)
+    leading.set.note_controller()
+    leading.world.now_ms += 1
+    assert not leading.set.may_read()
+    leading.set.tick()
+    leading.set.heard(SLAVE)
+    leading.set.note_controller()
+    assert not leading.set.may_read()

@@ -220,7 +220,7 @@ LEASES = (
         "lease-ignored-by-fetches", "Lease",
         "fetches do not ask whether their master still is one",
         (FETCH, "    hosted.member.check_readable()\n", ""),
-        near=BROKER,
+        near=("tests/broker/test_lease_reads.py", *BROKER),
     ),
     plant(
         "lease-ignored-for-confirming", "Lease",

@@ -52,7 +52,11 @@ CONFIRM = (
 )
 ALIGN = ("tests/replication/test_alignment.py", "tests/replication/test_epochs.py")
 IN_STEP = ("tests/replication/test_sync_state.py",)
-LEASE = ("tests/replication/test_lease.py", "tests/runtime/test_ha_faults.py")
+LEASE = (
+    "tests/replication/test_lease.py",
+    "tests/runtime/test_slave_session.py",
+    "tests/runtime/test_ha_faults.py",
+)
 LINKS = (
     "tests/runtime/test_followed_set.py",
     "tests/runtime/test_slave_session.py",
