@@ -134,6 +134,19 @@ def test_a_disk_that_gives_nothing_back_is_a_typed_error(world, log, disk):
     assert read_chunk(world, log, partition, 0).size == 2500
 
 
+def test_where_a_position_lies_is_not_known_to_a_disk_that_gives_nothing_back(world, disk):
+    log = open_log(world, disk, SMALL)
+    filled(world, log, batches=100)
+    log.close()
+    log = open_log(world, disk, SMALL)
+    partition = log.open_partition(partition_number(0))
+    assert log.offset_at_position(partition, 1) == 0
+    disk.fail("read", ".idx", errno.EMFILE)
+    with pytest.raises(ReadFailed):
+        log.offset_at_position(partition, 1)
+    assert log.offset_at_position(partition, 1) == 0
+
+
 def test_a_page_cache_that_reports_an_error_is_a_typed_error_too(world, log, disk):
     (partition,) = filled(world, log, batches=5)
     disk.fail("read_cached", ".log", errno.EIO)
