@@ -1,69 +1,124 @@
-"""Apache Kafka (KRaft, one process) as a peer to measure beside, from its jars on Maven Central.
+"""Apache Kafka 4 (KRaft) as a peer to measure beside, from its jars on Maven Central.
 
-It runs with the JVM options of its own start script and its default settings: the page cache
-answers. The same handles as NodeProcess and StubProcess.
+One node that is its own controller, or three of which each is broker and controller. JVM options
+are those of Kafka's start script with the heap sized for the machine; settings are the defaults and
+what its documentation shows for production (`SETTINGS` says which and why). Durability is either
+Kafka's default, where the page cache answers, or `flush.messages=1`, where the disk does.
 """
 
-import contextlib
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.harness import java_servers
+from benchmarks.harness.java_servers import JavaServer, heap_mib
 from benchmarks.harness.maven import jars
-from benchmarks.harness.node import NodeFailed, answers, cpu_seconds
+from benchmarks.harness.node import NodeFailed, answers
 from benchmarks.harness.ports import free_port
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
-START_SECONDS = 60.0
-_JVM = ("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+START_SECONDS = 120.0
+HEAP_MIB_MAX = 6144
+"""What Kafka's page on Java shows for a big machine."""
+
+_JVM = (
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+_TOOL_JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
+SETTINGS: Mapping[str, str] = {
+    "process.roles": "broker,controller (KRaft, combined: three voters with three nodes)",
+    "default.replication.factor, min.insync.replicas": "3 and 2 with three nodes (production page)",
+    "offsets.topic.replication.factor": "3 with three nodes, 1 with one",
+    "auto.create.topics.enable": "false (production page)",
+    "log.flush.interval.messages": "1 where the disk answers; unset (default) where the page cache",
+    "log.segment.delete.delay.ms": "1000 instead of 60000: deleted topics would fill the disk",
+    "group.initial.rebalance.delay.ms": "0: nothing here waits for members",
+    "threads, buffers, segments": "defaults",
+    "JVM": "kafka-server-start's own options; heap a sixth of the memory, a twelfth each for three",
+}
 
 
 def why_not() -> str | None:
     """Return why Kafka can not be run here, or None when it can."""
     found = jars("kafka-tools")
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, str) else java_servers.why_not()
 
 
-class KafkaProcess:
-    """One Kafka broker that is its own controller."""
+class KafkaCluster:
+    """One or three Kafka nodes, each broker and controller."""
 
-    def __init__(self, settings: Sequence[str] = ()) -> None:
-        """`settings` are further lines of server.properties."""
-        self.port = free_port()
-        self.bootstrap = f"127.0.0.1:{self.port}"
+    def __init__(self, *, nodes: int = 1, is_synced: bool = False) -> None:
+        """With `is_synced` a record is on the disk of every replica before it is acknowledged."""
+        self.heap_mib = heap_mib(nodes, most_mib=HEAP_MIB_MAX)
         self._directory = Path(tempfile.mkdtemp(prefix="penstock-bench-kafka-"))
-        self._properties = self._directory / "server.properties"
-        controller = free_port()
-        lines = [
-            "process.roles=broker,controller",
-            "node.id=1",
-            f"controller.quorum.voters=1@127.0.0.1:{controller}",
-            f"listeners=PLAINTEXT://{self.bootstrap},CONTROLLER://127.0.0.1:{controller}",
-            "controller.listener.names=CONTROLLER",
-            f"log.dirs={self._directory / 'data'}",
-            "offsets.topic.replication.factor=1",
-            "group.initial.rebalance.delay.ms=0",
-            *settings,
-        ]
-        self._properties.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        self._process: subprocess.Popen[bytes] | None = None
+        ids = range(1, nodes + 1)
+        self.ports = {node_id: free_port() for node_id in ids}
+        controllers = {node_id: free_port() for node_id in ids}
+        voters = ",".join(f"{one}@127.0.0.1:{port}" for one, port in controllers.items())
+        for node_id in ids:
+            (self._directory / str(node_id)).mkdir()
+            lines = self._properties(node_id, nodes, controllers[node_id], is_synced=is_synced)
+            text = "\n".join([*lines, f"controller.quorum.voters={voters}"]) + "\n"
+            self._file_of(node_id).write_text(text, encoding="utf-8")
+        self.servers = {node_id: self._server(node_id) for node_id in ids}
+        self._is_formatted = False
 
-    def __enter__(self) -> "KafkaProcess":
-        self._run_tool("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c")
-        command = [*_java(), "kafka.Kafka", str(self._properties)]
-        with (self._directory / "kafka.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        deadline = time.monotonic() + START_SECONDS
-        while not answers(self.port):
-            if time.monotonic() > deadline or self._process.poll() is not None:
-                self.__exit__(None, None, None)
-                raise NodeFailed("Kafka did not start")
-            time.sleep(0.1)
+    @property
+    def bootstrap(self) -> str:
+        """All nodes, as clients want to hear them."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    @property
+    def data(self) -> list[Path]:
+        """Where its logs lie."""
+        return [self._directory / str(node_id) / "data" for node_id in self.servers]
+
+    def start(self) -> float:
+        """Start every node; returns the seconds until each answered its first request."""
+        if not self._is_formatted:
+            for node_id in self.servers:
+                self._format(node_id)
+            self._is_formatted = True
+        begun = time.perf_counter()
+        for server in self.servers.values():
+            server.launch()
+        self._wait_for(self._all_answer, "did not answer")
+        took = time.perf_counter() - begun
+        self._wait_for(self._is_whole, "did not become whole")
+        return took
+
+    def kill(self) -> None:
+        """End every node with SIGKILL."""
+        for server in self.servers.values():
+            server.kill()
+
+    def pids(self) -> list[int]:
+        """Return the nodes that run."""
+        return [server.pid for server in self.servers.values() if server.is_running]
+
+    def close(self) -> None:
+        """End every node and remove what they wrote."""
+        self.kill()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> "KafkaCluster":
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -72,26 +127,59 @@ class KafkaProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(signal.SIGKILL)
-            self._process.wait(30)
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self.close()
 
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
+    def _properties(
+        self, node_id: int, nodes: int, controller_port: int, *, is_synced: bool
+    ) -> list[str]:
+        own = f"127.0.0.1:{self.ports[node_id]}"
+        lines = [
+            "process.roles=broker,controller",
+            f"node.id={node_id}",
+            f"listeners=PLAINTEXT://{own},CONTROLLER://127.0.0.1:{controller_port}",
+            f"advertised.listeners=PLAINTEXT://{own}",
+            "controller.listener.names=CONTROLLER",
+            f"log.dirs={self._directory / str(node_id) / 'data'}",
+            f"default.replication.factor={nodes}",
+            f"min.insync.replicas={2 if nodes > 1 else 1}",
+            f"offsets.topic.replication.factor={nodes}",
+            "auto.create.topics.enable=false",
+            "log.segment.delete.delay.ms=1000",
+            "group.initial.rebalance.delay.ms=0",
+        ]
+        return [*lines, "log.flush.interval.messages=1"] if is_synced else lines
 
-    def cpu_seconds(self) -> float:
-        return cpu_seconds(self.pid)
+    def _server(self, node_id: int) -> JavaServer:
+        heap = (f"-Xms{self.heap_mib}m", f"-Xmx{self.heap_mib}m")
+        command = [*_java(*heap, *_JVM), "kafka.Kafka", str(self._file_of(node_id))]
+        return JavaServer(command, self._directory / str(node_id) / "kafka.log")
 
-    def _run_tool(self, name: str, *arguments: str) -> None:
-        command = [*_java(), name, *arguments, str(self._properties)]
-        subprocess.run(command, check=True, capture_output=True, timeout=60)
+    def _file_of(self, node_id: int) -> Path:
+        return self._directory / str(node_id) / "server.properties"
+
+    def _format(self, node_id: int) -> None:
+        command = [*_java(*_TOOL_JVM), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c"]
+        command.append(str(self._file_of(node_id)))
+        subprocess.run(command, check=True, capture_output=True, timeout=START_SECONDS)
+
+    def _all_answer(self) -> bool:
+        return all(answers(port) for port in self.ports.values())
+
+    def _is_whole(self) -> bool:
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        return len(admin.list_topics(timeout=10).brokers) == len(self.servers)
+
+    def _wait_for(self, is_so: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not is_so():
+            ended = not all(server.is_running for server in self.servers.values())
+            if ended or time.monotonic() > deadline:
+                tails = "\n".join(server.log_tail() for server in self.servers.values())
+                raise NodeFailed(f"Kafka {what}:\n{tails}")
+            time.sleep(0.02)
 
 
-def _java() -> list[str]:
+def _java(*options: str) -> list[str]:
     found = jars("kafka-tools")
     assert not isinstance(found, str), found
-    return ["java", *_JVM, "-cp", ":".join(str(jar) for jar in found)]
+    return ["java", *options, "-cp", ":".join(str(jar) for jar in found)]

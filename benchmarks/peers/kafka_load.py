@@ -1,0 +1,177 @@
+"""Load in the Kafka protocol, the same for Penstock, Kafka and the stub.
+
+Throughput and latency by librdkafka in C; the latency schedule is open, so a record counts from
+when it was due. Topics are made and removed by the Python binding of the same library.
+"""
+
+import contextlib
+import itertools
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.harness.broker import Broker
+from benchmarks.harness.native import librdkafka
+from benchmarks.peers.failover import SteadyWriter
+from benchmarks.peers.model import CanNotRun
+from benchmarks.small_requests import storm
+
+CREATE_SECONDS = 240.0
+PARTITIONS_PER_TOPIC = 1_000
+"""More are spread over several topics: Kafka refuses to create 10,000 at once."""
+FIRST_RECORD_SECONDS = 120.0
+
+_numbers = itertools.count()
+
+
+class KafkaLoad:
+    """What can be done to a server that speaks Kafka's protocol."""
+
+    def __init__(self, *, acks: str) -> None:
+        """`acks` as Kafka's clients call it: `1`, or `all` where there are replicas."""
+        self.acks = acks
+
+    def create(self, bootstrap: str, name: str, partitions: int) -> None:
+        """Create a topic; returns when every partition has a leader. Raises CanNotRun."""
+        admin = _admin(bootstrap)
+        try:
+            topic = NewTopic(name, partitions, -1)
+            made = admin.create_topics([topic], operation_timeout=60, request_timeout=120)
+            made[name].result(CREATE_SECONDS)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise CanNotRun(f"no topic of {partitions} partitions: {error}") from error
+        self._wait_led(admin, name, partitions)
+
+    def create_led_by_one(self, bootstrap: str, partitions: int) -> str:
+        """Create topics whose partitions are all led by one broker; returns the first's name."""
+        admin = _admin(bootstrap)
+        brokers = sorted(admin.list_topics(timeout=30).brokers)
+        placed = 0
+        while placed < partitions:
+            count = min(PARTITIONS_PER_TOPIC, partitions - placed)
+            name = f"led-{placed}"
+            topic = NewTopic(name, count, replica_assignment=[brokers] * count)
+            try:
+                made = admin.create_topics([topic], operation_timeout=60, request_timeout=120)
+                made[name].result(CREATE_SECONDS)
+            except KafkaException as error:
+                raise CanNotRun(f"no topic of {count} placed partitions: {error}") from error
+            self._wait_led(admin, name, count)
+            placed += count
+        return "led-0"
+
+    def create_many(self, bootstrap: str, partitions: int, *, prefix: str) -> list[tuple[str, int]]:
+        """Create topics that hold so many partitions together; returns names and counts."""
+        topics = []
+        while partitions > 0:
+            count = min(PARTITIONS_PER_TOPIC, partitions)
+            topics.append((f"{prefix}-{len(topics)}", count))
+            self.create(bootstrap, *topics[-1])
+            partitions -= count
+        return topics
+
+    @contextlib.contextmanager
+    def topic(self, bootstrap: str, partitions: int = 1) -> Iterator[str]:
+        """Yield a new topic that is deleted afterwards."""
+        name = f"bench-{next(_numbers)}"
+        self.create(bootstrap, name, partitions)
+        try:
+            yield name
+        finally:
+            with contextlib.suppress(KafkaException):
+                _admin(bootstrap).delete_topics([name])[name].result(30)
+
+    def produce(self, bootstrap: str, topic: str, how: Sequence[object]) -> dict[str, Any]:
+        """Write; `how` is partitions, bytes a value, bytes a batch, codec and bytes in all."""
+        *shape, total = how
+        return librdkafka("produce", bootstrap, topic, *shape, self.acks, total)
+
+    def consume(self, bootstrap: str, topic: str, partitions: int, total: int) -> dict[str, Any]:
+        """Read so many bytes from the beginning of every partition."""
+        return librdkafka("consume", bootstrap, topic, partitions, total)
+
+    def latency(self, bootstrap: str, topic: str, how: Sequence[int]) -> dict[str, Any]:
+        """Write one record at a time on an open schedule; `how` is bytes, records/s, seconds."""
+        return librdkafka("latency", bootstrap, topic, *how, self.acks)
+
+    def storm(
+        self, server: Broker, connections: int, in_flight: int, seconds: int
+    ) -> dict[str, Any]:
+        """Send prepared requests of one record over many connections, as fast as answers come."""
+        with tempfile.TemporaryDirectory() as scratch:
+            return storm(
+                server,
+                Path(scratch),
+                connections=connections,
+                in_flight=in_flight,
+                seconds=seconds,
+            )
+
+    def steady_writer(self, bootstrap: str, topic: str) -> SteadyWriter:
+        """Return a writer that is started by `with`."""
+        return SteadyWriter(bootstrap, topic, acks=self.acks)
+
+    def first_record(self, bootstrap: str, topic: str) -> None:
+        """Write one record, and return when it is acknowledged. Raises CanNotRun."""
+        errors: list[object] = []
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "acks": self.acks,
+            "linger.ms": 0,
+            "reconnect.backoff.ms": 10,
+            "reconnect.backoff.max.ms": 50,
+            "retry.backoff.ms": 10,
+            "topic.metadata.refresh.fast.interval.ms": 20,
+            "log_level": 0,
+        }
+        producer = Producer(settings)
+        producer.produce(topic, b"first", partition=0, on_delivery=lambda e, _: errors.append(e))
+        if producer.flush(FIRST_RECORD_SECONDS) or errors != [None]:
+            raise CanNotRun(f"no record was taken in {FIRST_RECORD_SECONDS:.0f} s: {errors}")
+
+    def leader_of(self, bootstrap: str, topic: str) -> int:
+        """Return the broker that leads partition 0."""
+        found = _admin(bootstrap).list_topics(topic, timeout=30).topics[topic].partitions
+        return int(found[0].leader)
+
+    def _wait_led(self, admin: AdminClient, name: str, partitions: int) -> None:
+        deadline = time.monotonic() + CREATE_SECONDS
+        while not self._is_led(admin, name, partitions):
+            if time.monotonic() > deadline:
+                raise CanNotRun(f"{name} of {partitions} partitions has no leaders")
+            time.sleep(0.1)
+
+    def _is_led(self, admin: AdminClient, name: str, partitions: int) -> bool:
+        found = admin.list_topics(name, timeout=30).topics[name].partitions
+        return len(found) == partitions and all(one.leader >= 0 for one in found.values())
+
+
+def _admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+
+class PenstockLoad(KafkaLoad):
+    """A set's master leads all of its partitions, and every node is master of one set."""
+
+    def create_led_by_one(self, bootstrap: str, partitions: int) -> str:
+        brokers = len(_admin(bootstrap).list_topics(timeout=30).brokers)
+        return self.create_many(bootstrap, partitions * brokers, prefix="led")[0][0]
+
+
+class StubLoad(KafkaLoad):
+    """The mock broker has every topic that it is asked for, with four partitions."""
+
+    def create(self, bootstrap: str, name: str, partitions: int) -> None:
+        del bootstrap, name, partitions
+
+    @contextlib.contextmanager
+    def topic(self, bootstrap: str, partitions: int = 1) -> Iterator[str]:
+        del bootstrap, partitions
+        yield "stub"

@@ -1,0 +1,257 @@
+"""The loads behind the questions: each returns a function that puts one on a server.
+
+A probe is told everything when it is made, so that every server gets the same. Megabytes and
+gigabytes are decimal and count values, before compression. CPU seconds are those of the server.
+"""
+
+import contextlib
+import resource
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+
+from benchmarks.peers import cold
+from benchmarks.peers.failover import longest_silence
+from benchmarks.peers.model import Answer, CanNotRun, Scale
+from benchmarks.peers.servers import Server
+
+Probe = Callable[[Server, Scale], Answer]
+SETTLE_SECONDS = 1.0
+SMALL_VALUE_BYTES = 100
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+
+
+def produce(*, value: int = 1024, batch: int, codec: str = "none", partitions: int = 1) -> Probe:
+    """Write as fast as it goes: `MB/s`, and CPU seconds per GB of `cpu` and `client_cpu`."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        with server.load.topic(server.bootstrap, partitions) as topic:
+            return _written(server, topic, (partitions, value, batch, codec), _total(value, scale))
+
+    return ask
+
+
+def _total(value: int, scale: Scale) -> int:
+    """Small records cost the client more: a quarter of the bytes takes as long."""
+    return scale.total_bytes // (4 if value < 1000 else 1)
+
+
+def _written(
+    server: Server, topic: str, shape: tuple[int, int, int, str], total: int
+) -> dict[str, float]:
+    before = server.cpu_seconds()
+    client = server.load.produce(server.bootstrap, topic, (*shape, total))
+    used = server.cpu_seconds() - before
+    return _speed(client, used)
+
+
+def _speed(client: dict[str, float], server_cpu: float) -> dict[str, float]:
+    gigabytes = client["bytes"] / 1e9
+    return {
+        "MB/s": client["bytes"] / 1e6 / client["seconds"],
+        "cpu": server_cpu / gigabytes,
+        "client_cpu": client["client_cpu"] / gigabytes,
+    }
+
+
+def produce_among(count: str, *, written: int, batch: int = 262_144) -> Probe:
+    """Write to `written` partitions before and after so many others are there; `share` of it.
+
+    `count` names a field of the scale.
+    """
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        others = int(getattr(scale, count))
+        spread = min(written, others)
+        shape, total = (spread, 1024, batch, "none"), scale.total_bytes
+        server.load.create(server.bootstrap, "few", spread)
+        alone = _written(server, "few", shape, total)
+        server.load.create_many(server.bootstrap, others - spread, prefix="other")
+        among = _written(server, "few", shape, total)
+        return {**among, "share": among["MB/s"] / alone["MB/s"], "alone": alone["MB/s"]}
+
+    return ask
+
+
+def consume(*, value: int = 1024, batch: int, partitions: int = 1) -> Probe:
+    """Read what was just written, from the page cache."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        with _filled(server, scale, (partitions, value, batch)) as (topic, written):
+            return _read(server, topic, partitions, written)
+
+    return ask
+
+
+def consume_cold(*, value: int = 1024, batch: int) -> Probe:
+    """Read after a restart with nothing in the page cache; `from_disk` is the share read there."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        with _filled(server, scale, (1, value, batch)) as (topic, written):
+            server.restart_cold()
+            server.warm_up(scale)
+            cold_before = cold.disk_bytes_read(server.pids())
+            answer = _read(server, topic, 1, written)
+            fetched = cold.disk_bytes_read(server.pids()) - cold_before
+            return {**answer, "from_disk": fetched / written}
+
+    return ask
+
+
+@contextlib.contextmanager
+def _filled(server: Server, scale: Scale, shape: tuple[int, int, int]) -> Iterator[tuple[str, int]]:
+    """Yield a topic of this shape and the bytes in it; shape is partitions, value and batch."""
+    with server.load.topic(server.bootstrap, shape[0]) as topic:
+        how = (*shape, "none", _total(shape[1], scale))
+        written = server.load.produce(server.bootstrap, topic, how)
+        yield topic, int(written["bytes"])
+
+
+def _read(server: Server, topic: str, partitions: int, total: int) -> dict[str, float]:
+    before = server.cpu_seconds()
+    client = server.load.consume(server.bootstrap, topic, partitions, total)
+    return _speed(client, server.cpu_seconds() - before)
+
+
+def latency(rate: int) -> Probe:
+    """Write 1 KiB records on an open schedule: `p50`, `p99`, `p999` in microseconds."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        with server.load.topic(server.bootstrap) as topic:
+            before = server.cpu_seconds()
+            found = server.load.latency(server.bootstrap, topic, (1024, rate, scale.seconds))
+            used = server.cpu_seconds() - before
+        # The first second warms up and is not in the latencies.
+        found["cpu"] = used / (found["records"] + rate) * 1e6
+        return {key: float(found[key]) for key in ("p50", "p99", "p999", "cpu")}
+
+    return ask
+
+
+def small_requests(*, connections: int, in_flight: int) -> Probe:
+    """Write one 100 B record a request: `requests/s`, and `core`, the same per core second."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        _allow_files(connections + 1000)
+        found = server.load.storm(server, connections, in_flight, scale.seconds)
+        return {
+            "requests/s": found["per_second"],
+            "core": 1e6 / found["cpu_us"],
+            "cpu": found["cpu_us"],
+        }
+
+    return ask
+
+
+def idle(server: Server, scale: Scale) -> Answer:
+    """A server that was started just now and does nothing: `memory` in MB, `start` in seconds."""
+    _settle(scale)
+    return {"memory": server.memory_bytes() / 1e6, "start": server.started_seconds}
+
+
+def memory_of_connections(share: float) -> Probe:
+    """Memory with a share of the scale's connections idle: `memory` in MB, `each` in bytes."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        count = int(share * scale.connections)
+        _allow_files(count + 1000)
+        before = server.memory_bytes()
+        with _connected(server, count):
+            _settle(scale)
+            after = server.memory_bytes()
+        each = {"each": (after - before) / count} if count else {}
+        return {"memory": after / 1e6, **each}
+
+    return ask
+
+
+@contextlib.contextmanager
+def _connected(server: Server, count: int) -> Iterator[None]:
+    ports = server.ports()
+    with contextlib.ExitStack() as open_ones:
+        for number in range(count):
+            address = ("127.0.0.1", ports[number % len(ports)])
+            connection = open_ones.enter_context(socket.create_connection(address, 10))
+            if server.speaks_kafka:
+                connection.sendall(_API_VERSIONS)
+                head = connection.recv(4, socket.MSG_WAITALL)
+                connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+        yield
+
+
+def memory_of_partitions(count: str) -> Probe:
+    """Memory with so many partitions that hold nothing: `memory` in MB."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        server.load.create_many(server.bootstrap, int(getattr(scale, count)), prefix="empty")
+        _settle(scale)
+        return {"memory": server.memory_bytes() / 1e6}
+
+    return ask
+
+
+def restart_with_partitions(count: str | int) -> Probe:
+    """Kill -9 a node with some records in each of many partitions; seconds to answer again."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        wanted = count if isinstance(count, int) else int(getattr(scale, count))
+        topics = server.load.create_many(server.bootstrap, wanted, prefix="part")
+        for topic, partitions in topics:
+            total = min(10_000_000, scale.total_bytes)
+            how = (partitions, 1024, 65_536, "none", total)
+            server.load.produce(server.bootstrap, topic, how)
+        return _restarted(server, topics[0][0])
+
+    return ask
+
+
+def restart_with_log(gigabytes: float) -> Probe:
+    """Kill -9 a node with so much in one partition; seconds to answer again."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        server.load.create(server.bootstrap, "filled", 1)
+        size = int(gigabytes * scale.total_bytes)
+        if size:
+            how = (1, 1024, 262_144, "none", size)
+            server.load.produce(server.bootstrap, "filled", how)
+        return _restarted(server, "filled")
+
+    return ask
+
+
+def _restarted(server: Server, topic: str) -> dict[str, float]:
+    server.load.first_record(server.bootstrap, topic)
+    server.kill()
+    begun = time.perf_counter()
+    answered = server.start()
+    server.load.first_record(server.bootstrap, topic)
+    return {"seconds": answered, "record": time.perf_counter() - begun}
+
+
+def failover(count: str | int) -> Probe:
+    """Kill the node that leads so many partitions; `gap` is the silence one writer notices."""
+
+    def ask(server: Server, scale: Scale) -> Answer:
+        wanted = count if isinstance(count, int) else int(getattr(scale, count))
+        topic = server.load.create_led_by_one(server.bootstrap, wanted)
+        with server.load.steady_writer(server.bootstrap, topic) as writer:
+            writer.wait_for_acks()
+            killed_at = time.monotonic()
+            server.kill_leader(topic)
+            writer.wait_for_acks(sent_after=killed_at)
+        gap = longest_silence(writer.acked_at, since=killed_at - 1.0)
+        return {"gap": gap}
+
+    return ask
+
+
+def _settle(scale: Scale) -> None:
+    time.sleep(0.2 if scale.is_smoke else SETTLE_SECONDS)
+
+
+def _allow_files(count: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise CanNotRun(f"{count} open files are needed, {hard} are allowed here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), hard))

@@ -1,0 +1,265 @@
+"""Servers under one shape, whoever made them: started, loaded, measured, killed and removed.
+
+`open_server(spec)` yields one that runs and has an empty data directory. Durability is what the
+spec says: where a record is when it is acknowledged, the same on both sides of a comparison.
+"""
+
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import kafka, native
+from benchmarks.harness.cluster import ClusterProcess
+from benchmarks.harness.java_servers import process_cpu_seconds
+from benchmarks.harness.node import NodeProcess, private_bytes
+from benchmarks.harness.nodes import ANY_LOAD
+from benchmarks.harness.nodes import FSYNC as NODE_FSYNC
+from benchmarks.harness.nodes import PAGE_CACHE as NODE_PAGE_CACHE
+from benchmarks.harness.stub import StubProcess
+from benchmarks.peers import cold
+from benchmarks.peers.kafka_load import KafkaLoad, PenstockLoad, StubLoad
+from benchmarks.peers.model import FSYNC, CanNotRun, Scale, Spec
+
+RECYCLE_SECONDS = 1.5
+"""Deleted topics' segments are written over again after this."""
+WARM_VALUE_BYTES = 1024
+WARM_RATE = 2_000
+
+PARTITIONS_MAX = 100_000
+
+PENSTOCK_SETTINGS: Mapping[str, str] = {
+    "log.flush_policy": "async where the page cache answers, sync (default) where the disk does",
+    "log.recycle_count": "8 instead of 2: a log in steady state writes over recycled segments",
+    "net.connections_per_address_max, connection_rate_per_address_max": "off: one client host",
+    "broker.housekeeping_interval_ms": "1000: deleted topics would fill the disk",
+    "controller.partitions_per_broker_max": "100000: the failover rows want 30,000",
+    "log.segment_bytes": "default with one node, 32 MiB with three: nine logs on one disk",
+    "three nodes": "a controller in each, replication factor 3, one replica set per node",
+}
+
+
+class Server:
+    """A running server of any product; subclasses say how it is started and killed."""
+
+    speaks_kafka = True
+
+    def __init__(self, spec: Spec, load: Any) -> None:
+        """`load` is KafkaLoad, or what has the same methods for another protocol."""
+        self.spec = spec
+        self.load = load
+        self.started_seconds = 0.0
+        """From its first start, with nothing in its directories, to its first answer."""
+
+    @property
+    def bootstrap(self) -> str:
+        """What its clients are given to find it."""
+        raise NotImplementedError
+
+    @property
+    def data(self) -> list[Path]:
+        """Directories that hold its logs."""
+        raise NotImplementedError
+
+    def start(self) -> float:
+        """Start it; returns the seconds to its first answer."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        """End all its processes with SIGKILL; their data stay."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """End all its processes and remove what they wrote."""
+        raise NotImplementedError
+
+    def pids(self) -> list[int]:
+        """Return its processes that run."""
+        raise NotImplementedError
+
+    def ports(self) -> list[int]:
+        """Return where its nodes take clients' connections."""
+        return [int(address.rpartition(":")[2]) for address in self.bootstrap.split(",")]
+
+    def kill_leader(self, topic: str) -> None:
+        """Kill the node that leads partition 0 of a topic."""
+        raise CanNotRun(f"{self.spec.label} has no other node to take over")
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of all its processes."""
+        return sum(process_cpu_seconds(pid) for pid in self.pids())
+
+    def memory_bytes(self) -> int:
+        """Return the private memory of all its processes."""
+        return sum(private_bytes(pid) for pid in self.pids())
+
+    def warm_up(self, scale: Scale) -> None:
+        """Touch memory and files, and let compilers see every path: batches, reads, one record."""
+        for batch in (16_384, 262_144, 1_000_000):
+            with self.load.topic(self.bootstrap) as topic:
+                how = (1, WARM_VALUE_BYTES, batch, "none", scale.warm_bytes)
+                written = self.load.produce(self.bootstrap, topic, how)
+                if self.spec.product != "stub":
+                    self.load.consume(self.bootstrap, topic, 1, written["bytes"])
+            time.sleep(0 if scale.is_smoke else RECYCLE_SECONDS)
+        with self.load.topic(self.bootstrap) as topic:
+            how = (WARM_VALUE_BYTES, WARM_RATE, min(scale.seconds, 5))
+            self.load.latency(self.bootstrap, topic, how)
+
+    def restart_cold(self) -> None:
+        """Kill it, put its files out of the page cache, start it."""
+        self.kill()
+        cold.forget(self.data)
+        self.start()
+
+
+class PenstockServer(Server):
+    """Our own node, or three of them."""
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec, PenstockLoad(acks="1" if spec.nodes == 1 else "all"))
+        self._directory = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+        durability = NODE_FSYNC if spec.durable_in == FSYNC else NODE_PAGE_CACHE
+        names = {*ANY_LOAD, *durability}
+        settings = {one: {**ANY_LOAD.get(one, {}), **durability.get(one, {})} for one in names}
+        settings["controller"] = {"partitions_per_broker_max": PARTITIONS_MAX}
+        self.cluster: ClusterProcess | None = None
+        if spec.nodes == 1:
+            self.nodes = [NodeProcess(self._directory, settings=settings)]
+        else:
+            self.cluster = ClusterProcess(self._directory, brokers=spec.nodes, settings=settings)
+            self.nodes = list(self.cluster.nodes.values())
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.bootstrap for node in self.nodes)
+
+    @property
+    def data(self) -> list[Path]:
+        return [node.data for node in self.nodes]
+
+    def start(self) -> float:
+        return self.cluster.start() if self.cluster else self.nodes[0].start()
+
+    def kill(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def pids(self) -> list[int]:
+        return [node.pid for node in self.nodes if node.is_running]
+
+    def kill_leader(self, topic: str) -> None:
+        if self.cluster is None:
+            super().kill_leader(topic)
+        else:
+            self.cluster.nodes[self.cluster.wait_for_leader(topic)].kill()
+
+
+class KafkaServer(Server):
+    """Apache Kafka."""
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec, KafkaLoad(acks="1" if spec.nodes == 1 else "all"))
+        self._kafka = kafka.KafkaCluster(nodes=spec.nodes, is_synced=spec.durable_in == FSYNC)
+
+    @property
+    def bootstrap(self) -> str:
+        return self._kafka.bootstrap
+
+    @property
+    def data(self) -> list[Path]:
+        return self._kafka.data
+
+    def start(self) -> float:
+        return self._kafka.start()
+
+    def kill(self) -> None:
+        self._kafka.kill()
+
+    def close(self) -> None:
+        self._kafka.close()
+
+    def pids(self) -> list[int]:
+        return self._kafka.pids()
+
+    def kill_leader(self, topic: str) -> None:
+        if len(self._kafka.servers) == 1:
+            super().kill_leader(topic)
+        self._kafka.servers[self.load.leader_of(self.bootstrap, topic)].kill()
+
+
+class StubServer(Server):
+    """librdkafka's mock broker: a bound, not a competitor."""
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec, StubLoad(acks="1"))
+        self._stub = StubProcess()
+
+    @property
+    def bootstrap(self) -> str:
+        return self._stub.bootstrap
+
+    @property
+    def data(self) -> list[Path]:
+        return []
+
+    def start(self) -> float:
+        begun = time.perf_counter()
+        self._stub.__enter__()
+        return time.perf_counter() - begun
+
+    def kill(self) -> None:
+        self._stub.__exit__(None, None, None)
+
+    def close(self) -> None:
+        self.kill()
+
+    def pids(self) -> list[int]:
+        return [self._stub.pid]
+
+
+_SERVERS: Mapping[str, type[Server]] = {
+    "penstock": PenstockServer,
+    "kafka": KafkaServer,
+    "stub": StubServer,
+}
+
+_SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "penstock": PENSTOCK_SETTINGS,
+    "kafka": kafka.SETTINGS,
+}
+
+
+def why_not(spec: Spec) -> str | None:
+    """Return why this server can not be run here, or None when it can."""
+    if spec.product == "kafka":
+        return native.why_not() or kafka.why_not()
+    if spec.product not in _SERVERS:
+        return f"{spec.product} has no server here"
+    return native.why_not()
+
+
+def settings_of(spec: Spec) -> Mapping[str, str]:
+    """Return what its server was told beyond its defaults, and why."""
+    return _SETTINGS.get(spec.product, {})
+
+
+@contextlib.contextmanager
+def open_server(spec: Spec) -> Iterator[Server]:
+    """Yield a server that runs; it and its data are gone afterwards. Raises CanNotRun."""
+    reason = why_not(spec)
+    if reason is not None:
+        raise CanNotRun(reason)
+    server = _SERVERS[spec.product](spec)
+    try:
+        server.started_seconds = server.start()
+        yield server
+    finally:
+        server.close()
