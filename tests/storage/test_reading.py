@@ -136,7 +136,7 @@ def test_a_disk_that_gives_nothing_back_is_a_typed_error(world, log, disk):
 
 def test_where_a_position_lies_is_not_known_to_a_disk_that_gives_nothing_back(world, disk):
     log = open_log(world, disk, SMALL)
-    filled(world, log, batches=100)
+    filled(world, log, batches=200)
     log.close()
     log = open_log(world, disk, SMALL)
     partition = log.open_partition(partition_number(0))
