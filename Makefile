@@ -3,11 +3,12 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SIM_SEEDS := 1..170
 CODE := src tests tools demo benchmarks
 PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-unit test-process check check-format check-lint check-types
+.PHONY: help setup java demo test test-unit test-process sim mutants prove check check-format check-lint check-types
 .PHONY: check-rooms check-tidy format docs compat bench chaos lock clean
 
 help: ## list the targets
@@ -31,7 +32,7 @@ test-unit: $(STAMP)
 	$(PYTEST) -n 2 -m "not process and not spark and not compat"
 
 test-process: $(STAMP)
-	$(PYTEST) -m "(process or spark) and not compat"
+	$(PYTEST) -n 2 --dist loadfile -m "(process or spark) and not compat"
 
 check: check-format check-lint check-types check-rooms check-tidy ## format, lint, types, room order, house rules
 
@@ -64,8 +65,16 @@ compat: setup java ## other Kafka clients; skips with a reason where Maven or Ja
 bench: setup java ## figures of this machine as JSON
 	$(BIN)/python -m benchmarks
 
-chaos: setup ## real nodes and controllers killed and stopped under load, about 5 minutes
+chaos: setup ## real nodes on hosts of their own: killed, cut off, without disk or power; about 5 minutes
 	$(BIN)/python -m benchmarks.chaos $(if $(SEED),--seed $(SEED))
+
+sim: $(STAMP) ## simulated clusters under faults, about 5 minutes; SEED=n runs and explains one
+	$(BIN)/python -m penstock.sim $(if $(SEED),--seed $(SEED),--seeds $(SIM_SEEDS) --jobs 2)
+
+mutants: $(STAMP) ## plant bugs in a copy of the source: which test finds each?
+	$(BIN)/python -m tools.mutants
+
+prove: sim chaos ## faults, simulated and real, as continuous integration has them
 
 lock: setup ## pin the newest versions that pyproject.toml allows
 	@tools/lock.sh $(VENV)
