@@ -31,7 +31,7 @@ GROWTH_BYTES_MAX = 32 << 20
 RATIO_MAX = 2.0
 RATE = 1_800.0
 """Frames a second at most: a flood that takes the whole processor measures the scheduler."""
-FLOOD_SECONDS, QUIET_SECONDS, FIRST_QUIET_SECONDS = 20.0, 4.0, 6.0
+FLOOD_SECONDS, QUIET_SECONDS, FIRST_QUIET_SECONDS = 8.0, 2.0, 4.0
 WARM_FRAMES = 2_000
 """Sent before memory counts: by then every schema is loaded and every buffer was used once."""
 ANY_CONNECTIONS = {"net": {"connections_per_address_max": 0, "connection_rate_per_address_max": 0}}

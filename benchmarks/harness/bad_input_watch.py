@@ -9,7 +9,7 @@ from benchmarks.harness.node import NodeProcess
 
 SAMPLE_SECONDS = 0.5
 _BAD_LINE = re.compile(
-    r"Traceback|CRITICAL|unexpected|unhandled|InvariantViolation|AssertionError"
+    r"Traceback|CRITICAL|unexpected: |unhandled$|InvariantViolation|AssertionError"
     r"|never retrieved|Exception in callback|Fatal error"
 )
 LINES_MAX = 10

@@ -22,6 +22,35 @@ def _register(cluster: Cluster, broker_id: int = 0, **changed: object) -> int:
     return cluster.submit(c.RegisterBroker(**{**fields, **changed}))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"broker_id": -1},
+        {"broker_id": 2**31},
+        {"port": -1},
+        {"port": 2**16},
+        {"ha_port": 2**33},
+        {"directory_count": 0},
+        {"directory_count": 2**33},
+        {"host": "h" * 2_000},
+        {"rack": "r" * 2_000},
+    ],
+)
+def test_a_registration_that_no_broker_can_mean_is_refused(wrong: dict[str, object]) -> None:
+    cluster = Cluster(sets=())
+    with pytest.raises(e.InvalidMetadataRequest):
+        _register(cluster, **wrong)  # type: ignore[arg-type]
+    _register(cluster, directory_count=1)
+    assert list(cluster.image.brokers) == [0]
+
+
+def test_a_replica_set_has_an_id_that_fits_everywhere() -> None:
+    cluster = _cluster()
+    for set_id in (-2, 2**31, 2**40):
+        with pytest.raises(e.InvalidMetadataRequest):
+            cluster.submit(c.CreateReplicaSet(replica_set_id=set_id, replicas=(0, 1)))
+
+
 def _cluster(policy: AckPolicy | None = None) -> Cluster:
     """Brokers 0 to 3; set 0 has the members 0, 1, 2 with registered logs, led by 0."""
     cluster = Cluster(sets=())

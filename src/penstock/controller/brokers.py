@@ -32,11 +32,19 @@ CAUSE_RESTART = "restart"
 """The master's process is a new one: it leads nothing until it is elected again."""
 
 
+DIRECTORIES_MAX = 1024
+"""Data directories of one broker: each gets a replica set."""
+_INT32_MAX = 2**31 - 1
+_PORT_MAX = 2**16 - 1
+_TEXT_CHARACTERS_MAX = 1024
+
+
 def register_broker(context: CommandContext, command: RegisterBroker) -> Result[int]:
     """Register under a new broker epoch; the same registration again changes nothing.
 
     The id belongs to the identity that took it first. A new incarnation's masterships end.
     """
+    _check_registration(command)
     known = context.image.brokers.get(command.broker_id)
     if known is not None and known.identity not in {"", command.identity}:
         raise BrokerIdTaken(command.broker_id)
@@ -63,6 +71,22 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
             for one in _led_by(context, command.broker_id)
         ]
     return Result(record.broker_epoch, tuple(records))
+
+
+def _check_registration(command: RegisterBroker) -> None:
+    """Refuse what could not be told to a client, or would have sets made without end."""
+    numbers = (
+        ("broker id", command.broker_id, 0, _INT32_MAX),
+        ("port", command.port, 0, _PORT_MAX),
+        ("HA port", command.ha_port, 0, _PORT_MAX),
+        ("number of data directories", command.directory_count, 1, DIRECTORIES_MAX),
+    )
+    for name, value, least, most in numbers:
+        if not least <= value <= most:
+            raise InvalidMetadataRequest(f"The {name} of a broker can not be {value}.")
+    texts = (command.host, command.rack or "", command.ha_host)
+    if any(len(text) > _TEXT_CHARACTERS_MAX for text in (*texts, command.identity)):
+        raise InvalidMetadataRequest("The host, rack or identity of a broker is too long.")
 
 
 def _is_same(known: BrokerImage, command: RegisterBroker) -> bool:

@@ -34,6 +34,8 @@ from penstock.controller.snapshot import policy_fields
 REPLICAS_MAX = 32
 """Members of one set; the same bound as for replication factors."""
 NEXT_ID = -1
+SET_ID_MAX = 2**30
+"""Ids travel as 32 bits, and the next one is the largest and one."""
 CAUSE_LOG_LOST = "log lost"
 
 
@@ -60,7 +62,7 @@ def next_set_id(image: ClusterImage) -> int:
 def _created(
     context: CommandContext, set_id: int, replicas: tuple[int, ...], policy: AckPolicy | None
 ) -> ReplicaSetCreated:
-    if set_id < 0:
+    if not 0 <= set_id <= SET_ID_MAX:
         raise InvalidMetadataRequest(f"A replica set can not have the id {set_id}.")
     if not 0 < len(replicas) <= REPLICAS_MAX or len(set(replicas)) != len(replicas):
         raise InvalidMetadataRequest(f"A replica set can not have the members {list(replicas)}.")
