@@ -181,7 +181,7 @@ RECOVERY_BUGS = (
     plant(
         "log-recovery-trusts-unproved-claims", "Recovery",
         "a slave that was catching up refuses to start: its frames' claims count as proof",
-        (RECOVER, "self._proof_end = read_note(self._disk, self._directory)", "pass"),
+        (RECOVER, "        self._proof_end = read_note(", "        read_note("),
         near=("tests/storage/test_catching_up_durability.py", *FOLLOWING),
     ),
     plant(
