@@ -50,7 +50,7 @@ def damage_processes(directory: Path, rounds: int, seed: int, tally: Tally) -> N
             mode = "stopped process" if rng.random() < 0.6 else "running process"
             damages = _damage(cluster, victim, rng, is_running=mode == "running process")
             for one, before in damages:
-                outcome = _outcome_in_time(one, before)
+                outcome = _outcome_in_time(one, before, cluster.nodes[victim])
                 if outcome is None:
                     tally.wrong.append(f"not found: {one.name} {one.path} at {one.at} ({mode})")
                 tally.verdicts[Verdict(one.name, mode, outcome or "MISSED")] += 1
@@ -130,15 +130,22 @@ def _log_id(directory: Path) -> str:
         return ""
 
 
-def _outcome_in_time(one: Damage, before: str) -> str | None:
+def _outcome_in_time(one: Damage, before: str, node: NodeProcess) -> str | None:
     """Return what became of a damage, which may take a while; None where nothing did."""
     deadline = time.monotonic() + WHOLE_SECONDS
     while time.monotonic() < deadline:
-        outcome = _outcome(one, before)
+        outcome = _outcome(one, before) or _told_at_start(one, node)
         if outcome is not None:
             return outcome
         time.sleep(0.05)
     return None
+
+
+def _told_at_start(one: Damage, node: NodeProcess) -> str | None:
+    """A start names every file that it had to make anew."""
+    name = one.path.relative_to(node.data)
+    text = node.log_file.read_text(encoding="utf-8", errors="replace")
+    return REBUILT if f"rebuilt: {name} is damaged" in text else None
 
 
 def _outcome(one: Damage, before: str) -> str | None:

@@ -55,9 +55,18 @@ def test_a_slave_with_damage_behind_its_snapshot_starts_and_is_copied_anew(tmp_p
             await cluster[3].crash()
             flip(cluster[3], position + FRAME_HEADER_BYTES + 70)
             await cluster[3].start(is_registering=False)
+            driver, seen = cluster[3].manager.drivers[1], []
+
+            def has_failed_for_good() -> bool:
+                """A node that starts gives up on an error which nobody is about to repair."""
+                seen.append(driver.open_error is not None and not driver.mending.is_pending)
+                return driver.log_id not in {"", log_id}
+
+            await cluster.until(has_failed_for_good)
             await mended(cluster, 3, log_id, frames)
             stats = cluster[3].manager.damage_stats
             assert (stats.found_at_start, stats.found_in_use, stats.repaired) == (1, 0, 1)
+            assert not any(seen)
             brain.stop()
 
     run_long(scenario())

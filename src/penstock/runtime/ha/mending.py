@@ -143,6 +143,6 @@ class Mending:
             driver.replica_set_id,
             end,
         )
-        self.damage = None
+        self.damage = driver.open_error = None
         self._stats.repaired += 1
         return True
