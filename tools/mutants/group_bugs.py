@@ -42,14 +42,14 @@ POSITIONS = (
         ("broker/group_ownership.py",
          "return hosted is self.hosted and hosted.member.leader_epoch == self.leader_epoch",
          "return hosted is self.hosted"),
-        near=("tests/broker/test_group_ownership.py", *GROUPS),
+        near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
     ),
     plant(
         "groups-rewrite-cuts-before-confirmed", "Groups",
         "the old records of a group go although the rewritten ones were lost",
         ("broker/group_journal.py", "            if error is not None or hosted.is_dropped:\n",
          "            if hosted.is_dropped:\n"),
-        near=("tests/broker/test_group_journal.py", *GROUPS),
+        near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
     ),
     plant(
         "groups-rewrite-undoes-newer", "Groups",
