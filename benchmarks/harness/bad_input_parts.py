@@ -118,6 +118,9 @@ def run_part(part: Part, *, seed: int, first: int, count: int) -> dict[str, Any]
         begun = time.monotonic()
         try:
             tally, warm_bytes = _send_all(place, good, memory, _Range(seed, first, count))
+        except OSError:
+            print("\n".join(findings(place.processes)), file=sys.stderr)
+            raise
         finally:
             good.stop()
         seconds = time.monotonic() - begun

@@ -35,8 +35,14 @@ def _members(union: Any) -> list[type[Any]]:
 RAFT_MESSAGES = _members(Message)
 SESSION_MESSAGES = _members(SessionMessage)
 HA_MESSAGES = _members(HaMessage)
-_FOR_THE_CLUSTER = {"CreateCluster", "SetDefaultPolicy", "SetFailover", "DeleteTopics"}
-"""Commands that need no id to do something."""
+_FOR_THE_CLUSTER = {
+    "CreateCluster",
+    "SetDefaultPolicy",
+    "SetFailover",
+    "DeleteTopics",
+    "RegisterBroker",
+}
+"""Commands that do something whatever ids they name; a broker that registers gets replica sets."""
 COMMANDS = sorted(
     (cls for cls in _COMMAND_TYPES if cls.__name__ not in _FOR_THE_CLUSTER),
     key=lambda cls: cls.__name__,

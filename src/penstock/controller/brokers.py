@@ -32,7 +32,7 @@ CAUSE_RESTART = "restart"
 """The master's process is a new one: it leads nothing until it is elected again."""
 
 
-DIRECTORIES_MAX = 1024
+DIRECTORIES_MAX = 128
 """Data directories of one broker: each gets a replica set."""
 _INT32_MAX = 2**31 - 1
 _PORT_MAX = 2**16 - 1
