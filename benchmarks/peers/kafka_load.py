@@ -69,7 +69,7 @@ class KafkaLoad:
 
     def create_many(self, bootstrap: str, partitions: int, *, prefix: str) -> list[tuple[str, int]]:
         """Create topics that hold so many partitions together; returns names and counts."""
-        topics = []
+        topics: list[tuple[str, int]] = []
         while partitions > 0:
             count = min(PARTITIONS_PER_TOPIC, partitions)
             topics.append((f"{prefix}-{len(topics)}", count))

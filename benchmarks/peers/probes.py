@@ -7,7 +7,6 @@ gigabytes are decimal and count values, before compression. CPU seconds are thos
 import contextlib
 import resource
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterator
 
@@ -19,7 +18,6 @@ from benchmarks.peers.servers import Server
 Probe = Callable[[Server, Scale], Answer]
 SETTLE_SECONDS = 1.0
 SMALL_VALUE_BYTES = 100
-_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 def produce(*, value: int = 1024, batch: int, codec: str = "none", partitions: int = 1) -> Probe:
@@ -173,10 +171,9 @@ def _connected(server: Server, count: int) -> Iterator[None]:
         for number in range(count):
             address = ("127.0.0.1", ports[number % len(ports)])
             connection = open_ones.enter_context(socket.create_connection(address, 10))
-            if server.speaks_kafka:
-                connection.sendall(_API_VERSIONS)
-                head = connection.recv(4, socket.MSG_WAITALL)
-                connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
+            connection.sendall(server.greeting)
+            head = connection.recv(4, socket.MSG_WAITALL)
+            connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
         yield
 
 

@@ -6,13 +6,14 @@ spec says: where a record is when it is acknowledged, the same on both sides of 
 
 import contextlib
 import shutil
+import struct
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import kafka, native
+from benchmarks.harness import kafka, native, rocketmq
 from benchmarks.harness.cluster import ClusterProcess
 from benchmarks.harness.java_servers import process_cpu_seconds
 from benchmarks.harness.node import NodeProcess, private_bytes
@@ -23,7 +24,9 @@ from benchmarks.harness.stub import StubProcess
 from benchmarks.peers import cold
 from benchmarks.peers.kafka_load import KafkaLoad, PenstockLoad, StubLoad
 from benchmarks.peers.model import FSYNC, CanNotRun, Scale, Spec
+from benchmarks.peers.rocket_load import RocketLoad
 
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 RECYCLE_SECONDS = 1.5
 """Deleted topics' segments are written over again after this."""
 WARM_VALUE_BYTES = 1024
@@ -45,7 +48,8 @@ PENSTOCK_SETTINGS: Mapping[str, str] = {
 class Server:
     """A running server of any product; subclasses say how it is started and killed."""
 
-    speaks_kafka = True
+    greeting = _API_VERSIONS
+    """A request for its port that is answered with four bytes of length and as many more."""
 
     def __init__(self, spec: Spec, load: Any) -> None:
         """`load` is KafkaLoad, or what has the same methods for another protocol."""
@@ -106,8 +110,8 @@ class Server:
                     self.load.consume(self.bootstrap, topic, 1, written["bytes"])
             time.sleep(0 if scale.is_smoke else RECYCLE_SECONDS)
         with self.load.topic(self.bootstrap) as topic:
-            how = (WARM_VALUE_BYTES, WARM_RATE, min(scale.seconds, 5))
-            self.load.latency(self.bootstrap, topic, how)
+            pace = (WARM_VALUE_BYTES, WARM_RATE, min(scale.seconds, 5))
+            self.load.latency(self.bootstrap, topic, pace)
 
     def restart_cold(self) -> None:
         """Kill it, put its files out of the page cache, start it."""
@@ -124,7 +128,9 @@ class PenstockServer(Server):
         self._directory = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
         durability = NODE_FSYNC if spec.durable_in == FSYNC else NODE_PAGE_CACHE
         names = {*ANY_LOAD, *durability}
-        settings = {one: {**ANY_LOAD.get(one, {}), **durability.get(one, {})} for one in names}
+        settings: dict[str, dict[str, object]] = {
+            one: {**ANY_LOAD.get(one, {}), **durability.get(one, {})} for one in names
+        }
         settings["controller"] = {"partitions_per_broker_max": PARTITIONS_MAX}
         self.cluster: ClusterProcess | None = None
         if spec.nodes == 1:
@@ -195,6 +201,48 @@ class KafkaServer(Server):
         self._kafka.servers[self.load.leader_of(self.bootstrap, topic)].kill()
 
 
+class RocketServer(Server):
+    """Apache RocketMQ."""
+
+    greeting = rocketmq.any_request()
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__(spec, RocketLoad())
+        self._cluster = rocketmq.RocketCluster(nodes=spec.nodes, is_synced=spec.durable_in == FSYNC)
+
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap
+
+    @property
+    def data(self) -> list[Path]:
+        return self._cluster.data
+
+    def start(self) -> float:
+        took = self._cluster.start()
+        self.load.await_whole(self.bootstrap, self.spec.nodes)
+        return took
+
+    def kill(self) -> None:
+        self._cluster.kill()
+
+    def close(self) -> None:
+        self.load.close()
+        self._cluster.close()
+
+    def pids(self) -> list[int]:
+        return self._cluster.pids()
+
+    def ports(self) -> list[int]:
+        return list(self._cluster.ports.values())
+
+    def kill_leader(self, topic: str) -> None:
+        if self.spec.nodes == 1:
+            super().kill_leader(topic)
+        address = self.load.command(self.bootstrap, "master")["address"]
+        self._cluster.kill_broker_at(address)
+
+
 class StubServer(Server):
     """librdkafka's mock broker: a bound, not a competitor."""
 
@@ -225,15 +273,17 @@ class StubServer(Server):
         return [self._stub.pid]
 
 
-_SERVERS: Mapping[str, type[Server]] = {
+_SERVERS: Mapping[str, Callable[[Spec], Server]] = {
     "penstock": PenstockServer,
     "kafka": KafkaServer,
+    "rocketmq": RocketServer,
     "stub": StubServer,
 }
 
 _SETTINGS: Mapping[str, Mapping[str, str]] = {
     "penstock": PENSTOCK_SETTINGS,
     "kafka": kafka.SETTINGS,
+    "rocketmq": rocketmq.SETTINGS,
 }
 
 
@@ -241,9 +291,7 @@ def why_not(spec: Spec) -> str | None:
     """Return why this server can not be run here, or None when it can."""
     if spec.product == "kafka":
         return native.why_not() or kafka.why_not()
-    if spec.product not in _SERVERS:
-        return f"{spec.product} has no server here"
-    return native.why_not()
+    return rocketmq.why_not() if spec.product == "rocketmq" else native.why_not()
 
 
 def settings_of(spec: Spec) -> Mapping[str, str]:
