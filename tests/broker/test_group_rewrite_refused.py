@@ -6,7 +6,7 @@ from penstock.protocol.error_codes import ErrorCode
 from tests.broker.test_group_ownership import GROUP, commit, commit_error, committed, started
 
 
-def test_a_rewrite_of_which_a_part_is_refused_cuts_nothing_off() -> None:
+def test_a_rewrite_of_which_a_part_is_refused_cuts_nothing_off_and_is_tried_again() -> None:
     cluster = started()
     node = cluster.nodes[0]
     asked = commit(node, 7)
@@ -30,6 +30,12 @@ def test_a_rewrite_of_which_a_part_is_refused_cuts_nothing_off() -> None:
     assert hosted.log.last_end_position <= hosted.member.confirm_position
     assert done == []
     assert hosted.log.log_start_offset == start
+
+    end = hosted.log.log_end_offset
+    journal.rewrite(hosted, [[(b"a", b"1")], [], [(b"b", b"2")]], done.append)
+    cluster.replicate()
+    assert len(done) == 1
+    assert hosted.log.log_start_offset == end
 
 
 def test_groups_are_loaded_anew_for_each_mastership_also_of_the_same_broker() -> None:

@@ -157,14 +157,14 @@ class InternalTopicJournal:
             done(live_bytes)
 
         rewrite = _Rewrite(trim)
-        try:
-            for records in live:
-                if records:
-                    rewrite.open_count += 1
-                    live_bytes += records_bytes(records)
-                    self._append(hosted, records, rewrite.confirmed)
-        except (StorageError, ReplicationError) as error:
-            rewrite.error = error_code_of(error)
+        for records in filter(None, live):
+            rewrite.open_count += 1
+            live_bytes += records_bytes(records)
+            try:
+                self._append(hosted, records, rewrite.confirmed)
+            except (StorageError, ReplicationError) as error:
+                rewrite.confirmed(error_code_of(error))
+                break
         rewrite.confirmed(None)
 
     def load(
