@@ -8,7 +8,14 @@ from penstock.controller.commands import Command
 from penstock.controller.config import ControllerConfig
 from penstock.controller.errors import MetadataError
 from penstock.controller.replicated_log import Leadership
-from penstock.controller.session import FromController, Heartbeat, ProbeAnswer, ProbeSets
+from penstock.controller.session import (
+    FromController,
+    Heartbeat,
+    PrepareTransfer,
+    ProbeAnswer,
+    ProbeSets,
+    ReleasePromises,
+)
 from penstock.runtime.clock import LoopScheduler, SystemClock
 from tests.runtime.ha_cluster import Broker, HaCluster
 
@@ -47,10 +54,23 @@ class Brain:
         self.loop.call_soon(work)
 
     def send(self, broker_id: int, message: FromController) -> None:
-        assert isinstance(message, ProbeSets)
-        reports = self.cluster[broker_id].manager.probe(message)
-        answer = ProbeAnswer(request_id=message.request_id, reports=reports)
-        self.loop.call_soon(self.active.on_probe_answer, broker_id, answer)
+        broker = self.cluster[broker_id]
+        match message:
+            case ProbeSets():
+                reports = broker.manager.probe(message)
+                answer = ProbeAnswer(request_id=message.request_id, reports=reports)
+                self.loop.call_soon(self.active.on_probe_answer, broker_id, answer)
+            case ReleasePromises():
+                broker.manager.release(message)
+            case PrepareTransfer():
+                broker._spawn("transfer", self._transfer(broker, message))
+            case _:
+                raise AssertionError(f"no broker here expects {message}")
+
+    async def _transfer(self, broker: Broker, message: PrepareTransfer) -> None:
+        ready = await broker.manager.prepare_transfer(message)
+        if broker.is_running:
+            self.active.on_transfer_ready(broker.broker_id, ready)
 
     def beat(self) -> None:
         for broker in self.cluster.brokers.values():

@@ -10,13 +10,14 @@ for each batch and a twentieth of a second for each gigabyte.
 Source: Kafka checks none of this when it serves; ADR 0020. No I/O.
 """
 
+from struct import Struct
+
 from crc32c import crc32c
 
 from penstock.base.ids import TopicPartition
 from penstock.storage.errors import CorruptFrame
 from penstock.storage.frames import (
     BATCH_COVERED_BYTES,
-    CRC,
     FRAME_HEADER_BYTES,
     HEADER,
     KIND_BATCH,
@@ -24,9 +25,11 @@ from penstock.storage.frames import (
     check_header,
 )
 
+_CHECKED = Struct(">I3xB8xQ4xi16s17xI")
+"""Of a frame with a batch: checksum, kind, position, partition, topic id, the batch's checksum."""
+
+_checked = _CHECKED.unpack_from
 _header = HEADER.unpack_from
-_crc_of = CRC.unpack_from
-_BATCH_CRC_AT = 17
 
 
 def check_batch(
@@ -36,12 +39,13 @@ def check_batch(
 
     `position` is the frame's own. Raises CorruptFrame.
     """
-    head = at - FRAME_HEADER_BYTES
-    check_place(data, head, position, wanted)
-    covered_end = at + BATCH_COVERED_BYTES
+    head, covered_end = at - FRAME_HEADER_BYTES, at + BATCH_COVERED_BYTES
+    crc, kind, named, partition, topic_id, batch_crc = _checked(data, head)
+    if kind != KIND_BATCH or named != position or (topic_id, partition) != wanted:
+        raise CorruptFrame(position, "the index names another frame")
     if (
-        crc32c(data[head + 4 : covered_end]) != _crc_of(data, head)[0]
-        or crc32c(data[covered_end : at + size]) != _crc_of(data, at + _BATCH_CRC_AT)[0]
+        crc32c(data[head + 4 : covered_end]) != crc
+        or crc32c(data[covered_end : at + size]) != batch_crc
     ):
         raise CorruptFrame(position, "a checksum does not agree")
 
