@@ -152,6 +152,8 @@ def test_results_count_as_long_as_the_source_is_the_same(root):
     assert not results.is_known(mutant, "now")
     results.note_seeds(mutant, "then", {"red": 2, "tried": 20})
     assert Results(root).is_known(mutant, "then")
+    results.note(mutant, "then", Outcome(status=SURVIVED))
+    assert not results.is_known(mutant, "then"), "there may be a test for it by now"
 
 
 def test_the_page_counts_what_was_found_and_names_what_was_not(root):

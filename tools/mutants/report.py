@@ -67,10 +67,11 @@ def write(root: Path, results: Results) -> Score:
 
 def _summary(results: Results, score: Score) -> str:
     lines = ["## Score", ""]
-    share = f"{100 * score.share:.1f} %"
-    lines.append(
-        f"**{score.found} of {score.total} planted bugs are found by the tests: {share}.**"
-    )
+    tried = score.total - score.untried
+    share = f"{100 * score.found / max(1, tried):.1f} %"
+    lines.append(f"**{score.found} of {tried} planted bugs are found by the tests: {share}.**")
+    if score.untried:
+        lines += ["", f"{score.untried} more were not tried yet in the present source."]
     lines += [""] + [_line_of(kind, facts) for kind, facts in sorted(results.runs.items())]
     seen = [seeds for mutant in MUTANTS if (seeds := _seeds(results, mutant)) is not None]
     if seen:

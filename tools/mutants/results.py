@@ -9,8 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from .excuses import EXCUSES
 from .mutant import Mutant
-from .runner import BROKEN, Outcome
+from .runner import BROKEN, FOUND, Outcome
 
 PLACE = "benchmarks/results/mutants.json"
 
@@ -41,9 +42,14 @@ class Results:
         return found
 
     def is_known(self, mutant: Mutant, fingerprint: str) -> bool:
-        """Whether the tests' outcome for this bug in this source is known."""
+        """Whether this bug in this source was found, or was not and there is a reason for that.
+
+        What survived without a reason is tried again: a test may have been written since.
+        """
         found = self.of(mutant)
-        return found is not None and found["fingerprint"] == fingerprint and "status" in found
+        if found is None or found["fingerprint"] != fingerprint:
+            return False
+        return found.get("status") == FOUND or ("status" in found and mutant.name in EXCUSES)
 
     def note(self, mutant: Mutant, fingerprint: str, outcome: Outcome) -> None:
         """Keep what the tests found."""
