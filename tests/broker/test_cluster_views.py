@@ -72,6 +72,16 @@ def test_in_an_image_where_nobody_lives_all_are_named_to_be_tried() -> None:
     assert [one.node_id for one in metadata(cluster.nodes[0]).brokers] == [0, 1, 2]
 
 
+def test_clients_that_would_hear_of_one_broker_only_hear_of_all_of_them() -> None:
+    cluster = three()
+    fence(cluster, 0)
+    fence(cluster, 1)
+    cluster.metadata.image.controller_id = 0
+    answer = metadata(cluster.nodes[2])
+    assert [one.node_id for one in answer.brokers] == [0, 1, 2]
+    assert answer.controller_id == 2, "administrative requests go to one that lives"
+
+
 @pytest.mark.parametrize(("active", "told"), [(2, 2), (0, 1), (77, 1), (-1, 1)])
 def test_clients_find_a_controller_among_the_live_brokers(active: int, told: int) -> None:
     cluster = three()

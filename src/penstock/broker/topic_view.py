@@ -5,7 +5,7 @@ leader         master of the set, -1 and LEADER_NOT_AVAILABLE while it has none 
                none it asks again after 100 ms
 leader epoch   the set's; replicas = members; ISR = sync-state set
 offline        members whose broker is fenced or not registered
-brokers        registered and not fenced
+brokers        registered and not fenced; all that are registered while only one is not fenced
 controller     the active controller where it is a live broker, else any live broker: every
                broker passes commands on, and clients look for the controller among brokers
 """
@@ -35,20 +35,24 @@ def live_broker(image: ClusterImage, broker_id: int) -> BrokerImage | None:
     return None if broker is None or broker.is_fenced else broker
 
 
-def live_brokers(image: ClusterImage) -> list[BrokerImage]:
-    """Return the brokers that clients are told of, by id.
+def brokers_for_clients(image: ClusterImage) -> list[BrokerImage]:
+    """Return the brokers that clients are told of, by id: those that live, if there are two.
 
-    An image in which nobody lives is an old one: then all are named, so that clients can try.
+    A client that is told of a single broker forgets the others. If that one dies just after they
+    have come back, it has nobody left to ask (KIP-899; aiokafka and kafka-python never look at
+    their bootstrap servers again). And an image in which nobody lives is an old one.
     """
     known = [broker for _, broker in sorted(image.brokers.items())]
-    return [broker for broker in known if not broker.is_fenced] or known
+    alive = [broker for broker in known if not broker.is_fenced]
+    return alive if len(alive) > 1 else known
 
 
 def controller_for_clients(image: ClusterImage) -> int:
     """Return the broker that clients send administrative requests to; -1 without any broker."""
     if live_broker(image, image.controller_id) is not None:
         return image.controller_id
-    return next((one.broker_id for one in live_brokers(image)), NO_BROKER)
+    told = sorted(brokers_for_clients(image), key=lambda one: (one.is_fenced, one.broker_id))
+    return next((one.broker_id for one in told), NO_BROKER)
 
 
 def _state(

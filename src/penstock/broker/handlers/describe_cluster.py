@@ -6,7 +6,7 @@ endpoint of brokers, and controllers have none of their own yet.
 
 from penstock.broker.broker import Broker
 from penstock.broker.request import Reply, Request
-from penstock.broker.topic_view import controller_for_clients, live_brokers
+from penstock.broker.topic_view import brokers_for_clients, controller_for_clients
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
@@ -42,7 +42,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
                     "port": one.port,
                     "rack": one.rack,
                 }
-                for one in live_brokers(image)
+                for one in brokers_for_clients(image)
             ],
         }
     )

@@ -20,7 +20,7 @@ from penstock.broker.admin_answers import submit, topic_id_of
 from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
 from penstock.broker.request import Request
-from penstock.broker.topic_view import controller_for_clients, live_brokers, partition_states
+from penstock.broker.topic_view import brokers_for_clients, controller_for_clients, partition_states
 from penstock.controller.commands import CreateTopics, NewTopic
 from penstock.controller.errors import (
     InvalidTopicName,
@@ -72,7 +72,8 @@ async def handle(broker: Broker, request: Request) -> bytes:
 
 def _cluster(image: ClusterImage) -> ClusterMetadata:
     brokers = [
-        BrokerMetadata(one.broker_id, one.host, one.port, one.rack) for one in live_brokers(image)
+        BrokerMetadata(one.broker_id, one.host, one.port, one.rack)
+        for one in brokers_for_clients(image)
     ]
     return ClusterMetadata(brokers, image.cluster_id, controller_for_clients(image))
 
