@@ -12,7 +12,12 @@ from penstock.sim.run import Run, run_plan
 from penstock.sim.server import Server
 from penstock.sim.weather import Effect, pairs
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [
+    pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
+    pytest.mark.usefixtures("quiet"),
+    # Processes that are cut off close nothing, and say so when they are collected.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 APART = Shape(is_apart=True, partitions=1, producers=1)
 SET_WITH_RECORDS, EMPTY_SET = 0, 1

@@ -13,14 +13,21 @@ from penstock.broker.replica_set import ReplicaSetMember
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.messages import Acknowledge
 from penstock.runtime.ha.followed_set import FollowedSet
+from penstock.sim.history import Outcome
 from penstock.sim.plan import Fault, FaultKind, Plan, Shape
 from penstock.sim.planning import make_plan
-from penstock.sim.run import RunResult, run_plan
+from penstock.sim.run import Run, RunResult, run_plan
+from penstock.sim.stock import StockProducer
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 SEEDS_COMPARED = 100
 
-pytestmark = pytest.mark.timeout(900)  # hangs only; what a run may take is bounded in the run
+pytestmark = [
+    pytest.mark.timeout(900),  # hangs only; what a run may take is bounded in the run
+    pytest.mark.usefixtures("quiet"),
+    # Processes that are cut off close nothing, and say so when they are collected.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 def clean(result: RunResult) -> RunResult:
@@ -130,3 +137,27 @@ def test_a_resumed_master_that_drops_what_it_does_not_know_is_found(
 ) -> None:
     monkeypatch.setattr(ReplicaSetMember, "has_resumed", property(lambda _: False, lambda *_: None))
     assert found(fault(FaultKind.POWER_OFF, 0, 50, "n1", "n2", "n3"), seeds=15)
+
+
+# Clients that others wrote
+
+
+def test_stock_clients_take_part_and_find_every_promise_kept() -> None:
+    shape = Shape(stock_clients=True, partitions=2, producers=1)
+    faults = (
+        fault(FaultKind.KILL, 500, 1_000, "master:0"),
+        fault(FaultKind.PARTITION, 2_000, 1_500, "master:1", others=("*",)),
+    )
+    seen: list[int] = []
+
+    async def look(run: Run) -> None:
+        producers = [lane for lane in run.clients.lanes if isinstance(lane, StockProducer)]
+        seen.extend(
+            sum(one.outcome is Outcome.ACKED for one in producer.sent) for producer in producers
+        )
+        readers = {poll.consumer for poll in run.clients.world.polls if poll.records}
+        assert "stock-consumer" in readers
+
+    clean(run_plan(Plan(seed=5, shape=shape, faults=faults), look))
+    assert len(seen) == 1
+    assert seen[0] > 50

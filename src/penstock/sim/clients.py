@@ -1,8 +1,10 @@
 """All clients of a run: producers, readers, each in a process and on a host of its own."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Coroutine, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -16,6 +18,9 @@ from penstock.sim.topology import SESSION_TIMEOUT_MS, TOPIC
 from penstock.sim.wire import LinkFailed
 from penstock.sim.world import ClientWorld, open_any, pause
 
+if TYPE_CHECKING:
+    from penstock.sim.stock import StockProducer
+
 CREATE_TOPICS_VERSION = 4
 _TOPIC_THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
@@ -25,7 +30,7 @@ class Clients:
 
     def __init__(self, simulation: Simulation, shape: Shape, brokers: dict[int, str]) -> None:
         self.world = ClientWorld(brokers=brokers, partitions=shape.partitions)
-        self.lanes: list[Lane] = []
+        self.lanes: list[Lane | StockProducer] = []
         self._writers: list[Process] = []
         self._simulation = simulation
         self._shape = shape
@@ -63,7 +68,7 @@ class Clients:
         for number in range(self._shape.producers):
             name = f"p{number}"
             lanes = [self._lane(name, partition) for partition in range(self._shape.partitions)]
-            self.lanes += lanes
+            self.lanes.extend(lanes)
             self._writers.append(self._start(name, [lane.run() for lane in lanes]))
         followers = [
             Follower(
@@ -75,11 +80,27 @@ class Clients:
             for partition in range(self._shape.partitions)
         ]
         self._start("follower", [one.run() for one in followers])
+        if self._shape.stock_clients:
+            self._start_stock()
         for host in self.world.brokers.values():
             name = f"direct-{host}"
             random = self._simulation.random(name)
             reader = DirectReader(world=self.world, name=name, random=random, host=host)
             self._start(name, [reader.run()])
+
+    def _start_stock(self) -> None:
+        from penstock.sim.stock import (  # noqa: PLC0415  needs what only tests install
+            StockConsumer,
+            StockProducer,
+        )
+
+        name = "stock-producer"
+        producer = StockProducer(world=self.world, name=name, random=self._simulation.random(name))
+        self.lanes.append(producer)
+        self._writers.append(self._start(name, [producer.run()]))
+        name = "stock-consumer"
+        consumer = StockConsumer(world=self.world, name=name, random=self._simulation.random(name))
+        self._start(name, [consumer.run()])
 
     def _lane(self, name: str, partition: int) -> Lane:
         return Lane(
