@@ -53,10 +53,12 @@ SETTINGS: dict[str, dict[str, object]] = {
     "controller": dict(QUICK_SESSIONS["controller"]),
     "replication": {**QUICK_SESSIONS["replication"], "replica_lag_time_ms": 3000},
     "log": {"segment_bytes": 128 << 10},
+    "topic": {"message_timestamp_after_max_ms": (1 << 63) - 1},
     "net": {"connections_per_address_max": 0, "connection_rate_per_address_max": 0},
 }
 """All clients come from one address. A slave that only crawls is left behind after 3 s. Small
-segments: a full disk is noticed within seconds, and faults meet files being changed."""
+segments: a full disk is noticed within seconds, and faults meet files being changed. A broker whose
+clock is behind by more than the bound on timestamps refuses records as it should; not here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
