@@ -89,7 +89,7 @@ ELECTIONS = (
         "elect-lost-log", "Election",
         "a member that has lost its log is elected with the empty one",
         (ROUNDS, "            and replica_set.log_ids.get(broker_id) == report.log_id\n", ""),
-        near=ELECTION,
+        near=("tests/controller/test_lost_logs.py", *ELECTION),
     ),
     plant(
         "elect-failed-log", "Failed fsync",
