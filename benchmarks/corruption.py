@@ -11,6 +11,7 @@ import logging
 import sys
 import tempfile
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from tests.corruption.campaign import run_campaign
@@ -29,7 +30,8 @@ OUTCOMES = {
     "says the same": "says the same",
     "MISSED": "missed",
 }
-EVERY = 500
+SEEDS = 1_000
+"""Seeds of one run: one for each worker."""
 WRONG_SHOWN = 20
 
 
@@ -39,9 +41,21 @@ def run(*, quick: bool) -> None:
     _damage_processes(2 if quick else 10, seed=1)
 
 
-def _damage(positions: int, *, seed: int) -> bool:
+def _damage(positions: int, *, seed: int, workers: int = 1) -> bool:
+    tally = Tally()
+    with ProcessPoolExecutor(workers, initializer=_silence) as pool:
+        parts = [
+            pool.submit(run_campaign, -(-positions // workers), seed * SEEDS + number)
+            for number in range(workers)
+        ]
+        for part in as_completed(parts):
+            tally.add(part.result())
+            print(f"{tally.position_count:,} positions, {len(tally.wrong)} wrong", flush=True)
+    return _told("corruption", tally)
+
+
+def _silence() -> None:
     logging.disable(logging.CRITICAL)  # every damage says so several times
-    return _told("corruption", run_campaign(positions, seed, progress=_Shown()))
 
 
 def _damage_processes(rounds: int, *, seed: int) -> bool:
@@ -61,22 +75,6 @@ def _told(question: str, tally: Tally) -> bool:
     for text in tally.wrong[:WRONG_SHOWN]:
         print(text[:2_000], file=sys.stderr)
     return not tally.wrong
-
-
-class _Shown:
-    """Prints how far it is, now and then."""
-
-    def __init__(self) -> None:
-        self._next = EVERY
-        self._wrong = 0
-
-    def __call__(self, tally: Tally) -> None:
-        for text in tally.wrong[self._wrong :]:
-            print(text[:2_000], file=sys.stderr, flush=True)
-        self._wrong = len(tally.wrong)
-        if tally.position_count >= self._next:
-            self._next = tally.position_count + EVERY
-            print(f"{tally.position_count:,} positions, {len(tally.wrong)} wrong", flush=True)
 
 
 def _rows(tally: Tally) -> list[dict[str, object]]:
@@ -101,8 +99,11 @@ def main() -> int:
     parser.add_argument("--positions", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--process-rounds", type=int, default=40)
+    parser.add_argument("--workers", type=int, default=1, help="processes for the positions")
     arguments = parser.parse_args()
-    is_good = not arguments.positions or _damage(arguments.positions, seed=arguments.seed)
+    is_good = True
+    if arguments.positions:
+        is_good = _damage(arguments.positions, seed=arguments.seed, workers=arguments.workers)
     if arguments.process_rounds:
         is_good &= _damage_processes(arguments.process_rounds, seed=arguments.seed)
     return 0 if is_good else 1

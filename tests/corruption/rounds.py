@@ -51,6 +51,13 @@ class Tally:
         self.records_read = 0
         self.reads_refused = 0
 
+    def add(self, other: "Tally") -> None:
+        """Add what another run has found."""
+        self.verdicts += other.verdicts
+        self.wrong += other.wrong
+        self.records_read += other.records_read
+        self.reads_refused += other.reads_refused
+
     @property
     def position_count(self) -> int:
         return sum(self.verdicts.values())

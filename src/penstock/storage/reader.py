@@ -349,7 +349,7 @@ class LogReader:
 
         def finished(result: T | None, error: BaseException | None) -> None:
             guard.leave(ticket)
-            if isinstance(error, CorruptFrame | CorruptLog):
+            if isinstance(error, CorruptFrame):
                 self.on_damage(error.position, error.reason)
             done(result, error)
 
