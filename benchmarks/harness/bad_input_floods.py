@@ -115,7 +115,7 @@ def _row(
     name: str, good: GoodClient, seconds: float, grown: float, found: list[str]
 ) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(
-        ("part", "seed", "first", "frames", "answered", "refused", "waits"), 0
+        ("part", "seed", "first", "frames", "answered", "refused", "waits", "rate"), 0
     )
     row["part"] = f"flood: {name}"
     row["good answers"] = good.count(QUIET) + good.count(FLOOD)

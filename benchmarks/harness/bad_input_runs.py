@@ -15,6 +15,24 @@ GOAL = (
     "nothing of it lost"
 )
 
+_SHOWN = (
+    "part",
+    "rate",
+    "frames",
+    "good answers",
+    "good failures",
+    "write p99 ms, quiet",
+    "write p99 ms, flood",
+    "write ratio",
+    "ask p99 ms, quiet",
+    "ask p99 ms, flood",
+    "ask ratio",
+    "seconds",
+    "grown MiB",
+    "findings",
+    "verdict",
+)
+
 Row = dict[str, Any]
 
 
@@ -41,11 +59,7 @@ class Runs:
 
     def show(self) -> None:
         """Print all rows with their sum."""
-        hidden = {"kinds", "at", "answered", "refused", "waits", "first"}
-        rows = [
-            {name: value for name, value in row.items() if name not in hidden}
-            for row in [*self._rows, self._sum()]
-        ]
+        rows = [{name: row[name] for name in _SHOWN} for row in [*self._rows, self._sum()]]
         show(QUESTION, rows, goal=GOAL)
 
     def _write(self) -> None:
@@ -67,7 +81,7 @@ class Runs:
         for row in self._rows:
             kinds.update(row["kinds"])
         bad = [row["part"] for row in self._rows if row["verdict"] != "ok"]
-        found: Row = dict.fromkeys(self._rows[0] if self._rows else (), "")
+        found: Row = dict.fromkeys((*_SHOWN, "seed", "first"), "")
         found |= {name: sum(row[name] for row in self._rows) for name in summed}
         found |= {name: max((row[name] for row in self._rows), default=0) for name in worst}
         found["seconds"] = round(sum(row["seconds"] for row in self._rows), 1)
