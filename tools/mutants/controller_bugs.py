@@ -95,7 +95,7 @@ ELECTIONS = (
         "elect-failed-log", "Failed fsync",
         "a member whose log has failed is elected",
         (ROUNDS, "            and report.role != FAILED\n", ""),
-        near=ELECTION,
+        near=("tests/controller/test_lost_logs.py", *ELECTION),
     ),
     plant(
         "elect-lost-log-stays-in-step", "Sync-state set",
