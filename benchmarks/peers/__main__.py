@@ -104,11 +104,12 @@ def _measure(
     options: argparse.Namespace,
 ) -> None:
     if not options.again:
-        questions = [question for question in questions if not store.has(question.keys())]
+        questions = [question for question in questions if not store.has(question.row_keys())]
     if not questions:
         return
     begun = time.monotonic()
-    samples = ask_group(group, questions, scale, rounds=options.rounds, say=_say)
+    ask = group.ask or ask_group
+    samples = ask(group, questions, scale, rounds=options.rounds, say=_say)
     rows = [row for question in questions for row in rows_of(question, samples[question.name])]
     specs = {spec for question in questions for spec in question.specs}
     store.add(rows, {spec.product: dict(settings_of(spec)) for spec in sorted(specs, key=str)})

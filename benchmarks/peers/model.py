@@ -111,7 +111,7 @@ class Question:
         """Return it asked only of these peers."""
         return replace(self, peers=tuple(one for one in self.peers if one.product in products))
 
-    def keys(self) -> list[tuple[str, str]]:
+    def row_keys(self) -> list[tuple[str, str]]:
         """Return what its rows are kept by: name and peer."""
         return [(self.row_name(one), peer.label) for one in self.figures for peer in self.peers]
 
@@ -128,3 +128,5 @@ class Group:
     questions: tuple[Question, ...]
     is_warm: bool = True
     """Whether servers are warmed up first: not where starting is what is measured."""
+    ask: Callable[..., Any] | None = None
+    """Runs the questions where they do not go to servers; has `ask_group`'s parameters."""

@@ -6,6 +6,7 @@ that a slow quarter of an hour hits both sides. Above 1 we are ahead, also where
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from benchmarks.harness.results import median
 from benchmarks.peers.model import Answer, Figure, Question, Spec
@@ -137,7 +138,10 @@ def _times(many: object, few: object) -> float | None:
     return None
 
 
-def rotated(specs: Sequence[Spec], turn: int) -> list[Spec]:
-    """Return the servers in the order of this round: another one goes first each time."""
-    at = turn % len(specs) if specs else 0
-    return [*specs[at:], *specs[:at]]
+T = TypeVar("T")
+
+
+def rotated(ones: Sequence[T], turn: int) -> list[T]:
+    """Return them in the order of this round: another one goes first each time."""
+    at = turn % len(ones) if ones else 0
+    return [*ones[at:], *ones[:at]]

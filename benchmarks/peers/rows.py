@@ -6,7 +6,7 @@ is used for, small enough that both sides of a ratio are measured within a minut
 
 from collections.abc import Iterable, Mapping
 
-from benchmarks.peers import probes
+from benchmarks.peers import probes, spark_rows
 from benchmarks.peers.model import FSYNC, PAGE_CACHE, Figure, Group, Question, Spec
 
 OURS = Spec(product="penstock")
@@ -396,4 +396,5 @@ def all_groups() -> tuple[Group, ...]:
         *_footprint(),
         *_restart(),
         *_failover(),
+        spark_rows.GROUP,
     )

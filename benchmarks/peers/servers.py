@@ -291,6 +291,8 @@ def why_not(spec: Spec) -> str | None:
     """Return why this server can not be run here, or None when it can."""
     if spec.product == "kafka":
         return native.why_not() or kafka.why_not()
+    if spec.product not in _SERVERS:
+        return f"{spec.product} is no server that can be started here"
     return rocketmq.why_not() if spec.product == "rocketmq" else native.why_not()
 
 
