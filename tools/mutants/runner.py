@@ -21,7 +21,7 @@ from .mutant import AnchorLost, Mutant
 from .suites import wide
 from .tree import Finished, Tree
 
-NEAR_SECONDS = 150.0
+NEAR_SECONDS = 300.0
 WIDE_SECONDS = 420.0
 AGAIN_SECONDS = 90.0
 UNSTEADY_MAX = 3
