@@ -51,6 +51,8 @@ SETTINGS: Mapping[str, str] = {
     "flushDiskType": "ASYNC_FLUSH where the page cache answers, SYNC_FLUSH where the disk does",
     "three nodes": "controller mode, three controllers in three name servers, elected master",
     "allAckInSyncStateSet, minInSyncReplicas": "true and 2 with three nodes, as acks=all elsewhere",
+    "replicas with SYNC_FLUSH": "acknowledge what they have written, before their own flush: less "
+    "than the others promise, and nothing can be set to change it",
     "enableElectUncleanMaster": "false",
     "autoCreateTopicEnable": "false (advised for production)",
     "transientStorePoolEnable": "false (default): with it records lie in the heap, not the cache",
@@ -116,6 +118,11 @@ class RocketCluster:
     def bootstrap(self) -> str:
         """The name servers, as clients want to hear them."""
         return ";".join(f"127.0.0.1:{port}" for port in self._name_ports.values())
+
+    @property
+    def controller(self) -> str:
+        """One of the controllers, which knows who leads them; nothing where there are none."""
+        return next((f"127.0.0.1:{port}" for port in self._controller_ports.values()), "")
 
     @property
     def data(self) -> list[Path]:

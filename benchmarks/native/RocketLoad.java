@@ -5,7 +5,7 @@
 // It takes one command a line on standard input and answers each with one line of JSON, so that one
 // client, warmed up, serves all measurements of a server:
 //
-//   create TOPIC QUEUES                        delete TOPIC        await REPLICAS
+//   create TOPIC QUEUES                        delete TOPIC        await REPLICAS [CONTROLLER]
 //   produce TOPIC QUEUES VALUE_BYTES BATCH_BYTES TOTAL_BYTES
 //   consume TOPIC TOTAL_BYTES
 //   latency TOPIC VALUE_BYTES PER_SECOND SECONDS
@@ -41,6 +41,7 @@ import org.apache.rocketmq.common.TopicConfig;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.protocol.body.BrokerReplicasInfo;
 import org.apache.rocketmq.remoting.protocol.body.ClusterInfo;
 import org.apache.rocketmq.remoting.protocol.route.BrokerData;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
@@ -86,8 +87,8 @@ public final class RocketLoad {
         return producers.get(number);
     }
 
-    /** Waits until every broker is registered and the cluster has a master. */
-    String await(int replicas) throws Exception {
+    /** Waits until every broker is registered, one is master and, in controller mode, all in sync. */
+    String await(int replicas, String controller) throws Exception {
         long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(120);
         String last = "";
         while (System.nanoTime() < until) {
@@ -99,14 +100,25 @@ public final class RocketLoad {
                     found += data.getBrokerAddrs().size();
                     hasMaster |= data.getBrokerAddrs().containsKey(0L);
                 }
-                last = found + " brokers" + (hasMaster ? "" : ", no master");
-                if (found >= replicas && hasMaster) return "{\"brokers\": " + found + "}";
+                int inSync = controller.isEmpty() ? replicas : inSync(controller, info);
+                last = found + " brokers, " + inSync + " in sync" + (hasMaster ? "" : ", no master");
+                if (found >= replicas && hasMaster && inSync >= replicas) return "{\"brokers\": " + found + "}";
             } catch (Exception error) {
                 last = String.valueOf(error.getMessage());
             }
             Thread.sleep(20);
         }
         throw new IllegalStateException("no whole cluster: " + last);
+    }
+
+    int inSync(String controller, ClusterInfo info) throws Exception {
+        List<String> names = new ArrayList<>(info.getBrokerAddrTable().keySet());
+        int least = Integer.MAX_VALUE;
+        for (BrokerReplicasInfo.ReplicasInfo one
+            : admin.getInSyncStateData(controller, names).getReplicasInfoTable().values()) {
+            least = Math.min(least, one.getInSyncReplicas().size());
+        }
+        return least == Integer.MAX_VALUE ? 0 : least;
     }
 
     List<String> masters() throws Exception {
@@ -431,7 +443,7 @@ public final class RocketLoad {
 
     String answer(String[] a) throws Exception {
         switch (a[0]) {
-            case "await": return await(Integer.parseInt(a[1]));
+            case "await": return await(Integer.parseInt(a[1]), a.length > 2 ? a[2] : "");
             case "create": return create(a[1], Integer.parseInt(a[2]));
             case "delete": return delete(a[1]);
             case "produce":

@@ -78,9 +78,9 @@ class RocketLoad:
             )
         return self._process
 
-    def await_whole(self, bootstrap: str, brokers: int) -> None:
-        """Wait until so many brokers are registered and one is master."""
-        self.command(bootstrap, "await", brokers)
+    def await_whole(self, bootstrap: str, brokers: int, controller: str) -> None:
+        """Wait until so many brokers are registered, one is master, and all are in its set."""
+        self.command(bootstrap, "await", brokers, controller)
 
     def create(self, bootstrap: str, name: str, partitions: int) -> None:
         """Create a topic of so many queues."""

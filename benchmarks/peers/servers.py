@@ -15,12 +15,14 @@ from typing import Any
 
 from benchmarks.harness import kafka, native, rocketmq
 from benchmarks.harness.cluster import ClusterProcess
+from benchmarks.harness.failover import is_whole
 from benchmarks.harness.java_servers import process_cpu_seconds
 from benchmarks.harness.node import NodeProcess, private_bytes
 from benchmarks.harness.nodes import ANY_LOAD
 from benchmarks.harness.nodes import FSYNC as NODE_FSYNC
 from benchmarks.harness.nodes import PAGE_CACHE as NODE_PAGE_CACHE
 from benchmarks.harness.stub import StubProcess
+from benchmarks.harness.workload import wait_until
 from benchmarks.peers import cold
 from benchmarks.peers.kafka_load import KafkaLoad, PenstockLoad, StubLoad
 from benchmarks.peers.model import FSYNC, CanNotRun, Scale, Spec
@@ -29,6 +31,7 @@ from benchmarks.peers.rocket_load import RocketLoad
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 RECYCLE_SECONDS = 1.5
 """Deleted topics' segments are written over again after this."""
+WHOLE_SECONDS = 60.0
 WARM_VALUE_BYTES = 1024
 WARM_RATE = 2_000
 
@@ -89,7 +92,7 @@ class Server:
         return [int(address.rpartition(":")[2]) for address in self.bootstrap.split(",")]
 
     def kill_leader(self, topic: str) -> None:
-        """Kill the node that leads partition 0 of a topic."""
+        """Kill the node that leads partition 0 of a topic; returns when it is gone."""
         raise CanNotRun(f"{self.spec.label} has no other node to take over")
 
     def cpu_seconds(self) -> float:
@@ -148,7 +151,12 @@ class PenstockServer(Server):
         return [node.data for node in self.nodes]
 
     def start(self) -> float:
-        return self.cluster.start() if self.cluster else self.nodes[0].start()
+        if self.cluster is None:
+            return self.nodes[0].start()
+        cluster, took = self.cluster, self.cluster.start()
+        if not wait_until(lambda: is_whole(cluster), WHOLE_SECONDS):
+            raise CanNotRun(f"replicas are not in step after {WHOLE_SECONDS:.0f} s")
+        return took
 
     def kill(self) -> None:
         for node in self.nodes:
@@ -220,7 +228,7 @@ class RocketServer(Server):
 
     def start(self) -> float:
         took = self._cluster.start()
-        self.load.await_whole(self.bootstrap, self.spec.nodes)
+        self.load.await_whole(self.bootstrap, self.spec.nodes, self._cluster.controller)
         return took
 
     def kill(self) -> None:
