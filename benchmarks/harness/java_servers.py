@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.harness.node import private_bytes
@@ -32,6 +32,12 @@ def heap_mib(nodes: int, *, most_mib: int) -> int:
     memory_mib = (os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")) >> 20
     share = memory_mib // (6 if nodes == 1 else 12)
     return max(HEAP_MIB_MIN, min(most_mib, share // 256 * 256))
+
+
+def version_of(jars: Iterable[Path], artefact: str) -> str:
+    """Return the version in the name of an artefact's jar."""
+    names = [jar.stem for jar in jars if jar.stem.startswith(f"{artefact}-")]
+    return names[0].removeprefix(f"{artefact}-") if names else "unknown"
 
 
 class JavaServer:

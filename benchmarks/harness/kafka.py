@@ -6,6 +6,7 @@ what its documentation shows for production (`SETTINGS` says which and why). Dur
 Kafka's default, where the page cache answers, or `flush.messages=1`, where the disk does.
 """
 
+import contextlib
 import shutil
 import subprocess
 import tempfile
@@ -14,10 +15,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.harness import java_servers
-from benchmarks.harness.java_servers import JavaServer, heap_mib
+from benchmarks.harness.java_servers import JavaServer, heap_mib, version_of
 from benchmarks.harness.maven import jars
 from benchmarks.harness.node import NodeFailed, answers
 from benchmarks.harness.ports import free_port
@@ -54,6 +56,15 @@ def why_not() -> str | None:
     """Return why Kafka can not be run here, or None when it can."""
     found = jars("kafka-tools")
     return found if isinstance(found, str) else java_servers.why_not()
+
+
+def described() -> dict[str, str]:
+    """Return version, heaps and settings, for the report."""
+    found = jars("kafka-tools")
+    version = "none here" if isinstance(found, str) else version_of(found, "kafka_2.13")
+    heaps = [heap_mib(nodes, most_mib=HEAP_MIB_MAX) for nodes in (1, 3)]
+    size = f"{heaps[0]} MiB for one node, {heaps[1]} MiB each for three"
+    return {"version": version, "heap": size, **SETTINGS}
 
 
 class KafkaCluster:
@@ -167,7 +178,9 @@ class KafkaCluster:
 
     def _is_whole(self) -> bool:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        return len(admin.list_topics(timeout=10).brokers) == len(self.servers)
+        with contextlib.suppress(KafkaException):
+            return len(admin.list_topics(timeout=10).brokers) == len(self.servers)
+        return False
 
     def _wait_for(self, is_so: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + START_SECONDS

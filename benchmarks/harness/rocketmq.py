@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from benchmarks.harness import java_servers
-from benchmarks.harness.java_servers import JavaServer, heap_mib
+from benchmarks.harness.java_servers import JavaServer, heap_mib, version_of
 from benchmarks.harness.maven import jars
 from benchmarks.harness.node import NodeFailed
 from benchmarks.harness.ports import free_port
@@ -98,6 +98,15 @@ def answers(port: int, *, timeout_seconds: float = 1.0) -> bool:
             return len(connection.recv(4)) == 4
     except OSError:
         return False
+
+
+def described() -> dict[str, str]:
+    """Return version, heaps and settings, for the report."""
+    found = jars("rocketmq")
+    version = "none here" if isinstance(found, str) else version_of(found, "rocketmq-broker")
+    heaps = [heap_mib(nodes, most_mib=HEAP_MIB_MAX) for nodes in (1, 3)]
+    size = f"{heaps[0]} MiB for one node, {heaps[1]} MiB each for three"
+    return {"version": version, "heap": size, **SETTINGS}
 
 
 class RocketCluster:

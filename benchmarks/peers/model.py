@@ -47,6 +47,11 @@ class Scale:
     spark_records: int = 1_000_000
     is_smoke: bool = False
 
+    def of(self, share: float) -> "Scale":
+        """Return it with this share of the bytes."""
+        total, warm = int(self.total_bytes * share), int(self.warm_bytes * share)
+        return replace(self, total_bytes=total, warm_bytes=warm)
+
 
 FULL = Scale()
 SHORT = Scale(total_bytes=500_000_000, warm_bytes=500_000_000, seconds=5)
@@ -128,5 +133,7 @@ class Group:
     questions: tuple[Question, ...]
     is_warm: bool = True
     """Whether servers are warmed up first: not where starting is what is measured."""
+    share: float = 1.0
+    """Of the scale's bytes: where every record goes to three disks, as much takes far longer."""
     ask: Callable[..., Any] | None = None
     """Runs the questions where they do not go to servers; has `ask_group`'s parameters."""

@@ -47,7 +47,7 @@ def _written(
 def _speed(client: dict[str, float], server_cpu: float) -> dict[str, float]:
     gigabytes = client["bytes"] / 1e9
     return {
-        "MB/s": client["bytes"] / 1e6 / client["seconds"],
+        "MB/s": client["bytes"] / 1e6 / max(client["seconds"], 1e-9),
         "cpu": server_cpu / gigabytes,
         "client_cpu": client["client_cpu"] / gigabytes,
     }

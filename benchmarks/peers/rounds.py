@@ -9,6 +9,8 @@ import subprocess
 import traceback
 from collections.abc import Callable, Sequence
 
+from confluent_kafka import KafkaException
+
 from benchmarks.harness.native import LoadFailed
 from benchmarks.harness.node import NodeFailed
 from benchmarks.peers.model import CanNotRun, Group, Question, Scale, Spec
@@ -17,7 +19,14 @@ from benchmarks.peers.servers import Server, open_server
 
 REASON_CHARACTERS_MAX = 500
 Say = Callable[[str], None]
-FAILURES = (CanNotRun, LoadFailed, NodeFailed, OSError, subprocess.SubprocessError)
+FAILURES = (
+    CanNotRun,
+    KafkaException,
+    LoadFailed,
+    NodeFailed,
+    OSError,
+    subprocess.SubprocessError,
+)
 """What a server or a client that does not do its work looks like from here."""
 
 
@@ -56,10 +65,11 @@ def _turn(
 ) -> None:
     try:
         with open_server(spec) as server:
+            load = scale.of(group.share)
             if group.is_warm:
-                server.warm_up(scale)
+                server.warm_up(load)
             for question in questions:
-                _ask(question, server, scale, turn=turn, samples=samples[question.name])
+                _ask(question, server, load, turn=turn, samples=samples[question.name])
     except FAILURES as error:
         for question in questions:
             samples[question.name].reasons.setdefault(spec, reason_of(error))

@@ -288,12 +288,6 @@ _SERVERS: Mapping[str, Callable[[Spec], Server]] = {
     "stub": StubServer,
 }
 
-_SETTINGS: Mapping[str, Mapping[str, str]] = {
-    "penstock": PENSTOCK_SETTINGS,
-    "kafka": kafka.SETTINGS,
-    "rocketmq": rocketmq.SETTINGS,
-}
-
 
 def why_not(spec: Spec) -> str | None:
     """Return why this server can not be run here, or None when it can."""
@@ -305,8 +299,12 @@ def why_not(spec: Spec) -> str | None:
 
 
 def settings_of(spec: Spec) -> Mapping[str, str]:
-    """Return what its server was told beyond its defaults, and why."""
-    return _SETTINGS.get(spec.product, {})
+    """Return its version and what it was told beyond its defaults, and why."""
+    if spec.product == "kafka":
+        return kafka.described()
+    if spec.product == "rocketmq":
+        return rocketmq.described()
+    return PENSTOCK_SETTINGS if spec.product == "penstock" else {}
 
 
 @contextlib.contextmanager

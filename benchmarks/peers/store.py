@@ -1,6 +1,7 @@
 """The result file: rows that were measured, kept over runs until they are asked for again."""
 
 import json
+import subprocess
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -58,6 +59,7 @@ class Store:
         document = {
             "question": "peers",
             "measured_at": now,
+            "commit": _commit(),
             "machine": describe(),
             "method": METHOD,
             "settings": self.settings,
@@ -67,3 +69,12 @@ class Store:
         beside = self.file.with_suffix(".new")
         beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         beside.replace(self.file)
+
+
+def _commit() -> str:
+    """Return what is checked out here, or nothing outside a repository."""
+    command = ["git", "describe", "--always", "--dirty"]
+    done = subprocess.run(
+        command, cwd=RESULTS.parent, capture_output=True, text=True, timeout=30, check=False
+    )
+    return done.stdout.strip()
