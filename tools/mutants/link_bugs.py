@@ -181,7 +181,7 @@ LINKING = (
         "a member is elected by bytes that it has not made durable",
         ("runtime/replica_manager.py", "log_end_position=own_log.durable_position,",
          "log_end_position=own_log.end_position,"),
-        near=("tests/runtime/test_replica_manager.py", *LINKS),
+        near=("tests/runtime/test_reported_ends.py", *LINKS),
     ),
     plant(
         "ha-transfer-before-caught-up", "Election",
