@@ -188,7 +188,7 @@ class Faults:
         """The lie ends with the power; the host comes up a moment later."""
         servers = [server for server in self._servers(fault) if server.is_up]
         for server in servers:
-            server.disk.is_lying = True
+            server.disk.is_lying = server.is_disk_damaged = True
 
         def heal() -> None:
             for server in servers:
@@ -238,6 +238,7 @@ class Faults:
             server.kill()
             name, inode = self._random.choice(files)
             used = len(inode.data.rstrip(b"\0"))
+            server.is_disk_damaged = True
             server.disk.flip_bit(name, self._random.randrange(used), self._random.randrange(8))
             hit.append(server)
 

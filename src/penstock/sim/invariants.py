@@ -67,8 +67,8 @@ class Invariants:
         assert node is not None
         node.image.subscribe(partial(self._on_delta, server))
 
-    def look(self, servers: list[Server]) -> None:
-        """Look at everything that no event tells of."""
+    def look(self, servers: list[Server], *, is_final: bool = False) -> None:
+        """Look at everything that no event tells of; in the end at damaged disks as well."""
         for server in servers:
             node = server.node
             if node is not None and node.plane.is_open:
@@ -76,6 +76,8 @@ class Invariants:
             if isinstance(node, Node) and node.manager is not None:
                 for member in list(node.manager.members.values()):
                     self._look_at(server, member)
+                    if is_final and server.is_disk_damaged:
+                        self._compare_anew(server, member)
 
     def _found(self, text: str) -> None:
         if len(self.findings) < FINDINGS_MAX:
@@ -136,18 +138,30 @@ class Invariants:
             self._found(f"{server.name}: {parked} requests wait in set {member.replica_set_id}")
         self._on_confirmed(watched, member)
 
-    def _watch(self, server: Server, member: ReplicaSetMember) -> Watched:
+    def _compare_anew(self, server: Server, member: ReplicaSetMember) -> None:
+        """What a disk lost must have come back from the others."""
+        walker = self._walker(server, member)
+        wrong = walker.advance(min(member.confirm_position, member.log.written_position))
+        if wrong:
+            self._found(f"{server.name}: set {member.replica_set_id}, not repaired: {wrong}")
+
+    def _walker(self, server: Server, member: ReplicaSetMember) -> Walker:
         set_id = member.replica_set_id
         known = self._confirmed.setdefault(set_id, ConfirmedLog(set_id))
         place = ReplicaSetPlace(set_id, data_path(server.host))
-        walker = Walker(known, server.disk, place.name, member.log.start_position)
-        watched = self._watched[id(member)] = Watched(server, member, walker)
+        return Walker(known, server.disk, place.name, member.log.start_position)
+
+    def _watch(self, server: Server, member: ReplicaSetMember) -> Watched:
+        watched = Watched(server, member, self._walker(server, member))
+        self._watched[id(member)] = watched
         member.on_confirmed.append(partial(self._on_confirmed, watched))
         member.on_reopened.append(partial(self._on_reopened, watched))
         return watched
 
     def _on_confirmed(self, watched: Watched, member: ReplicaSetMember) -> None:
         self.checks += 1
+        if watched.server.is_disk_damaged:
+            return
         name = f"{watched.server.name}: set {member.replica_set_id}"
         confirmed = member.confirm_position
         if confirmed < watched.confirmed:
@@ -161,6 +175,8 @@ class Invariants:
             watched.walker.position = member.log.written_position
 
     def _on_reopened(self, watched: Watched, member: ReplicaSetMember) -> None:
+        if watched.server.is_disk_damaged:
+            return
         if member.log.end_position < watched.confirmed:
             self._found(
                 f"{watched.server.name}: set {member.replica_set_id} was cut to "

@@ -190,7 +190,7 @@ class Run:
         await self._while(lambda: reading.is_alive, deadline_s)
         if reading.is_alive:
             self._found(["the final reader does not come to the end"])
-        self.invariants.look(list(self.cluster.servers.values()))
+        self.invariants.look(list(self.cluster.servers.values()), is_final=True)
         return not reading.is_alive
 
     async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> None:

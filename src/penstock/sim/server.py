@@ -73,6 +73,9 @@ class Server:
         """Whether the init system starts it again when it ends."""
         self.is_disk_suspect = False
         """Whether the disk was made to fail: a process may give up for that."""
+        self.is_disk_damaged = False
+        """Whether the disk has lied or turned bits over: from then on it may hold anything, until
+        what it holds is repaired from the others."""
         self._is_cut = False
         """The power goes in the middle of an operation, and the disk forgets what follows it."""
         self.complaints: list[str] = []
