@@ -22,6 +22,7 @@ QUESTIONS = (
     "spark_read_land",
     "kills",
     "power_cuts",
+    "corruption",
     "failovers",
     "failover_partitions",
     "client_failovers",

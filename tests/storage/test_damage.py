@@ -1,0 +1,156 @@
+"""Rot that is no torn write, what a repair keeps, and what the scrub looks at."""
+
+import pytest
+
+from penstock.storage.config import LogConfig
+from penstock.storage.durable_mark import MARK_BYTES, mark_path
+from penstock.storage.errors import CorruptFrame, CorruptLog
+from penstock.storage.pending_change import ChangeKind
+from penstock.storage.repair import NOTHING_KEPT, cut_below_damage, plan_repair
+from penstock.storage.scrub import FROM_START
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import (
+    DIRECTORY,
+    SMALL,
+    World,
+    append,
+    open_log,
+    partition_number,
+    read_chunk,
+)
+
+QUIET = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30)
+"""No roll and no checkpoint by itself."""
+
+
+def filled(config=QUIET, batches=30, size=200):
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk, config)
+    partition = log.open_partition(partition_number(0))
+    for number in range(batches):
+        append(log, partition, size=size, fill=number)
+        world.run()
+    return world, disk, log, partition
+
+
+def node_of(disk, kind, at=0):
+    return disk.names[sorted(name for name in disk.names if name.endswith(kind))[at]]
+
+
+def flip(node, at):
+    node.data[at] ^= 0x10
+    node.durable[:] = node.data
+
+
+def test_the_last_frame_damaged_after_its_sync_is_refused_and_not_cut():
+    _, disk, log, partition = filled()
+    end, last = log.end_position, partition.columns.positions[-1]
+    for at in (last, last + 20, last + 60, end - 1):
+        flip(node_of(disk, ".log"), at)
+        with pytest.raises(CorruptLog) as found:
+            open_log(World(), disk, QUIET)
+        assert found.value.position == last
+        flip(node_of(disk, ".log"), at)
+    assert open_log(World(), disk, QUIET).end_position == end
+
+
+def test_a_log_cut_at_a_frame_that_was_synced_is_refused():
+    _, disk, log, partition = filled()
+    node = node_of(disk, ".log")
+    whole = bytes(node.data)
+    for keep in (partition.columns.positions[20], partition.columns.positions[20] + 30, 60):
+        node.data[:] = whole[:keep]
+        node.durable[:] = node.data
+        with pytest.raises(CorruptLog):
+            open_log(World(), disk, QUIET)
+    del log
+
+
+def test_a_damaged_note_counts_as_none_and_is_told():
+    _, disk, log, _ = filled()
+    node = disk.names[mark_path(DIRECTORY)]
+    for at in range(MARK_BYTES - 4):
+        flip(node, at)
+        log = open_log(World(), disk, QUIET)
+        assert any("durable is damaged" in text for text in log.recovery.damaged_files)
+        log.close()
+        disk.remove(f"{DIRECTORY}/snapshot/none")
+        node = disk.names[mark_path(DIRECTORY)]
+
+
+def test_a_read_gives_no_batch_of_which_any_byte_is_damaged():
+    world, disk, log, partition = filled()
+    start = partition.columns.positions[7]
+    told: list[tuple[int, str]] = []
+    log.on_damage = lambda position, reason: told.append((position, reason))
+    for at in range(start, start + 248):
+        flip(node_of(disk, ".log"), at)
+        with pytest.raises(CorruptFrame) as found:
+            read_chunk(world, log, partition, 5)
+        assert found.value.position == start
+        flip(node_of(disk, ".log"), at)
+    assert {position for position, _ in told} == {start}
+    assert read_chunk(world, log, partition, 5).size > 4000
+
+
+def test_a_repair_keeps_what_a_snapshot_or_the_whole_log_explains():
+    world, disk, log, partition = filled(SMALL, batches=600)
+    position = partition.columns.positions[3]
+    log.close()
+    flip(node_of(disk, ".log", at=-2), 40)
+    plan = plan_repair(disk, DIRECTORY, position, SMALL.segment_bytes)
+    assert plan.kind in {ChangeKind.TRUNCATE, ChangeKind.REBUILD}
+    assert plan.position <= position
+    early = plan_repair(disk, DIRECTORY, 100, SMALL.segment_bytes)
+    assert (early.kind, early.position) == (ChangeKind.REBUILD, 60)
+    nothing = plan_repair(disk, DIRECTORY, NOTHING_KEPT, SMALL.segment_bytes)
+    assert (nothing.kind, nothing.position) == (ChangeKind.RESET, 0)
+    disk.remove(sorted(name for name in disk.names if name.endswith(".log"))[0])
+    beheaded = plan_repair(disk, DIRECTORY, 70_000, SMALL.segment_bytes)
+    assert beheaded.kind is ChangeKind.RESET
+    del world
+
+
+def test_a_log_that_was_cut_below_its_damage_opens_with_all_that_lies_before_it():
+    _, disk, log, partition = filled(SMALL, batches=600)
+    damaged = 5_000
+    log.close()
+    flip(node_of(disk, ".log"), damaged)
+    end = cut_below_damage(disk, DIRECTORY, damaged, SMALL.segment_bytes)
+    assert end <= damaged
+    world = World()
+    again = open_log(world, disk, SMALL)
+    kept = again.open_partition(partition_number(0))
+    assert again.end_position == end
+    assert 0 < kept.log_end_offset < partition.log_end_offset
+    assert read_chunk(world, again, kept, 0).size
+
+
+def scrubbed(world, log):
+    """Let the scrub pass over the whole log; return how much it read and what it made anew."""
+    position, read_bytes, rebuilt = FROM_START, 0, 0
+    while True:
+        answers: list[object] = []
+        log.scrub(position, 10_000, lambda *answer, to=answers: to.append(answer))
+        world.run()
+        ((found, error),) = answers
+        if error is not None:
+            raise error
+        position = found.next_position
+        read_bytes, rebuilt = read_bytes + found.read_bytes, rebuilt + found.rebuilt
+        if position == FROM_START:
+            return read_bytes, rebuilt
+
+
+def test_the_scrub_meets_damage_in_every_file_that_no_start_has_read():
+    world, disk, log, _ = filled(SMALL, batches=600)
+    read_bytes, rebuilt = scrubbed(world, log)
+    assert rebuilt == 0
+    assert log.end_position - read_bytes < 4_000  # what lies behind end markers
+    flip(node_of(disk, ".idx"), 70)
+    flip(node_of(disk, ".snap"), 70)
+    assert scrubbed(world, log)[1] == 2
+    assert scrubbed(world, log)[1] == 0
+    flip(node_of(disk, ".log"), 33_333)
+    with pytest.raises(CorruptFrame):
+        scrubbed(world, log)
