@@ -129,7 +129,7 @@ ELECTIONS = (
         ("controller/transfers.py",
          "if one is None or one.is_submitted or one.master != broker_id:",
          "if one is None or one.is_submitted:"),
-        near=("tests/controller/test_transfers.py",),
+        near=("tests/controller/test_late_words.py", "tests/controller/test_transfers.py"),
     ),
 )  # fmt: skip
 

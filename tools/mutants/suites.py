@@ -88,6 +88,7 @@ ELECTION = (
     "tests/controller/test_registration.py",
 )
 CONTROLLER = (
+    "tests/controller/test_late_words.py",
     "tests/controller/test_failover.py",
     "tests/controller/test_registration.py",
     "tests/controller/test_transfers.py",

@@ -1,0 +1,54 @@
+"""Words that come late, or from somebody who is not asked, change nothing."""
+
+from typing import Any
+
+from penstock.controller import commands as c
+from penstock.controller import session as s
+from penstock.controller.errors import InvalidMetadataRequest, StaleSyncStateSet
+from tests.controller.world import World
+
+
+def change(world: World, master: int, sync_state_set_epoch: int, *members: int) -> Any:
+    return world.ask(
+        c.ChangeSyncStateSet(
+            replica_set_id=1,
+            master=master,
+            leader_epoch=world.replica_set().leader_epoch,
+            sync_state_set_epoch=sync_state_set_epoch,
+            sync_state_set=members,
+        )
+    )
+
+
+def test_a_late_change_of_the_sync_state_set_does_not_undo_a_newer_one() -> None:
+    world = World()
+    known = world.replica_set().sync_state_set_epoch
+    assert change(world, 1, known, 1, 2) == known + 1
+    late = change(world, 1, known, 1, 3)
+    assert isinstance(late, StaleSyncStateSet)
+    assert world.replica_set().sync_state_set == (1, 2)
+
+
+def test_only_the_master_says_who_is_in_step() -> None:
+    world = World()
+    known = world.replica_set().sync_state_set_epoch
+    answer = change(world, 2, known, 2, 3)
+    assert isinstance(answer, InvalidMetadataRequest)
+    answer = change(world, 2, known, 1, 2)
+    assert isinstance(answer, InvalidMetadataRequest)
+    assert world.replica_set().sync_state_set == (1, 2, 3)
+
+
+def test_only_the_master_says_that_its_successor_is_ready() -> None:
+    world = World()
+    world.brokers[1].is_hung = True  # asked, and does not answer
+    world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    (request_id,) = world.active._transfers._transfers
+    ready = s.TransferReady(request_id=request_id, is_ready=True, log_end_position=0)
+    for broker_id in (2, 3):
+        world.active.on_transfer_ready(broker_id, ready)
+    world.run(20)
+    assert world.replica_set().master == 1
+    world.active.on_transfer_ready(1, ready)
+    world.run(20)
+    assert world.replica_set().master == 2
