@@ -154,3 +154,19 @@ def test_the_scrub_meets_damage_in_every_file_that_no_start_has_read():
     flip(node_of(disk, ".log"), 33_333)
     with pytest.raises(CorruptFrame):
         scrubbed(world, log)
+
+
+def test_a_read_that_a_repair_overtakes_is_answered():
+    world, disk, log, partition = filled(SMALL, batches=600)
+    found = log.read(partition, 300, 1 << 16, log.durable_position)
+    answers: list[object] = []
+    found.load(lambda *answer: answers.append(answer))
+    reading, done = world.work.pop()
+    result = reading()
+    log.close()
+    cut_below_damage(disk, DIRECTORY, NOTHING_KEPT, SMALL.segment_bytes)
+    open_log(World(), disk, SMALL)
+    done(result, None)
+    ((chunk, error),) = answers
+    assert error is None
+    assert chunk.size

@@ -20,6 +20,7 @@ ADR 0002. It does not look into the files.
 import errno
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk, DiskFile, Offload
@@ -297,12 +298,16 @@ class SegmentStore:
         return segments[low - 1] if low and position < segments[low - 1].end else None
 
     def keep_open(self, segment: Segment) -> None:
-        """Hold a closed segment's file open; its data was just read, so this will not wait."""
-        if segment not in self.segments or segment is self.active:
+        """Hold a closed segment's file open; its data was just read, so this will not wait.
+
+        A log that was closed since holds nothing open, and one that can not (too many files are
+        open) opens it again for the next read.
+        """
+        if self.is_closed or segment not in self.segments or segment is self.active:
             return
-        if segment.file is None:
-            segment.file = self._disk.open(segment.path)
-        self._hold_open(segment)
+        with suppress(OSError):
+            segment.file = segment.file or self._disk.open(segment.path)
+            self._hold_open(segment)
 
     def _hold_open(self, segment: Segment) -> None:
         self._open[segment.base] = segment
