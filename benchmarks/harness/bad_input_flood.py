@@ -41,10 +41,11 @@ def raise_priority() -> None:
     Without the right to do so everything is measured as it comes.
     """
     with contextlib.suppress(PermissionError):
-        _be_nice(NODES_NICENESS)
+        be_nice(NODES_NICENESS)
 
 
-def _be_nice(niceness: int) -> None:
+def be_nice(niceness: int) -> None:
+    """Set this process's place before others: lower comes first."""
     os.setpriority(os.PRIO_PROCESS, 0, niceness)
 
 
@@ -113,7 +114,7 @@ class Flood:
     def __init__(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pool = ProcessPoolExecutor(
-            PROCESSES, mp_context=context, initializer=_be_nice, initargs=(SENDERS_NICENESS,)
+            PROCESSES, mp_context=context, initializer=be_nice, initargs=(SENDERS_NICENESS,)
         )
         self._waiting: set[Future[Tally]] = set()
 

@@ -1,11 +1,13 @@
 """Floods of connections and bombs beside a good client, measured one after the other."""
 
 import contextlib
+import multiprocessing
 import socket
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,16 @@ from tests.badinput import floods
 from tests.badinput.bomb_frames import BOMB_TOPIC, BOMB_TOPIC_CONFIG, bomb_frame
 from tests.badinput.bombs import bombs
 
+from benchmarks.harness.bad_input_flood import SENDERS_NICENESS, be_nice
 from benchmarks.harness.bad_input_good import ASK, BETWEEN, FLOOD, QUIET, WRITE, GoodClient
 from benchmarks.harness.bad_input_runs import Runs
 from benchmarks.harness.bad_input_watch import MemoryWatch, findings
 from benchmarks.harness.node import NodeProcess
+from penstock.net.listener import raise_descriptor_limit
 
 LOOPBACK = "127.0.0.1"
 SECONDS = 10.0
+START_SECONDS = 60.0
 TURNS = 3
 GROWTH_MIB_MAX = 32
 RATIO_MAX = 2.0
@@ -33,41 +38,70 @@ _NET = {
     }
 }
 
-Flood = Callable[[NodeProcess], contextlib.AbstractContextManager[object]]
-
-
-def _address(node: NodeProcess) -> tuple[str, int]:
-    return LOOPBACK, node.port
+Address = tuple[str, int]
+Flood = Callable[[Address], contextlib.AbstractContextManager[object]]
+BOMB_SECONDS = 0.05
+"""From one bomb to the next: each costs the node some milliseconds by what it may become."""
 
 
 @contextlib.contextmanager
-def _bombs(node: NodeProcess) -> Iterator[None]:
+def _bombs(address: Address) -> Iterator[None]:
     """Produce every bomb in turn to a topic that has its batches compressed anew."""
-    admin = AdminClient({"bootstrap.servers": node.bootstrap})
-    with contextlib.suppress(Exception):  # there since the last turn
-        admin.create_topics([NewTopic(BOMB_TOPIC, 1, 1, config=BOMB_TOPIC_CONFIG)])[
-            BOMB_TOPIC
-        ].result(30)
     frames = [bomb_frame(batch) for _, batch in bombs().values()]
+    turn = 0
 
-    def once(_: Callable[[float], bool]) -> None:
-        for frame in frames:
-            with contextlib.suppress(OSError), socket.create_connection(_address(node)) as thrown:
-                thrown.sendall(frame)
-                thrown.settimeout(5)
-                thrown.recv(4)
+    def once(wait: Callable[[float], bool]) -> None:
+        nonlocal turn
+        turn += 1
+        with contextlib.suppress(OSError), socket.create_connection(address, 5) as thrown:
+            thrown.sendall(frames[turn % len(frames)])
+            thrown.settimeout(5)
+            thrown.recv(4)
+        wait(BOMB_SECONDS)
 
     with floods.repeating(once):
         yield
 
 
 FLOODS: dict[str, Flood] = {
-    "idle": lambda node: floods.idle(_address(node)),
-    "slow": lambda node: floods.slow_writers(_address(node)),
-    "announced": lambda node: floods.announced(_address(node)),
-    "churn": lambda node: floods.churn(_address(node)),
+    "idle": floods.idle,
+    "slow": floods.slow_writers,
+    "announced": floods.announced,
+    "churn": floods.churn,
     "bombs": _bombs,
 }
+
+
+@contextlib.contextmanager
+def _flooded(name: str, node: NodeProcess) -> Iterator[None]:
+    """Flood from a process of its own, which shares nothing with the good client."""
+    context = multiprocessing.get_context("spawn")
+    is_up, is_over = context.Event(), context.Event()
+    flood = context.Process(target=_flood, args=(name, node.port, is_up, is_over))
+    flood.start()
+    try:
+        if not is_up.wait(START_SECONDS):
+            raise TimeoutError(f"the flood {name} did not begin")
+        yield
+    finally:
+        is_over.set()
+        flood.join(START_SECONDS)
+        flood.kill()
+
+
+def _flood(name: str, port: int, is_up: Event, is_over: Event) -> None:
+    be_nice(SENDERS_NICENESS)
+    raise_descriptor_limit()
+    with FLOODS[name]((LOOPBACK, port)):
+        is_up.set()
+        is_over.wait()
+
+
+def _bombed_topic(node: NodeProcess) -> None:
+    """Make the topic that bombs go to; a batch may be as large as in any other."""
+    config = {"compression.type": BOMB_TOPIC_CONFIG["compression.type"]}
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    admin.create_topics([NewTopic(BOMB_TOPIC, 1, 1, config=config)])[BOMB_TOPIC].result(30)
 
 
 def run_floods(names: list[str], runs: Runs) -> bool:
@@ -88,14 +122,15 @@ def _measure(name: str) -> dict[str, Any]:
     ):
         good = GoodClient(node.bootstrap)
         good.start()
-        with FLOODS[name](node):  # warm: what is loaded and pooled once is not counted
+        _bombed_topic(node)
+        with _flooded(name, node):  # warm: what is loaded and pooled once is not counted
             time.sleep(2.0)
         memory = MemoryWatch([node], seconds=0.05)
         memory.start()
         begun = time.monotonic()
         for _ in range(TURNS):
             _hold(good, QUIET)
-            with FLOODS[name](node):
+            with _flooded(name, node):
                 _hold(good, FLOOD)
         good.stop()
         seconds = time.monotonic() - begun
