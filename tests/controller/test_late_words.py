@@ -52,3 +52,48 @@ def test_only_the_master_says_that_its_successor_is_ready() -> None:
     world.active.on_transfer_ready(1, ready)
     world.run(20)
     assert world.replica_set().master == 2
+
+
+def test_an_answer_to_a_probe_does_not_outlive_the_session_that_it_was_asked_in() -> None:
+    # The broker came back meanwhile: what it holds now, and has promised, nobody knows.
+    world = World()
+    world.write(50)
+    for broker_id in (2, 3):
+        world.brokers[broker_id].is_hung = True
+    world.brokers[1].kill()
+    world.run(5)
+    (request_id,) = world.active._elections._rounds
+
+    def answer(broker_id: int) -> None:
+        report = world.brokers[broker_id].report(1)
+        answer = s.ProbeAnswer(request_id=request_id, reports=(report,))
+        world.active.on_probe_answer(broker_id, answer)
+
+    answer(2)
+    world.brokers[2].reconnect()
+    answer(2)
+    answer(3)
+    world.run(20)
+    after = world.replica_set()
+    assert (after.master, after.sync_state_set) == (3, (3,))
+
+
+def test_a_controller_that_stood_still_does_not_say_that_it_is_active() -> None:
+    # Masters keep their leases by that word, and another controller may lead by now.
+    world = World()
+    timeout_ms = world.config.session_timeout_ms
+
+    def said() -> int:
+        session_id = world.brokers[1].sessions[world.leader]
+        heartbeat = s.Heartbeat(
+            session_id=session_id, broker_id=1, incarnation=world.brokers[1].incarnation
+        )
+        answer = world.active.on_heartbeat(1, heartbeat)
+        assert answer is not None
+        return answer.active_id
+
+    assert said() == world.leader
+    world.time.now += timeout_ms
+    assert said() == -1
+    world.run(3 * timeout_ms)
+    assert said() == world.leader

@@ -250,7 +250,7 @@ SESSION_IDS = (
          "if one is None or one.is_submitted:"),
         (ROUNDS, "        del one.waiting[broker_id]\n        one.answers",
          "        one.waiting.pop(broker_id, None)\n        one.answers"),
-        near=ELECTION,
+        near=("tests/controller/test_late_words.py", *ELECTION),
     ),
 )  # fmt: skip
 
@@ -267,14 +267,14 @@ TERMS = (
         (CLIENT, "        is_active = answer.active_id == session.controller_id == tracker.active_id\n"
          "        if not is_active or answer.controller_epoch < tracker.controller_epoch:\n",
          "        is_active = answer.active_id == session.controller_id\n        if not is_active:\n"),
-        near=SESSIONS,
+        near=("tests/runtime/test_replaced_controllers.py", *SESSIONS),
     ),
     plant(
         "term-replaced-controller-believed", "Controller terms",
         "a broker believes who is active from a controller of an earlier term",
         ("runtime/session_active.py", "is_newer = controller_epoch > self.controller_epoch",
          "is_newer = active_id >= 0"),
-        near=("tests/runtime/test_session_active.py", *SESSIONS),
+        near=("tests/runtime/test_replaced_controllers.py", *SESSIONS),
     ),
     plant(
         "term-rounds-outlive-leadership", "Controller terms",

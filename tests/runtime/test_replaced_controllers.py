@@ -1,0 +1,107 @@
+"""A controller of an earlier term still says that it is active: nobody believes it any more."""
+
+from typing import Any
+
+import pytest
+
+from penstock.controller.session import HeartbeatAnswer, ProbeSets
+from penstock.runtime.clock import SystemClock
+from penstock.runtime.randomness import SystemRandomness
+from penstock.runtime.session_channel import SessionChannel
+from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
+from penstock.runtime.session_config import SessionConfig
+from penstock.runtime.session_link import ControllerSession, SessionDraws
+from tests.net.serving import run
+
+CONFIG = SessionConfig()
+
+
+class Owner:
+    """The broker: how often it was told that its lease holds, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.leases = 0
+        self.probes: list[int] = []
+
+    def reports(self) -> tuple[()]:
+        return ()
+
+    def probe(self, request: ProbeSets) -> tuple[()]:
+        self.probes.append(request.request_id)
+        return ()
+
+    def note_controller(self) -> None:
+        self.leases += 1
+
+
+class Member:
+    """A broker's sessions; their links are not there, what controllers say is given in."""
+
+    def __init__(self) -> None:
+        self.owner = Owner()
+        ports: Any = SessionPorts(
+            security=None, clock=SystemClock(), owner=self.owner, log=None, local=None,
+            randomness=SystemRandomness(),
+            spawn=lambda name, work: pytest.fail(f"{name} is not wanted: {work}"),
+        )  # fmt: skip
+        identity = SessionIdentity(broker_id=9, incarnation="run", cluster_id=str)
+        self.client = SessionClient(identity, CONFIG, ports)
+
+    def hear(self, controller_id: int, message: Any) -> None:
+        async def open_channel(_: int) -> SessionChannel:
+            raise AssertionError("nothing is dialled here")
+
+        session = ControllerSession(
+            controller_id,
+            open_channel,
+            config=CONFIG,
+            clock=SystemClock(),
+            events=self.client,
+            draws=SessionDraws(lambda: 1, SystemRandomness().uniform),
+        )
+        self.client.on_session_message(session, message)
+
+    def says_active(self, controller_id: int, controller_epoch: int) -> None:
+        self.hear(
+            controller_id,
+            HeartbeatAnswer(active_id=controller_id, controller_epoch=controller_epoch),
+        )
+
+
+def test_the_word_of_a_replaced_controller_keeps_no_lease_and_is_not_believed() -> None:
+    async def scenario() -> None:
+        member = Member()
+        member.says_active(2, 5)
+        assert (member.client.active_id, member.client.controller_epoch) == (2, 5)
+        assert member.owner.leases == 1
+        member.says_active(1, 4)
+        assert (member.client.active_id, member.client.controller_epoch) == (2, 5)
+        assert member.owner.leases == 1
+        member.says_active(2, 5)
+        assert member.owner.leases == 2
+        member.says_active(1, 6)
+        assert (member.client.active_id, member.client.controller_epoch) == (1, 6)
+        assert member.owner.leases == 3
+
+    run(scenario())
+
+
+def test_a_controller_that_names_another_one_keeps_no_lease() -> None:
+    async def scenario() -> None:
+        member = Member()
+        member.hear(1, HeartbeatAnswer(active_id=2, controller_epoch=5))
+        assert member.client.active_id == 2
+        assert member.owner.leases == 0
+
+    run(scenario())
+
+
+def test_the_question_of_a_replaced_controller_binds_nobody() -> None:
+    async def scenario() -> None:
+        member = Member()
+        member.says_active(2, 5)
+        member.hear(1, ProbeSets(request_id=7, controller_epoch=4, sets=()))
+        member.hear(2, ProbeSets(request_id=8, controller_epoch=5, sets=()))
+        assert member.owner.probes == [8]
+
+    run(scenario())
