@@ -5,7 +5,7 @@
 // It takes one command a line on standard input and answers each with one line of JSON, so that one
 // client, warmed up, serves all measurements of a server:
 //
-//   create TOPIC QUEUES                        delete TOPIC        await REPLICAS [CONTROLLER]
+//   create TOPIC QUEUES      everywhere TOPIC      delete TOPIC      await REPLICAS [CONTROLLER]
 //   produce TOPIC QUEUES VALUE_BYTES BATCH_BYTES TOTAL_BYTES
 //   consume TOPIC TOTAL_BYTES
 //   latency TOPIC VALUE_BYTES PER_SECOND SECONDS
@@ -153,6 +153,23 @@ public final class RocketLoad {
             }
             Thread.sleep(20);
         }
+    }
+
+    /** Waits until the slaves know a topic too: they copy the list every few seconds. */
+    String everywhere(String topic) throws Exception {
+        long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(120);
+        for (BrokerData data : admin.examineBrokerClusterInfo().getBrokerAddrTable().values()) {
+            for (String address : data.getBrokerAddrs().values()) {
+                while (!admin.getAllTopicConfig(address, SEND_MILLIS).getTopicConfigTable()
+                    .containsKey(topic)) {
+                    if (System.nanoTime() > until) {
+                        throw new IllegalStateException(address + " does not know " + topic);
+                    }
+                    Thread.sleep(200);
+                }
+            }
+        }
+        return "{}";
     }
 
     String delete(String topic) throws Exception {
@@ -445,6 +462,7 @@ public final class RocketLoad {
         switch (a[0]) {
             case "await": return await(Integer.parseInt(a[1]), a.length > 2 ? a[2] : "");
             case "create": return create(a[1], Integer.parseInt(a[2]));
+            case "everywhere": return everywhere(a[1]);
             case "delete": return delete(a[1]);
             case "produce":
                 return produce(a[1], Integer.parseInt(a[2]), Integer.parseInt(a[3]),

@@ -97,8 +97,13 @@ class RocketLoad:
         return topics
 
     def create_led_by_one(self, bootstrap: str, partitions: int) -> str:
-        """All queues of a broker group are its master's."""
-        return self.create_many(bootstrap, partitions, prefix="led")[0][0]
+        """All queues of a broker group are its master's; returns the first topic's name.
+
+        A slave that becomes master before it has copied the list of topics refuses them for ever.
+        """
+        topics = self.create_many(bootstrap, partitions, prefix="led")
+        self.command(bootstrap, "everywhere", topics[-1][0])
+        return topics[0][0]
 
     @contextlib.contextmanager
     def topic(self, bootstrap: str, partitions: int = 1) -> Iterator[str]:
