@@ -158,7 +158,7 @@ def memory_of_connections(share: float) -> Probe:
         with _connected(server, count):
             _settle(scale)
             after = server.memory_bytes()
-        each = {"each": (after - before) / count} if count else {}
+        each = {"each": max(after - before, 0) / count} if count else {}
         return {"memory": after / 1e6, **each}
 
     return ask

@@ -21,6 +21,8 @@ class Samples:
     answers: dict[Spec, dict[int, Answer]] = field(default_factory=dict)
     """By server, then by round."""
     reasons: dict[Spec, str] = field(default_factory=dict)
+    load: float = 0.0
+    """The machine's highest load average before a server was started: what else was going on."""
 
     def add(self, spec: Spec, turn: int, answer: Answer) -> None:
         """Keep the answer of one turn."""
@@ -65,7 +67,7 @@ def _row(question: Question, figure: Figure, peer: Spec, samples: Samples) -> Ro
     row["ratio"] = median(ratios) if ratios else None
     row["spread"] = [min(ratios), max(ratios)] if ratios else None
     row["samples"] = {"ours": ours, "peer": other}
-    row["rounds"] = len(turns)
+    row |= {"rounds": len(turns), "load": samples.load}
     row["met"] = is_met(row)
     if reason:
         row["reason"] = f"not in all rounds: {reason}"

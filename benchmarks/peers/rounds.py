@@ -50,6 +50,9 @@ def ask_group(
             if wanted:
                 load = os.getloadavg()[0]
                 say(f"{group.name}, round {turn + 1} of {rounds}: {spec.label} (load {load:.1f})")
+                for question in wanted:
+                    found = samples[question.name]
+                    found.load = max(found.load, load)
                 _turn(group, wanted, spec, scale, turn=turn, samples=samples)
     return samples
 
