@@ -63,11 +63,15 @@ def _bombs(address: Address) -> Iterator[None]:
         yield
 
 
+_ELSEWHERE = "127.0.0.2"
+_LIMITED = ("announced", "churn")
+"""What the limits for one address are made for; they stay as they are by default."""
+
 FLOODS: dict[str, Flood] = {
     "idle": floods.idle,
     "slow": floods.slow_writers,
-    "announced": floods.announced,
-    "churn": floods.churn,
+    "announced": lambda address: floods.announced(address, _ELSEWHERE),
+    "churn": lambda address: floods.churn(address, _ELSEWHERE),
     "bombs": _bombs,
 }
 
@@ -118,7 +122,7 @@ def run_floods(names: list[str], runs: Runs) -> bool:
 def _measure(name: str) -> dict[str, Any]:
     with (
         tempfile.TemporaryDirectory(prefix="penstock-flood-") as directory,
-        NodeProcess(Path(directory), settings=_NET) as node,
+        NodeProcess(Path(directory), settings={} if name in _LIMITED else _NET) as node,
     ):
         good = GoodClient(node.bootstrap)
         good.start()

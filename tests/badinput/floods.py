@@ -64,12 +64,16 @@ def _write_a_byte(held: list[socket.socket], wait: Callable[[float], bool]) -> N
         wait(1.0 / len(held))
 
 
+def _connected(address: Address, source: str) -> socket.socket:
+    return socket.create_connection(address, 5, source_address=(source, 0))
+
+
 @contextlib.contextmanager
-def announced(address: Address) -> Iterator[None]:
-    """Announce two gibibytes on one connection after the other."""
+def announced(address: Address, source: str = "") -> Iterator[None]:
+    """Announce two gibibytes on one connection after the other, from another address or not."""
 
     def once(_: Callable[[float], bool]) -> None:
-        with contextlib.suppress(OSError), socket.create_connection(address, 5) as connection:
+        with contextlib.suppress(OSError), _connected(address, source) as connection:
             connection.sendall(_ANNOUNCED + bytes(10_000))
             connection.recv(1)
 
@@ -78,14 +82,14 @@ def announced(address: Address) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def churn(address: Address) -> Iterator[None]:
-    """Come and go: at once, after one request, or with a reset."""
+def churn(address: Address, source: str = "") -> Iterator[None]:
+    """Come and go: at once, after one request, or with a reset; from another address or not."""
     turn = 0
 
     def once(_: Callable[[float], bool]) -> None:
         nonlocal turn
         turn += 1
-        with contextlib.suppress(OSError), socket.create_connection(address, 5) as connection:
+        with contextlib.suppress(OSError), _connected(address, source) as connection:
             if turn % 3 == 0:
                 connection.sendall(ASK)
             elif turn % 3 == 1:
