@@ -2,7 +2,8 @@
 
 h11 speaks the protocol; this module moves bytes. It is for operators and scrapers on a private
 port: bounded in request size, in time and in connections, and without routing beyond exact paths.
-A page is made on the loop and may take milliseconds: one in a turn, however many are asked for.
+Reading a request and making a page take up to milliseconds of the loop: a turn has one of either,
+however many are asked for.
 
     /metrics, /health, /ready  ──►  page() -> (status, content type, body)
 """
@@ -50,7 +51,7 @@ class HttpServer:
         self._pages = pages
         self._server: asyncio.Server | None = None
         self._open_count = 0
-        self._making = asyncio.Lock()
+        self._work = asyncio.Lock()
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raises ConfigError when the address can not be bound."""
@@ -103,17 +104,19 @@ class HttpServer:
     ) -> Page | None:
         """Read one request; None when the peer closed or sent something that is not HTTP."""
         while True:
+            data = await reader.read(_READ_BYTES)
             try:
-                event = connection.next_event()
+                async with self._work:
+                    connection.receive_data(data)
+                    event = connection.next_event()
+                    await asyncio.sleep(0)
             except h11.RemoteProtocolError:
                 return None if connection.our_state is h11.ERROR else Page(400, TEXT, b"bad\n")
             if event is h11.NEED_DATA:
-                data = await reader.read(_READ_BYTES)
-                connection.receive_data(data)
-            elif isinstance(event, h11.Request):
+                continue
+            if isinstance(event, h11.Request):
                 return await self._find(event)
-            else:
-                return None
+            return None
 
     async def _find(self, request: h11.Request) -> Page:
         if request.method not in {b"GET", b"HEAD"}:
@@ -123,7 +126,7 @@ class HttpServer:
         if page is None:
             known = " ".join(sorted(self._pages))
             return Page(404, TEXT, f"not here; there is {known}\n".encode())
-        async with self._making:
+        async with self._work:
             made = page()
             await asyncio.sleep(0)
         return made
