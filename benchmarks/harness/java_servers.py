@@ -63,11 +63,6 @@ class JavaServer:
         """Say whether the process is there."""
         return self._process is not None and self._process.poll() is None
 
-    @property
-    def was_launched(self) -> bool:
-        """Say whether it was started at least once, running or not."""
-        return self._process is not None
-
     def launch(self) -> None:
         """Start the process and wait for nothing."""
         assert not self.is_running, "the server is running already"

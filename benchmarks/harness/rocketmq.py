@@ -12,7 +12,7 @@ import socket
 import struct
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
@@ -147,10 +147,10 @@ class RocketCluster:
         begun = time.perf_counter()
         for server in self.name_servers.values():
             server.launch()
-        self._wait_for(self._name_ports)
+        self._wait_for(self.name_servers, self._name_ports)
         for server in self.brokers.values():
             server.launch()
-        self._wait_for(self.ports)
+        self._wait_for(self.brokers, self.ports)
         return time.perf_counter() - begun
 
     def kill(self) -> None:
@@ -252,14 +252,12 @@ class RocketCluster:
         home = {"ROCKETMQ_HOME": str(own)}
         return JavaServer([*command, main, "-c", str(file)], own / "out.log", home)
 
-    def _wait_for(self, ports: Mapping[int, int]) -> None:
-        self._wait(lambda: all(answers(port) for port in ports.values()))
-
-    def _wait(self, is_so: Callable[[], bool]) -> None:
+    def _wait_for(self, servers: Mapping[int, JavaServer], ports: Mapping[int, int]) -> None:
+        """Wait until each of these servers answers on its port."""
         deadline = time.monotonic() + START_SECONDS
-        while not is_so():
-            launched = [one for one in self._all if one.was_launched]
-            if not all(one.is_running for one in launched) or time.monotonic() > deadline:
-                tails = "\n".join(one.log_tail() for one in launched)
-                raise NodeFailed(f"RocketMQ did not answer:\n{tails}")
+        while not all(answers(port) for port in ports.values()):
+            has_ended = not all(server.is_running for server in servers.values())
+            if has_ended or time.monotonic() > deadline:
+                tails = " ".join(server.log_tail(4) for server in servers.values())
+                raise NodeFailed(f"RocketMQ {'ended' if has_ended else 'is silent'}: {tails}")
             time.sleep(0.02)

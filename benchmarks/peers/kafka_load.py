@@ -6,6 +6,8 @@ when it was due. Topics are made and removed by the Python binding of the same l
 
 import contextlib
 import itertools
+import json
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -17,15 +19,16 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.harness.broker import Broker
-from benchmarks.harness.native import librdkafka
+from benchmarks.harness.native import LoadFailed, compiled, librdkafka
 from benchmarks.peers.failover import SteadyWriter
 from benchmarks.peers.model import CanNotRun
-from benchmarks.small_requests import storm
+from benchmarks.small_requests import produce_request
 
 CREATE_SECONDS = 240.0
 PARTITIONS_PER_TOPIC = 1_000
 """More are spread over several topics: Kafka refuses to create 10,000 at once."""
 FIRST_RECORD_SECONDS = 120.0
+SMALL_VALUE_BYTES = 100
 
 _numbers = itertools.count()
 
@@ -105,14 +108,17 @@ class KafkaLoad:
         self, server: Broker, connections: int, in_flight: int, seconds: int
     ) -> dict[str, Any]:
         """Send prepared requests of one record over many connections, as fast as answers come."""
-        with tempfile.TemporaryDirectory() as scratch:
-            return storm(
-                server,
-                Path(scratch),
-                connections=connections,
-                in_flight=in_flight,
-                seconds=seconds,
-            )
+        with self.topic(server.bootstrap) as topic, tempfile.TemporaryDirectory() as scratch:
+            self.first_record(server.bootstrap, topic)  # or the first requests would be refused
+            frame = Path(scratch) / "frame"
+            frame.write_bytes(produce_request(topic, b"x" * SMALL_VALUE_BYTES))
+            command = [str(compiled("request_storm")), *server.bootstrap.split(":"), str(frame)]
+            error_at = 4 + 4 + 2 + len(topic) + 4 + 4
+            command += [str(one) for one in (connections, in_flight, seconds, error_at)]
+            found, used = _stormed(command, server)
+        found["per_second"] = found["requests"] / found["seconds"]
+        found["cpu_us"] = used / found["requests"] * 1e6
+        return found
 
     def steady_writer(self, bootstrap: str, topic: str) -> SteadyWriter:
         """Return a writer that is started by `with`."""
@@ -155,6 +161,20 @@ class KafkaLoad:
 
 def _admin(bootstrap: str) -> AdminClient:
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+
+
+def _stormed(command: Sequence[str], server: Broker) -> tuple[dict[str, Any], float]:
+    """Run the storm; returns what it counted and the server's CPU seconds meanwhile."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
+        assert client.stdout is not None
+        client.stdout.readline()  # it has warmed up
+        before = server.cpu_seconds()
+        line = client.stdout.readline()
+        used = server.cpu_seconds() - before
+    if client.returncode != 0:
+        raise LoadFailed(f"request_storm: {line or 'no answer'}")
+    found: dict[str, Any] = json.loads(line)
+    return found, used
 
 
 class PenstockLoad(KafkaLoad):

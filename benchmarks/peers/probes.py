@@ -17,7 +17,6 @@ from benchmarks.peers.servers import Server
 
 Probe = Callable[[Server, Scale], Answer]
 SETTLE_SECONDS = 1.0
-SMALL_VALUE_BYTES = 100
 
 
 def produce(*, value: int = 1024, batch: int, codec: str = "none", partitions: int = 1) -> Probe:
@@ -89,6 +88,7 @@ def consume_cold(*, value: int = 1024, batch: int) -> Probe:
         with _filled(server, scale, (1, value, batch)) as (topic, written):
             server.restart_cold()
             server.warm_up(scale)
+            cold.forget(server.data)  # a start that looks through the log has read some of it
             cold_before = cold.disk_bytes_read(server.pids())
             answer = _read(server, topic, 1, written)
             fetched = cold.disk_bytes_read(server.pids()) - cold_before
