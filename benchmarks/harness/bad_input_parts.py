@@ -29,7 +29,7 @@ from benchmarks.harness.node import NodeProcess
 LOOPBACK = "127.0.0.1"
 GROWTH_BYTES_MAX = 32 << 20
 RATIO_MAX = 2.0
-RATE, SIDE_RATE = 1_800.0, 300.0
+RATE, SIDE_RATE, HTTP_RATE = 1_800.0, 300.0, 100.0
 """Frames a second at most: a flood that takes the whole processor measures the scheduler. Fewer at
 the ports that clients do not use: there each frame is a connection of its own, or a handshake."""
 FLOOD_SECONDS, QUIET_SECONDS, FIRST_QUIET_SECONDS = 8.0, 2.0, 4.0
@@ -90,7 +90,7 @@ PARTS = {
     for part in (
         Part("one-kafka", 0.66, RATE, lambda directory: _one_node(directory, KAFKA)),
         Part("one-sweep", 0.05, RATE, lambda directory: _one_node(directory, SWEEP)),
-        Part("one-http", 0.01, SIDE_RATE, lambda directory: _one_node(directory, HTTP)),
+        Part("one-http", 0.01, HTTP_RATE, lambda directory: _one_node(directory, HTTP)),
         Part("three-kafka", 0.24, RATE, lambda directory: _three_nodes(directory, KAFKA)),
         Part(
             "three-strangers", 0.015, SIDE_RATE, lambda directory: _three_nodes(directory, STRANGER)

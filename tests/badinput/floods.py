@@ -3,7 +3,7 @@
 idle            thousands of connections that have asked once and say nothing more
 slow writers    each writes one byte of a large frame now and then, and never ends it
 announced       connections that announce two gibibytes, again and again
-churn           connect and go, properly or with a reset, as fast as one thread can
+churn           connect and go, properly or with a reset, some hundreds a second
 deaf            ask for large answers and never read them
 """
 
@@ -18,6 +18,8 @@ from tests.badinput.frame import framed
 
 Address = tuple[str, int]
 CONNECT_SECONDS = 10.0
+PAUSE_SECONDS = 0.001
+"""Between two connections: without it a flood on the same machine takes a whole processor."""
 ASK = framed(struct.pack(">hhih", ApiKey.API_VERSIONS, 0, 1, -1))
 _ANNOUNCED = struct.pack(">i", 2**31 - 1)
 _SLOW_FRAME = struct.pack(">ihhih", 1 << 20, ApiKey.PRODUCE, 9, 1, -1)
@@ -72,10 +74,11 @@ def _connected(address: Address, source: str) -> socket.socket:
 def announced(address: Address, source: str = "") -> Iterator[None]:
     """Announce two gibibytes on one connection after the other, from another address or not."""
 
-    def once(_: Callable[[float], bool]) -> None:
+    def once(wait: Callable[[float], bool]) -> None:
         with contextlib.suppress(OSError), _connected(address, source) as connection:
             connection.sendall(_ANNOUNCED + bytes(10_000))
             connection.recv(1)
+        wait(PAUSE_SECONDS)
 
     with repeating(once):
         yield
@@ -86,7 +89,7 @@ def churn(address: Address, source: str = "") -> Iterator[None]:
     """Come and go: at once, after one request, or with a reset; from another address or not."""
     turn = 0
 
-    def once(_: Callable[[float], bool]) -> None:
+    def once(wait: Callable[[float], bool]) -> None:
         nonlocal turn
         turn += 1
         with contextlib.suppress(OSError), _connected(address, source) as connection:
@@ -94,6 +97,7 @@ def churn(address: Address, source: str = "") -> Iterator[None]:
                 connection.sendall(ASK)
             elif turn % 3 == 1:
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        wait(PAUSE_SECONDS)
 
     with repeating(once):
         yield
