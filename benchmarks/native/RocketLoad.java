@@ -38,6 +38,7 @@ import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -285,6 +286,8 @@ public final class RocketLoad {
         consumer.setNamesrvAddr(nameServers);
         consumer.setInstanceName("read-" + consumers++);
         consumer.setAutoCommit(false);
+        // A new group that begins at the first record; a seek would race with the first pull.
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setPullBatchSize(1024);
         consumer.setPullThresholdForAll(200_000);
         consumer.setPullThresholdForQueue(20_000);
@@ -292,7 +295,6 @@ public final class RocketLoad {
         try {
             List<MessageQueue> queues = new ArrayList<>(consumer.fetchMessageQueues(topic));
             consumer.assign(queues);
-            for (MessageQueue queue : queues) consumer.seekToBegin(queue);
             long bytes = 0, records = 0, begun = 0, begunCpu = 0, last = System.nanoTime();
             while (bytes < total && System.nanoTime() - last < 20_000_000_000L) {
                 List<MessageExt> found = consumer.poll(100);
