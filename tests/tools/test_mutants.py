@@ -152,7 +152,9 @@ def test_results_count_as_long_as_the_source_is_the_same(root):
     assert not results.is_known(mutant, "now")
     results.note_seeds(mutant, "then", {"red": 2, "tried": 20})
     assert Results(root).is_known(mutant, "then")
+    Results(root).note(MUTANTS[1], "then", Outcome(status=FOUND, test="tests/a.py::c"))
     results.note(mutant, "then", Outcome(status=SURVIVED))
+    assert Results(root).is_known(MUTANTS[1], "then"), "two runs may go on at once"
     assert not results.is_known(mutant, "then"), "there may be a test for it by now"
 
 

@@ -22,6 +22,10 @@ class Results:
     def __init__(self, root: Path) -> None:
         self._path = root / PLACE
         self._known: dict[str, Any] = {"runs": {}, "mutants": {}}
+        self._load()
+
+    def _load(self) -> None:
+        """Take over what is in the file: another run may have added to it."""
         if self._path.exists():
             self._known = json.loads(self._path.read_text())
 
@@ -33,6 +37,7 @@ class Results:
 
     def note_run(self, kind: str, **facts: object) -> None:
         """Note a run of a kind: "clean", "tests" or "simulator"."""
+        self._load()
         self.runs[kind] = facts
         self._save()
 
@@ -55,12 +60,14 @@ class Results:
         """Keep what the tests found."""
         if outcome.status == BROKEN:
             return
+        self._load()
         before = self.of(mutant) or {}
         kept = before.get("simulator") if before.get("fingerprint") == fingerprint else None
         self._put(mutant, {"fingerprint": fingerprint, **asdict(outcome)}, kept)
 
     def note_seeds(self, mutant: Mutant, fingerprint: str, seeds: dict[str, object]) -> None:
         """Keep what the simulator found."""
+        self._load()
         before = self.of(mutant) or {}
         same = before if before.get("fingerprint") == fingerprint else {}
         self._put(mutant, {**same, "fingerprint": fingerprint}, seeds)
