@@ -101,9 +101,9 @@ def simulate(
     Raises what the story raises; Deadlock when nothing is left that could ever run; BoundExceeded
     after `steps_max` callbacks or `seconds_max` virtual seconds.
     """
-    gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()  # finalizers must not run at moments that the seed does not decide
+    gc.freeze()  # what was there before is not looked through by the collections of this run
     try:
         loop = SimLoop(seed, steps_max=steps_max, seconds_max=seconds_max)
         with patched(loop):
@@ -113,6 +113,7 @@ def simulate(
             finally:
                 loop.dispose()
     finally:
+        gc.unfreeze()
         if was_enabled:
             gc.enable()
     return Outcome(
