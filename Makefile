@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-unit test-process sim mutants prove check check-format check-lint check-types
-.PHONY: check-rooms check-tidy format docs compat bench chaos lock clean
+.PHONY: check-rooms check-tidy format docs compat bench bench-peers bench-guard chaos lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -64,6 +64,12 @@ compat: setup java ## other Kafka clients; skips with a reason where Maven or Ja
 
 bench: setup java ## figures of this machine as JSON
 	$(BIN)/python -m benchmarks
+
+bench-peers: setup java ## beside Apache Kafka and RocketMQ, hours; ROWS=a,b* for some
+	$(BIN)/python -m benchmarks.peers $(if $(ROWS),--rows '$(ROWS)')
+
+bench-guard: setup java ## a short run against the last ratios that were recorded
+	$(BIN)/python -m benchmarks.guard
 
 chaos: setup ## real nodes on hosts of their own: killed, cut off, without disk or power; about 5 minutes
 	$(BIN)/python -m benchmarks.chaos $(if $(SEED),--seed $(SEED))
