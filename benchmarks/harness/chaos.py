@@ -37,6 +37,10 @@ RECORDS_PER_SECOND = 400
 """Of each of the three kinds of clients."""
 METADATA_MS = 1000
 """For some clients a request without an answer is no reason to ask who leads now: only age is."""
+HEARD_SECONDS = 1.5 * METADATA_MS / 1000
+"""Then every client has heard of every broker that is back. aiokafka and kafka-python forget those
+they are not told of, and never ask their bootstrap servers again (KIP-899): where all that they
+know of go at once, they wait for one of these."""
 BATCH_BYTES_MAX = 16 << 10
 """What the other clients have by themselves; the backlog of an outage does not fit one segment."""
 DISK_MIB = 384
@@ -239,6 +243,7 @@ class _Round:
         if not workload.wait_for(workload.acked + ACKED_BETWEEN_FAULTS):
             self._note(f"before {name}: nothing was acknowledged any more")
             return
+        time.sleep(HEARD_SECONDS)
         injection = scenario.make(stage)
         begun_ns = time.monotonic_ns()
         try:
