@@ -144,3 +144,20 @@ def test_every_election_that_may_go_by_either_set_finds_what_was_confirmed(
         answers = min(policy.answers_needed(4, len(in_sync)), len(voters))
         for candidates in itertools.combinations(voters, answers):
             assert max(held[one - 1] for one in candidates) >= tracker.position
+
+
+@pytest.mark.parametrize(
+    ("kind", "required", "replicas", "is_enough"),
+    [
+        (PolicyKind.ALL, 2, (1, 2, 3), True),
+        (PolicyKind.QUORUM, 2, (1, 2, 3), False),
+        (PolicyKind.K_OF_N, 2, (1, 2, 3), False),
+        (PolicyKind.QUORUM, 1, (1,), True),
+    ],
+)
+def test_a_master_alone_in_step_is_enough_only_where_the_others_can_not_elect_without_it(
+    kind: PolicyKind, required: int, replicas: tuple[int, ...], is_enough: bool
+) -> None:
+    policy = AckPolicy(kind=kind, required=required)
+    membership = Membership(replicas=replicas, committed=(1,), policy=policy)
+    assert membership.is_enough(1) is is_enough

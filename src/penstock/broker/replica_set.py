@@ -186,8 +186,9 @@ class ReplicaSetMember:
         """Become master: record the epoch, and confirm what the own log already holds.
 
         A new master raises the confirm position to its own log end (row H-26): cutting there
-        would cut what an earlier master may have acknowledged. That is at once where nobody else
-        is in the set, otherwise when enough members hold the log up to the new epoch's start.
+        would cut what an earlier master may have acknowledged. That is at once where the own copy
+        is enough by the policy, otherwise when enough members hold the log up to the new epoch's
+        start. Being alone in step is not enough under a quorum: the others may elect without it.
         Slave work must be finished: nothing but this call appends.
 
         Raises OutOfSpace, LogFenced: the role is not taken.
@@ -200,7 +201,7 @@ class ReplicaSetMember:
         start = Position(self.log.epochs[-1][1])
         self.epochs = EpochHistory(self.log.epochs)
         known = Position(self.confirm_position)
-        if membership.effective == (self.own_id,):
+        if membership.is_enough(self.own_id):
             known = Position(max(known, min(start, self.log.durable_position)))
         self.confirm = ConfirmTracker(membership, known, epoch_start=start)
         self.leader_epoch = leader_epoch

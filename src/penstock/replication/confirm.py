@@ -52,6 +52,13 @@ class Membership:
         """The committed set together with members being added, in ascending order."""
         return tuple(sorted({*self.committed, *(one for some in self.proposed for one in some)}))
 
+    def is_enough(self, member: int) -> bool:
+        """Whether what `member` holds is confirmed without anybody else, by the policy."""
+        is_alone_in_step = self.effective == (member,)
+        if not self.policy.counts_replicas:
+            return is_alone_in_step
+        return is_alone_in_step and all(count == 1 for _, count in self.demands())
+
     def demands(self) -> tuple[tuple[tuple[int, ...], int], ...]:
         """Return (members, count) pairs: a position needs `count` of `members`, for each pair."""
         if self.policy.counts_replicas:
