@@ -122,7 +122,7 @@ CONFIRMING = (
     plant(
         "confirm-jumps-at-failover", "Confirm position",
         "a new master confirms its own log at once, without the others",
-        (MEMBER, "        if membership.effective == (self.own_id,):\n", "        if True:\n"),
+        (MEMBER, "        if membership.is_enough(self.own_id):\n", "        if True:\n"),
         near=MEMBERS,
     ),
     plant(
