@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SIM_SEEDS := 1..154
+SIM_SEEDS := 1..170
 CODE := src tests tools demo benchmarks
 PYTEST := $(BIN)/python -m pytest -q
 

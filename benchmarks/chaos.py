@@ -66,7 +66,10 @@ def main(given: Sequence[str] | None = None) -> int:
         return 0
     if arguments.world:
         chaos_world.enter()
-        return _run(arguments, arguments.directory)
+        try:
+            return _run(arguments, arguments.directory)
+        except KeyboardInterrupt:  # the outer process has said so
+            return chaos_world.INTERRUPTED
     chaos_world.clean(has_files=False)
     name = chaos_world.name_of_run()
     directory = Path(tempfile.mkdtemp(prefix=f"{name}-"))

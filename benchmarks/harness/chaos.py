@@ -171,7 +171,8 @@ def _stage(plan: Plan) -> Iterator[Stage]:
             medium = plan.directory / "disks"
             stack.enter_context(tiny_tmpfs(medium, size_mib=DISK_MIB * len(ids)))
             for one in ids:
-                disk = LoopDisk(medium / f"disk-{one}", size_mib=DISK_MIB)
+                # `losetup` shows the path within the medium: by it a run's disks are known again
+                disk = LoopDisk(medium / plan.world / f"disk-{one}", size_mib=DISK_MIB)
                 disks[one] = stack.enter_context(disk)
                 clocks[one] = plan.directory / f"clock-{one}"
                 set_clock(clocks[one], 0)

@@ -31,6 +31,9 @@ _BEGIN = (
     *("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
 )
 _END_SECONDS = 10.0
+_CLEAR_UP_SECONDS = 20.0
+INTERRUPTED = 130
+"""Exit code."""
 
 
 def why_not() -> str | None:
@@ -68,11 +71,21 @@ def run_inside(command: Sequence[str], *, seconds: float) -> int:
         return 1
     except KeyboardInterrupt:
         print("interrupted; what was finished is in the report", file=sys.stderr)
-        return 130
+        _let_clear_up(child)
+        return INTERRUPTED
     finally:
         child.kill()  # and with it, by --kill-child, everything inside
         child.wait()
         clean(lambda pid: pid == os.getpid(), has_files=False)
+
+
+def _let_clear_up(child: subprocess.Popen[bytes]) -> None:
+    """Give what is inside a moment to unmount its disks: the kernel may keep them otherwise."""
+    first = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text(encoding="ascii")
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired, KeyboardInterrupt):
+        for pid in first.split():  # one: the first process of the world, whose parent is `unshare`
+            os.kill(int(pid), signal.SIGINT)
+        child.wait(_CLEAR_UP_SECONDS)
 
 
 def _interrupt(_number: int, _frame: object) -> None:

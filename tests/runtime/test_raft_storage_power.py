@@ -10,9 +10,11 @@ from random import Random
 
 import pytest
 
+from penstock.controller.errors import MetadataLogFenced
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
+from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.sim.disk import SimDisk
 
@@ -172,3 +174,33 @@ def test_a_member_keeps_what_was_durable_wherever_the_power_fails(block: int) ->
             else:
                 member.run(storage)
             member.lose_power()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_a_start_found_behind_a_failed_sync_is_durable_before_it_counts(seed: int) -> None:
+    """A member that answers with entries must have them: no later sync alone would write them."""
+    member = Member(Random(seed))
+    storage = member.open()
+    storage.write(HardState(term=1, voted_for=1), [Entry(index=1, term=1)])
+    member.disk.fail("sync", "raft.log", errno.EIO)
+    with pytest.raises(MetadataLogFenced):
+        storage.write(HardState(term=2, voted_for=2), [Entry(index=2, term=2, payload=b"x" * 3000)])
+    member.disk.kill()
+    found = view_of(member.open())
+    member.disk.power_loss()
+    assert view_of(member.open()) == found
+    assert found.entries[0] == (1, 1, b"")
+
+
+def test_entries_that_a_kill_left_in_the_page_cache_are_durable_after_the_next_start() -> None:
+    member = Member(Random(0))
+    storage = member.open()
+    member.disk.is_lying = True  # a stand-in for a process that is killed before its sync
+    storage.write(HardState(term=2, voted_for=2), [Entry(index=1, term=2)])
+    member.disk.is_lying = False
+    EndMark(member.disk, "metadata/raft.end").write(0)
+    member.disk.kill()
+    found = view_of(member.open())
+    assert found.entries == ((1, 2, b""),)
+    member.disk.power_loss()
+    assert view_of(member.open()) == found

@@ -1,5 +1,6 @@
 """What recovery comes back with is durable: no power cut behind a start takes any of it."""
 
+import errno
 from random import Random
 
 import pytest
@@ -39,3 +40,33 @@ def test_a_tail_that_only_the_page_cache_had_is_durable_after_the_next_start(bat
     again = open_log(world, disk, CONFIG)
     found = again.open_partition(partition_number(0))
     assert len(read_all(world, again, found)) == batches
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("batches", [5, 60])
+def test_what_a_failed_sync_left_in_the_page_cache_is_durable_or_gone_after_the_next_start(
+    batches, seed
+):
+    """The kernel takes those pages for clean: no later sync alone would write them."""
+    world, disk = World(), FaultyDisk()
+    disk.rng = Random(seed)
+    log = open_log(world, disk, CONFIG)
+    partition = log.open_partition(partition_number(0))
+    world.run()
+    disk.fail("sync", ".log", errno.EIO, times=None)
+    for number in range(batches):
+        append(log, partition, size=1500, fill=number)
+        world.turn()
+    world.run()
+    assert log.is_fenced
+    disk.kill()
+    disk.heal()
+    world = World()
+    log = open_log(world, disk, CONFIG)
+    kept = log.open_partition(partition_number(0)).log_end_offset
+    disk.power_loss(Random(seed))
+    world = World()
+    again = open_log(world, disk, CONFIG)
+    found = again.open_partition(partition_number(0))
+    assert found.log_end_offset == kept
+    assert len(read_all(world, again, found)) == kept

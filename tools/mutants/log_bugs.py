@@ -50,8 +50,14 @@ SYNCS = (
         "log-recovered-tail-not-synced", "Left-out fsync: commit log",
         "what recovery read counts as durable though it was only in the page cache",
         (RECOVER,
-         "            if scan.position > max(start, segment.base):\n                file.sync()\n",
-         ""),
+         "scan.position > max(start, segment.base):\n                file.sync()\n",
+         "scan.position > max(start, segment.base):\n                pass\n"),
+        near=("tests/storage/test_recovered_durability.py", *RECOVERY),
+    ),
+    plant(
+        "log-found-not-written-again", "Failed fsync",
+        "what recovery read behind a failed sync is only synced, which writes nothing any more",
+        (RECOVER, "        if header.position + len(frame) > self._synced:\n", "        if False:\n"),
         near=("tests/storage/test_recovered_durability.py", *RECOVERY),
     ),
     plant(
@@ -147,7 +153,7 @@ RECOVERY_BUGS = (
     plant(
         "log-rot-at-the-end-is-cut", "Recovery",
         "damage in the last durable record is taken for a torn end and cut",
-        (RECOVER, "        if self.position < synced:\n", "        if False:\n"),
+        (RECOVER, "        if self.position < self._synced:\n", "        if False:\n"),
         near=("tests/storage/test_proofs_of_damage.py", *RECOVERY),
     ),
     plant(

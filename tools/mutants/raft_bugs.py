@@ -268,6 +268,19 @@ DURABILITY = (
         near=RAFT_FILES,
     ),
     plant(
+        "raft-found-not-made-durable", "Left-out fsync: Raft",
+        "a started member counts entries as durable that only the page cache has",
+        (STORAGE, "        if end == synced:\n            return\n", "        return\n"),
+        near=RAFT_FILES,
+    ),
+    plant(
+        "raft-found-not-written-again", "Failed fsync",
+        "what a start found behind a failed sync is only synced, which writes nothing any more",
+        (STORAGE, "            file.write(synced, [file.read(synced, end - synced)])\n",
+         "            pass\n"),
+        near=RAFT_FILES,
+    ),
+    plant(
         "raft-cut-tail-not-synced", "Left-out fsync: Raft",
         "the torn end of the log is cut without a sync, and may come back behind newer entries",
         (STORAGE, "            file.truncate(found.end_position)\n            file.sync()\n",
@@ -299,7 +312,7 @@ FILES = (
     plant(
         "raft-rot-at-the-end-is-cut", "Recovery",
         "damage in the last durable write, maybe a vote, is taken for a torn end and cut",
-        (STORAGE, "        if found.end_position < synced:\n", "        if False:\n"),
+        (STORAGE, "        if end < synced:\n", "        if False:\n"),
         near=RAFT_FILES,
     ),
     plant(

@@ -4,17 +4,18 @@ Source: Kafka `LogSegment.recover` (throws every index away and reads the log).
 """
 
 from array import array
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
 from penstock.record.batch import read_header
-from penstock.storage.errors import CorruptFrame
+from penstock.storage.errors import CorruptFile, CorruptFrame
 from penstock.storage.frames import KIND_BATCH
 from penstock.storage.partition_log import Columns
 from penstock.storage.scan import SegmentScan
-from penstock.storage.sealed_index import Sealed, encode_index
-from penstock.storage.segments import index_path
+from penstock.storage.sealed_index import Sealed, encode_index, read_index_header
+from penstock.storage.segments import Segment, index_path
 
 
 def scan_columns(
@@ -74,3 +75,28 @@ def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> bytes:
     with suppress(OSError):
         disk.replace(index_path(directory, base), data)
     return data
+
+
+def rebuild_missing(
+    disk: Disk, directory: str, closed: Sequence[Segment], on_damaged: Callable[[str], None]
+) -> None:
+    """Make the indexes of closed segments that are not there or damaged; raises as one does."""
+    for segment in closed:
+        if not _has_index(disk, directory, segment.base, on_damaged):
+            rebuild_index(disk, directory, segment.base, segment.path)
+
+
+def _has_index(disk: Disk, directory: str, base: int, on_damaged: Callable[[str], None]) -> bool:
+    path = index_path(directory, base)
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return False
+    try:
+        read_index_header(path, base, file.read)
+    except CorruptFile as error:
+        on_damaged(str(error))
+        return False
+    finally:
+        file.close()
+    return True

@@ -10,8 +10,10 @@ note of the last sync (durable_mark.py), or a whole frame behind X that was appe
 beyond X (`unflushed`). Then acknowledged data is damaged, and recovery stops with CorruptLog.
 
 The cut is durable and takes away everything behind X, also whole frames: they would come to life
-again when new frames grow up to them. Then what was replayed is synced, because a kill -9 leaves
-it in the page cache only, and a new snapshot is written, so that the same work is not done twice.
+again when new frames grow up to them. What was replayed and not noted as synced is in the page
+cache only, after a kill -9; and after a failed sync the kernel takes such pages for clean, so that
+no later sync would write them. It is written over itself, and then synced (PostgreSQL calls this
+fsyncgate). At last a new snapshot is written, so that the same work is not done twice.
 
 A change of the log that a crash has interrupted (a truncation, a reset, the swap of a copied base)
 is completed before anything else; see pending_change.py.
@@ -47,10 +49,10 @@ from penstock.storage.pending_change import (
     remove_change,
 )
 from penstock.storage.producers import ProducerStates
-from penstock.storage.rebuild import rebuild_index, scan_columns
+from penstock.storage.rebuild import rebuild_missing, scan_columns
 from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.scan import SegmentScan, find_good_frames, used_end
-from penstock.storage.sealed_index import Sealed, encode_index, read_index_header
+from penstock.storage.sealed_index import Sealed, encode_index
 from penstock.storage.segment_length import restore_lengths
 from penstock.storage.segments import Segment, index_path, prepare_file, segment_path
 from penstock.storage.side_file import decode_side, side_path
@@ -87,6 +89,8 @@ class Recovery:
         self._is_fallback = False
         self._has_hole = False
         self._change: PendingChange | None = None
+        self._synced = 0
+        """Bytes below it are on the disk for certain."""
         self._proof_end = EVERYWHERE
         """What frames at or above it say of flushed bytes proves nothing."""
 
@@ -123,6 +127,7 @@ class Recovery:
             complete_change(self._disk, self._directory, self._change)
         note_damaged = self.report.damaged_files.append
         self._proof_end = read_note(self._disk, self._directory, note_damaged)
+        self._synced = read_mark(self._disk, self._directory, note_damaged)
         self._find_segments()
         self._load_snapshot()
         self._check_segments()
@@ -134,7 +139,7 @@ class Recovery:
             self._add_seeds(self._change)
         self._cut()
         remove_note(self._disk, self._directory)
-        self._check_indexes()
+        rebuild_missing(self._disk, self._directory, self.segments[:-1], note_damaged)
         self.report.end_position = self.position
 
     def _find_segments(self) -> None:
@@ -319,6 +324,7 @@ class Recovery:
             file = self._disk.open(segment.path)
             scan = SegmentScan(file, segment.base, self.position, segment.end)
             for header, payload in scan:
+                self._write_again(file, segment, header, scan.frame)
                 self._apply(header, payload)
                 self.report.replayed_frames += 1
                 self.position = scan.position
@@ -326,7 +332,9 @@ class Recovery:
                     reported = scan.position - start
                     progress(reported, max(reported, total))
             self.report.replayed_bytes += scan.position - max(start, segment.base)
-            if scan.position > max(start, segment.base):
+            if scan.end_marker is not None:
+                self._write_again(file, segment, scan.end_marker, scan.frame)
+            if scan.end_marker is not None or scan.position > max(start, segment.base):
                 file.sync()
             if scan.error is not None:
                 self.report.stop_reason = scan.error.reason
@@ -339,6 +347,12 @@ class Recovery:
             self._seal(segment, scan.position)
         done = self.position - start
         progress(done, done)
+
+    def _write_again(
+        self, file: DiskFile, segment: Segment, header: FrameHeader, frame: memoryview
+    ) -> None:
+        if header.position + len(frame) > self._synced:
+            file.write(header.position - segment.base, [frame])
 
     def _bytes_to_replay(self, todo: list[Segment]) -> int:
         """Files are allocated ahead: only the last one with data says where the data ends."""
@@ -368,8 +382,7 @@ class Recovery:
 
     def _check_mark(self) -> None:
         """Refuse a log that ends below what was synced: its end is damaged, and not torn."""
-        synced = read_mark(self._disk, self._directory, self.report.damaged_files.append)
-        if self.position < synced:
+        if self.position < self._synced:
             reason = self.report.stop_reason or "the segment ends early"
             raise CorruptLog(self._directory, self.position, reason)
 
@@ -442,21 +455,6 @@ class Recovery:
         data = encode_index(segment.base, data_end, parts, segment_end=segment.end)
         self._disk.replace(path, data)
 
-    def _has_index(self, segment: Segment) -> bool:
-        path = index_path(self._directory, segment.base)
-        try:
-            file = self._disk.open(path)
-        except FileNotFoundError:
-            return False
-        try:
-            read_index_header(path, segment.base, file.read)
-        except CorruptFile as error:
-            self.report.damaged_files.append(str(error))
-            return False
-        finally:
-            file.close()
-        return True
-
     def _cut(self) -> None:
         """Take away, durably, everything behind the last good frame; open the active segment."""
         is_untouched = self.report.was_clean and not self.report.replayed_frames
@@ -490,8 +488,3 @@ class Recovery:
             file.truncate(used)
             active.end = self.position
         file.sync()
-
-    def _check_indexes(self) -> None:
-        for segment in self.segments[:-1]:
-            if not self._has_index(segment):
-                rebuild_index(self._disk, self._directory, segment.base, segment.path)

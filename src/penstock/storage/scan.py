@@ -41,6 +41,8 @@ class SegmentScan:
         """Why the scan stopped; None where the segment properly ends."""
         self.end_marker: FrameHeader | None = None
         """The marker that ended it. It is not yielded; one of a newer epoch has begun that."""
+        self.frame = memoryview(b"")
+        """The last good frame as it stands in the file, header and all; the marker in the end."""
 
     def __iter__(self) -> Iterator[tuple[FrameHeader, memoryview]]:
         """Yield frames until the segment ends or a frame is bad."""
@@ -62,6 +64,7 @@ class SegmentScan:
         header = check_header(self._window, at, position, self.end - position)
         at = self._load(header.frame_bytes)
         check_body(self._window, at, header)
+        self.frame = self._window[at : at + header.frame_bytes]
         return header, self._window[at + FRAME_HEADER_BYTES : at + header.frame_bytes]
 
     def _load(self, length: int) -> int:

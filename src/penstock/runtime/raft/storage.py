@@ -276,7 +276,7 @@ class RaftStorage:
             raise CorruptMetadata(
                 f"it begins behind entry {head.base_index} and the snapshot of those before is gone"
             )
-        self._check_end(found)
+        self._make_certain(found.end_position, file)
         tail = bytes(file.read(found.end_position, size - found.end_position)).rstrip(b"\0")
         if tail:
             log.warning("Raft log: cut %d bytes of an unfinished write", len(tail))
@@ -292,14 +292,25 @@ class RaftStorage:
             state = HardState(term=last_term, commit_index=state.commit_index)
         return Found(state, snapshot, entries)
 
-    def _check_end(self, found: LogFile) -> None:
-        """Refuse a log that ends below what was synced. Raises CorruptMetadata."""
+    def _make_certain(self, end: int, file: DiskFile) -> None:
+        """Refuse a log that ends below what was synced, and make durable what is not noted as such.
+
+        A kill -9 leaves it in the page cache only, and a sync that failed there as well, taken for
+        clean: so it is written over itself. Raises CorruptMetadata, MetadataLogFenced.
+        """
         synced = self._end_mark.read()
-        if found.end_position < synced:
+        if end < synced:
             raise CorruptMetadata(
-                f"damaged at position {found.end_position}, and was durable up to {synced}: entries"
+                f"damaged at position {end}, and was durable up to {synced}: entries"
                 " or a vote are lost, so this member must not vote with it"
             )
+        if end == synced:
+            return
+        try:
+            file.write(synced, [file.read(synced, end - synced)])
+        except OSError as error:
+            raise MetadataLogFenced(f"what was found can not be made durable: {error}") from error
+        self._sync(file)
 
     def _with_mark(self, found: Found) -> Found:
         """Raise the commit index to the mark, where the mark is whole and of this log."""
