@@ -16,7 +16,7 @@ help: ## list the targets
 
 setup: $(STAMP) ## virtual environment with everything pinned, and penstock in it
 
-$(STAMP): requirements/build.lock requirements/all.lock pyproject.toml setup.py tools/setup.sh $(wildcard src/penstock/record/*.pyx)
+$(STAMP): requirements/build.lock requirements/all.lock pyproject.toml setup.py tools/setup.sh $(wildcard src/penstock/*/*.pyx src/penstock/*/*.pxd)
 	@tools/setup.sh $(VENV)
 	@touch $@
 
@@ -87,4 +87,4 @@ lock: setup ## pin the newest versions that pyproject.toml allows
 
 clean: ## remove what was built; data directories stay
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
-	rm -f src/penstock/record/*.so src/penstock/record/_columns.c
+	rm -f src/penstock/*/*.so src/penstock/*/_*.c

@@ -1,16 +1,23 @@
-"""Builds the compiled half of the record room; without a C compiler its Python twins are used."""
+"""Builds the compiled twins of hot Python; without a C compiler the Python itself is used."""
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-MODULES = ("_columns", "_encode", "_scan")
+MODULES = (
+    "record/_batch",
+    "record/_columns",
+    "record/_encode",
+    "record/_scan",
+    "protocol/_produce",
+    "storage/_frames",
+)
 
 setup(
     ext_modules=cythonize(
         [
             Extension(
-                f"penstock.record.{name}",
-                [f"src/penstock/record/{name}.pyx"],
+                f"penstock.{name.replace('/', '.')}",
+                [f"src/penstock/{name}.pyx"],
                 optional=True,
                 extra_compile_args=["-O3"],
             )

@@ -47,8 +47,8 @@ $pip install --require-hashes -r requirements/build.lock
 $pip install --require-hashes --no-build-isolation -r requirements/all.lock
 $pip install --no-deps --no-build-isolation --editable .
 
-if "$venv/bin/python" -c 'import penstock.record._columns' 2>/dev/null; then
-    echo "setup: done; the record decoder is compiled"
+if "$venv/bin/python" -c 'import penstock.record._columns, penstock.protocol._produce' 2>/dev/null; then
+    echo "setup: done; the hot functions are compiled"
 else
-    echo "setup: done; the record decoder is pure Python (faster with: sudo apt-get install gcc python3-dev, then make clean setup)"
+    echo "setup: done; the hot functions are interpreted (faster with: sudo apt-get install gcc python3-dev, then make clean setup)"
 fi

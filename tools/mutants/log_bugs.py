@@ -192,8 +192,8 @@ RECOVERY_BUGS = (
     plant(
         "log-claims-too-much", "Recovery",
         "frames claim that everything before them was flushed",
-        (WRITER, "        unflushed = position - self.claim.position\n        if unflushed",
-         "        unflushed = 0\n        if unflushed"),
+        (WRITER, "            position - self.claim.position,\n            base_offset,\n",
+         "            0,\n            base_offset,\n"),
         near=(*WRITING, *RECOVERY),
     ),
     plant(

@@ -22,11 +22,11 @@ from penstock.broker.partitions import HostedPartition, HostedTopic
 from penstock.broker.stats import BrokerStats
 from penstock.record.batch import (
     BatchHeader,
-    check_batch,
     check_from_client,
     read_header,
     stamp_log_append_time,
 )
+from penstock.record.compiled import check_batch
 from penstock.record.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
 from penstock.record.recompress import recompress
 from penstock.replication.errors import NotMaster

@@ -22,9 +22,10 @@ from penstock.broker.request import Reply, Request
 from penstock.broker.stats import ApiStats
 from penstock.net.connection import Connection
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.compiled import parse_request_header
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.errors import WireError
-from penstock.protocol.header import RequestHeader, parse_request_header
+from penstock.protocol.header import RequestHeader
 from penstock.protocol.messages import decode_request
 
 if TYPE_CHECKING:

@@ -13,7 +13,9 @@ from penstock.broker.leader_hints import LeaderHints
 from penstock.broker.partitions import HostedPartition, HostedTopic, hosted_partition
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.broker.request import Reply
+from penstock.protocol.compiled import encode_appended
 from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import PartitionAnswer, encode_produce_response
 from penstock.replication.errors import ReplicationError
 
@@ -27,6 +29,7 @@ class PendingProduce:
     __slots__ = (
         "_answers",
         "_broker",
+        "_correlation_id",
         "_has_errors",
         "_open_count",
         "_reply",
@@ -34,19 +37,18 @@ class PendingProduce:
         "deadline_ms",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  made for every request, and keywords cost
         self,
         broker: Broker,
         reply: Reply,
-        version: int,
+        header: RequestHeader,
         answers: list[PartitionAnswer],
-        *,
         deadline_ms: int,
         has_errors: bool,
     ) -> None:
         self._broker = broker
         self._reply = reply
-        self._version = version
+        _, self._version, self._correlation_id, _, _ = header
         self._answers = answers
         self._has_errors = has_errors
         self._open_count = 0
@@ -54,13 +56,12 @@ class PendingProduce:
 
     def park(self, members: list[ReplicaSetMember], acks: int) -> None:
         """Wait for every replica set that got a batch; with none, answer at once."""
-        if not members:
+        self._open_count = count = len(members)
+        if not count:
             self._send()
-            return
-        self._open_count = len(members)
         for member in members:
             queue = member.waiting_for_all if acks == ACKS_ALL else member.waiting_for_master
-            waiting = self if len(members) == 1 else PendingSet(self, member)
+            waiting = self if count == 1 else PendingSet(self, member)
             queue.park(member.log.end_position, waiting)
 
     def complete(self) -> None:
@@ -123,10 +124,13 @@ class PendingProduce:
         return hosted_partition(topic, answer.partition)
 
     def _send(self) -> None:
+        answers, version = self._answers, self._version
         if self._has_errors:
-            self._reply.raw(encode(self._broker, self._version, self._answers))
+            self._reply.raw(encode(self._broker, version, answers))
+        elif len(answers) == 1:
+            self._reply.whole(encode_appended(version, self._correlation_id, answers[0]))
         else:
-            self._reply.raw(encode_produce_response(self._version, self._answers))
+            self._reply.raw(encode_produce_response(version, answers))
 
 
 class PendingSet:

@@ -79,6 +79,12 @@ class Reply(ReplyPlace):
         head = self._answer_header(size)
         self.connection.answered(self, (head, body), len(head) + size)
 
+    def whole(self, answer: bytes) -> None:
+        """Send an answer that has its size field and header already."""
+        if self._handled_us:
+            self._stats.remote.observe(self._clock.monotonic_us() - self._handled_us)
+        self.connection.answered(self, (answer,), len(answer))
+
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Send a body of several buffers, none of which is copied."""
         size = sum(map(len, buffers))

@@ -185,12 +185,22 @@ def _parse_any(frame: memoryview, at: int, version: int) -> ProduceRequest:
     return ProduceRequest(transactional_id, acks, timeout_ms, partitions)
 
 
+_FRAME = struct.Struct(">ii")
+_FLEXIBLE_FRAME = struct.Struct(">iiB")
 _PARTITION_V3 = struct.Struct(">ihqq")
 _PARTITION_V5 = struct.Struct(">ihqqq")
 _LEGACY_ONE_V3 = struct.Struct(">iihqqi")
 _LEGACY_ONE_V5 = struct.Struct(">iihqqqi")
 _LEGACY_ONE_V8 = struct.Struct(">iihqqqihi")
 _FLEXIBLE_ONE = struct.Struct(">BihqqqBBBBiB")
+
+
+def encode_appended(version: int, correlation_id: int, answer: PartitionAnswer) -> bytes:
+    """Return the whole answer, size field and header included, to one partition without error."""
+    body = encode_produce_response(version, (answer,))
+    if version >= FLEXIBLE_VERSION:
+        return _FLEXIBLE_FRAME.pack(len(body) + 5, correlation_id, 0) + body
+    return _FRAME.pack(len(body) + 4, correlation_id) + body
 
 
 def encode_produce_response(

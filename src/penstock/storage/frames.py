@@ -63,6 +63,9 @@ BATCH_AFTER_CRC = Struct(">IIiQI20sqii")
 LOG_START_PAYLOAD = Struct(">q")
 EPOCH_PAYLOAD = Struct(">iq")
 
+_pack_batch = BATCH_AFTER_CRC.pack_into
+_pack_crc = CRC.pack_into
+
 assert HEADER.size == FRAME_HEADER_BYTES
 assert AFTER_CRC.size + CRC.size == FRAME_HEADER_BYTES
 assert BATCH_AFTER_CRC.size + CRC.size == FRAME_HEADER_BYTES + 16
@@ -150,6 +153,39 @@ def build_batch_head(  # noqa: PLR0917  the fields, in the order of the header
     )
     CRC.pack_into(head, 0, crc32c(memoryview(head)[4:]))
     return head
+
+
+def put_batch_frame(  # noqa: PLR0913, PLR0917  the fields, in the order of the header
+    view: memoryview,
+    at: int,
+    batch: memoryview,
+    key: bytes,
+    leader_epoch: int,
+    position: int,
+    unflushed: int,
+    base_offset: int,
+) -> None:
+    """Write the frame of a batch, which gets its offset and epoch, to byte `at` of `view`.
+
+    Raises ValueError where it does not fit.
+    """
+    size = len(batch)
+    frame_bytes = size + FRAME_HEADER_BYTES
+    view[at + FRAME_HEADER_BYTES : at + frame_bytes] = batch
+    _pack_batch(
+        view,
+        at + 4,
+        BATCH_WORD,
+        frame_bytes,
+        leader_epoch,
+        position,
+        unflushed if unflushed < UNFLUSHED_MAX else UNFLUSHED_MAX,
+        key,
+        base_offset,
+        size - 12,
+        leader_epoch,
+    )
+    _pack_crc(view, at, crc32c(view[at + 4 : at + FRAME_HEADER_BYTES + BATCH_COVERED_BYTES]))
 
 
 def check_header(buffer: memoryview, at: int, position: int, room: int) -> FrameHeader:

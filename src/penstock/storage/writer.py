@@ -23,12 +23,11 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 
-from crc32c import crc32c
-
 from penstock.base.invariant import invariant
 from penstock.base.ports import Cancellable, Offload, Scheduler
 from penstock.record.batch import BatchHeader
 from penstock.storage.claim import Claim
+from penstock.storage.compiled import put_batch_frame
 from penstock.storage.config import FlushPolicy, LogConfig
 from penstock.storage.durable_mark import DurableMark
 from penstock.storage.errors import (
@@ -41,10 +40,7 @@ from penstock.storage.errors import (
     StorageError,
 )
 from penstock.storage.frames import (
-    BATCH_AFTER_CRC,
     BATCH_COVERED_BYTES,
-    BATCH_WORD,
-    CRC,
     EPOCH_PAYLOAD,
     FRAME_HEADER_BYTES,
     KIND_END,
@@ -62,9 +58,6 @@ SEGMENT_OVERHEAD = FRAME_HEADER_BYTES + EPOCH_PAYLOAD.size
 CONTROL_BYTES_MAX = 64 << 10
 """Room at the end of a segment that batches leave to deletes and epochs: those go on when the disk
 is full. Never more than a 64th of the segment."""
-
-_pack_batch = BATCH_AFTER_CRC.pack_into
-_pack_crc = CRC.pack_into
 
 
 class LogWriter:
@@ -159,27 +152,16 @@ class LogWriter:
             end = self.end_position + frame_bytes
         position = end - frame_bytes
         base_offset = partition.log_end_offset
-        leader_epoch = self.leader_epoch
-        unflushed = position - self.claim.position
-        if unflushed > 0xFFFFFFFF:  # noqa: PLR1730  a call of min() costs more than all of this
-            unflushed = 0xFFFFFFFF
-        at = position - self.written_position
-        view = self._view
-        view[at + 48 : at + frame_bytes] = batch
-        _pack_batch(
-            view,
-            at + 4,
-            BATCH_WORD,
-            frame_bytes,
-            leader_epoch,
-            position,
-            unflushed,
+        put_batch_frame(
+            self._view,
+            position - self.written_position,
+            batch,
             partition.frame_key,
+            self.leader_epoch,
+            position,
+            position - self.claim.position,
             base_offset,
-            size - 12,
-            leader_epoch,
         )
-        _pack_crc(view, at, crc32c(view[at + 4 : at + 69]))
         self.index(partition, header, position, size)
         return base_offset
 
@@ -196,7 +178,7 @@ class LogWriter:
         self.end_position = partition.last_end_position = position + size + 48
         partition.log_end_offset = base_offset + header.last_offset_delta + 1
         partition.size_bytes += size
-        if timestamp > partition.max_timestamp:  # noqa: PLR1730  the same
+        if timestamp > partition.max_timestamp:  # noqa: PLR1730  a call of max() costs more
             partition.max_timestamp = timestamp
         if header.producer_id >= 0:
             partition.producers.record(header, base_offset)

@@ -21,14 +21,13 @@ from penstock.broker.pending_produce import TOPIC_ID_VERSION, PendingProduce, to
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.broker.request import Reply
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.compiled import appended, parse_produce_request
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import (
     PartitionAnswer,
     PartitionData,
     ProduceRequest,
-    appended,
-    parse_produce_request,
 )
 
 KEY = ApiKey.PRODUCE
@@ -42,13 +41,13 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     """Append and park; raises WireError for a request that can not be parsed."""
     version = header.api_version
     request = parse_produce_request(frame, header.body_at, version)
-    _, acks, timeout_ms, partitions = request
+    transactional_id, acks, timeout_ms, partitions = request
     topics = topics_by_key(broker, version)
     answers: list[PartitionAnswer] = []
     has_errors = False
     members: list[ReplicaSetMember] = []
     now_ms = broker.clock.wall_ms()
-    is_usual = -1 <= acks <= 1 and request.transactional_id is None
+    is_usual = -1 <= acks <= 1 and transactional_id is None
     for part in partitions:
         topic, partition, records_at, records_end = part
         try:
@@ -70,10 +69,7 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     if not 0 <= timeout_ms <= WAIT_MS_MAX:
         timeout_ms = min(max(timeout_ms, 0), WAIT_MS_MAX)
     deadline_ms = reply.started_us // 1000 + timeout_ms
-    pending = PendingProduce(
-        broker, reply, version, answers, deadline_ms=deadline_ms, has_errors=has_errors
-    )
-    pending.park(members, acks)
+    PendingProduce(broker, reply, header, answers, deadline_ms, has_errors).park(members, acks)
 
 
 def check_request(request: ProduceRequest) -> None:

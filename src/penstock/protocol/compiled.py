@@ -1,0 +1,17 @@
+"""What every request, and every Produce, needs: compiled where it was built, else in Python.
+
+Source: ours, ADR 0021.
+"""
+
+try:
+    from penstock.protocol._produce import (
+        appended,
+        encode_appended,
+        parse_produce_request,
+        parse_request_header,
+    )
+except ImportError:  # no C compiler at installation
+    from penstock.protocol.header import parse_request_header
+    from penstock.protocol.produce import appended, encode_appended, parse_produce_request
+
+__all__ = ["appended", "encode_appended", "parse_produce_request", "parse_request_header"]

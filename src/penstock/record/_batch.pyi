@@ -1,0 +1,3 @@
+from penstock.record.batch import BatchHeader
+
+def check_batch(buffer: memoryview, at: int, end: int) -> BatchHeader: ...

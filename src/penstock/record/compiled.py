@@ -1,0 +1,11 @@
+"""The check of every produced batch: compiled where it was built, else as it stands in Python.
+
+Source: ours, ADR 0021.
+"""
+
+try:
+    from penstock.record._batch import check_batch
+except ImportError:  # no C compiler at installation
+    from penstock.record.batch import check_batch
+
+__all__ = ["check_batch"]

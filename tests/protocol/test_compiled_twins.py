@@ -1,0 +1,90 @@
+"""The compiled half of Produce does what the interpreted half does, also with damaged bytes.
+
+Without a C compiler both names mean the same function, and there is nothing to compare.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.base.errors import PlatformError
+from penstock.protocol import compiled, header, produce
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.header import request_header
+from penstock.protocol.messages import encode_request
+from penstock.protocol.produce import PartitionAnswer, PartitionData
+from tests.protocol.test_produce import ONE, VERSIONS, produce_fields
+
+
+def outcome(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
+    """What a call gives: its value and class, or its error and text."""
+    try:
+        value = function(*arguments)
+    except PlatformError as error:
+        return type(error), str(error)
+    return type(value), value
+
+
+def frame_of(version: int, rng: random.Random) -> bytes:
+    client_id = rng.choice((None, "", "me", "grün"))
+    head = request_header(
+        ApiKey.PRODUCE, version, correlation_id=rng.randrange(1 << 31), client_id=client_id
+    )
+    shape = rng.choice((ONE, ONE, range(3)))
+    fields = produce_fields(version, rng, shape)
+    if rng.random() < 0.8:
+        fields["transactional_id"] = None
+    return head + bytes(encode_request(ApiKey.PRODUCE, version, fields))
+
+
+def damaged(frame: bytes, rng: random.Random) -> bytes:
+    """Cut short, or with some bytes of the first hundred changed."""
+    changed = bytearray(frame[: rng.randrange(len(frame) + 1)] if rng.random() < 0.4 else frame)
+    for _ in range(rng.randrange(3)):
+        if changed:
+            at = rng.randrange(min(100, len(changed)))
+            changed[at] = rng.choice((0, 1, 2, 127, 128, 255, rng.randrange(256)))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_both_twins_read_the_same_of_any_bytes(version: int) -> None:
+    rng = random.Random(version)
+    for number in range(1500):
+        whole = frame_of(version, rng)
+        frame = memoryview(damaged(whole, rng) if number % 3 else whole)
+        found = outcome(header.parse_request_header, frame)
+        assert outcome(compiled.parse_request_header, frame) == found
+        for at in {found[1].body_at if len(found) == 2 and len(found[1]) == 5 else 0, len(frame)}:
+            expected = outcome(produce.parse_produce_request, frame, at, version)
+            assert outcome(compiled.parse_produce_request, frame, at, version) == expected
+
+
+def test_both_twins_read_the_header_of_every_key_and_version() -> None:
+    rng = random.Random(1)
+    for key in [*range(-2, 200), 0x7FFF, -0x8000]:
+        for version in (-1, 0, 3, 5, 9, 12, 0x7FFF):
+            start = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big", signed=True)
+            for rest in (b"\0\0\0\7\xff\xff", b"\0\0\0\7\0\2ab", b"\0\0\0\7\0\2\xff\xff"):
+                frame = memoryview(start + rest + rng.randbytes(rng.randrange(3)))
+                expected = outcome(header.parse_request_header, frame)
+                assert outcome(compiled.parse_request_header, frame) == expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_both_twins_answer_with_the_same_bytes(version: int) -> None:
+    rng = random.Random(version)
+    for length in (0, 1, 16, 100, 126, 127, 249):
+        topic = rng.randbytes(16 if version >= produce.TOPIC_ID_VERSION else length)
+        part = PartitionData(topic, rng.randrange(1 << 31), 10, 20)
+        places = [rng.randrange(-1, 1 << 62) for _ in range(3)]
+        answer = produce.appended(part, *places)
+        assert outcome(compiled.appended, part, *places) == (PartitionAnswer, answer)
+        number = rng.randrange(-(1 << 31), 1 << 31)
+        expected = produce.encode_appended(version, number, answer)
+        assert compiled.encode_appended(version, number, answer) == expected
+        size, body_at = int.from_bytes(expected[:4], "big"), 9 if version >= 9 else 8
+        assert size == len(expected) - 4
+        assert expected[body_at:] == produce.encode_produce_response(version, [answer])
