@@ -8,7 +8,7 @@ CODE := src tests tools demo benchmarks
 PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-unit test-process sim mutants prove check check-format check-lint check-types
+.PHONY: help setup java demo test test-unit test-process sim mutants fuzz prove check check-format check-lint check-types
 .PHONY: check-rooms check-tidy format docs compat bench bench-peers bench-guard chaos lock clean
 
 help: ## list the targets
@@ -71,14 +71,18 @@ bench-peers: setup java ## beside Apache Kafka and RocketMQ, hours; ROWS=a,b* fo
 bench-guard: setup java ## a short run against the last ratios that were recorded
 	$(BIN)/python -m benchmarks.guard
 
-chaos: setup ## real nodes on hosts of their own: killed, cut off, without disk or power; about 5 minutes
+chaos: setup ## real nodes on hosts of their own: killed, cut off, without disk or power; about 6 minutes
 	$(BIN)/python -m benchmarks.chaos $(if $(SEED),--seed $(SEED))
 
-sim: $(STAMP) ## simulated clusters under faults, about 5 minutes; SEED=n runs and explains one
+sim: $(STAMP) ## simulated clusters under faults, about 3 minutes; SEED=n runs and explains one
 	$(BIN)/python -m penstock.sim $(if $(SEED),--seed $(SEED),--seeds $(SIM_SEEDS) --jobs 2)
 
-mutants: $(STAMP) ## plant bugs in a copy of the source: which test finds each?
-	$(BIN)/python -m tools.mutants
+mutants: $(STAMP) ## plant bugs in a copy of the source: which test finds each? SEEDS=1..10: which seed?
+	$(BIN)/python -m tools.mutants $(if $(SEEDS),--seeds $(SEEDS))
+
+fuzz: $(STAMP) ## coverage-guided fuzzing of every parser, a minute each; PARSER=raft for one
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/fuzz.lock
+	$(BIN)/python -m tests.badinput.fuzz --seconds 60 $(if $(PARSER),--parser $(PARSER))
 
 prove: sim chaos ## faults, simulated and real, as continuous integration has them
 

@@ -23,6 +23,7 @@ QUESTIONS = (
     "kills",
     "power_cuts",
     "corruption",
+    "bad_input",
     "failovers",
     "failover_partitions",
     "client_failovers",

@@ -8,6 +8,7 @@ code is compared with its Python twin, and what is decompressed is not larger th
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from crc32c import crc32c
 
@@ -32,6 +33,7 @@ from penstock.net.peer_auth import (
     decode_identity,
     encode_identity,
 )
+from penstock.protocol import compiled as compiled_protocol
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.fetch import parse_fetch_request
 from penstock.protocol.header import parse_request_header
@@ -39,6 +41,7 @@ from penstock.protocol.messages import decode_request, decode_response, encode_r
 from penstock.protocol.produce import parse_produce_request
 from penstock.protocol.schema import response_schema
 from penstock.raft.configuration import Configuration
+from penstock.record import compiled as compiled_record
 from penstock.record.batch import BATCH_HEADER_BYTES, LOG_OVERHEAD, check_batch, read_header, seal
 from penstock.record.columns import decode_columns
 from penstock.record.compression import BROKER_BOUNDS, Bounds, compress, decompress
@@ -64,6 +67,8 @@ from tests.badinput.plain_messages import (
 )
 from tests.protocol.advertised import ADVERTISED, EVERY_VERSION
 from tests.protocol.plain import plain_fields
+
+T = TypeVar("T")
 
 _SMALL_BOUNDS = Bounds(output_bytes_max=256 << 10, ratio_free_bytes=64 << 10)
 
@@ -97,15 +102,16 @@ def _agree(one: object, other: object) -> None:
 def request(data: bytes) -> None:
     """What a broker does with a frame before it knows whether the request makes sense."""
     frame = memoryview(data)
-    header = parse_request_header(frame)
+    header = _both(compiled_protocol.parse_request_header, parse_request_header, frame)
     versions = ADVERTISED.get(ApiKey(header.api_key)) if header.api_key in set(ApiKey) else None
     if versions is None or header.api_version not in versions:
         return
     if header.api_key == ApiKey.PRODUCE:
-        found = parse_produce_request(frame, header.body_at, header.api_version)
+        arguments = frame, header.body_at, header.api_version
+        found = _both(compiled_protocol.parse_produce_request, parse_produce_request, *arguments)
         for part in found.partitions:
             batch = frame[part.records_at : part.records_end]
-            check_batch(batch, 0, len(batch))
+            _both(compiled_record.check_batch, check_batch, batch, 0, len(batch))
             validate_records(batch, BROKER_BOUNDS)
     elif header.api_key == ApiKey.FETCH:
         parse_fetch_request(frame, header.body_at, header.api_version)
@@ -137,7 +143,7 @@ def _batch(data: bytes) -> None:
         batch[16] = 2
         seal(memoryview(batch), 0, len(batch))
     view = memoryview(batch)
-    check_batch(view, 0, len(view))
+    _both(compiled_record.check_batch, check_batch, view, 0, len(view))
     block = open_batch(read_header(view), view, _SMALL_BOUNDS)
     _twins(block, read_header(view).record_count)
     for _ in iter_records(view, _SMALL_BOUNDS):
@@ -145,6 +151,18 @@ def _batch(data: bytes) -> None:
     for _ in decode_columns(view, 0, 1 << 40, bounds=_SMALL_BOUNDS):
         pass
     validate_records(view, _SMALL_BOUNDS)
+
+
+def _both(compiled: Callable[..., T], interpreted: Callable[..., T], *arguments: object) -> T:
+    """Call a compiled function and its Python twin: both give the same, or the same error."""
+    found: list[object] = []
+    for function in (compiled, interpreted):
+        try:
+            found.append(function(*arguments))
+        except PlatformError as error:
+            found.append((type(error), str(error)))
+    assert found[0] == found[1], found
+    return interpreted(*arguments)
 
 
 def _twins(block: memoryview, record_count: int) -> None:

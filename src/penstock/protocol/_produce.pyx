@@ -37,9 +37,9 @@ cdef enum:
     RECORD_ERRORS = 8
     TOPIC_BYTES_MAX = 126
     ANSWER_BYTES_MAX = TOPIC_BYTES_MAX + 64
-    NEVER = 0x7FFF
+    NEVER = 0x8000
 
-cdef int16_t flexible_since[KEYS]
+cdef int flexible_since[KEYS]
 for _key in range(KEYS):
     flexible_since[_key] = min(FLEXIBLE_SINCE.get(_key, NEVER), NEVER)
 
