@@ -9,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest -q
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-unit test-process sim mutants fuzz prove check check-format check-lint check-types
-.PHONY: check-rooms check-tidy format docs compat bench bench-peers bench-guard chaos lock clean
+.PHONY: check-rooms check-tidy format docs compat bench bench-peers bench-plots bench-guard chaos lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -67,6 +67,10 @@ bench: setup java ## figures of this machine as JSON
 
 bench-peers: setup java ## beside Apache Kafka and RocketMQ, hours; ROWS=a,b* for some
 	$(BIN)/python -m benchmarks.peers $(if $(ROWS),--rows '$(ROWS)')
+
+bench-plots: $(STAMP) ## how cost grows, drawn from the recorded rows
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/plots.lock
+	$(BIN)/python -m benchmarks.peer_plots
 
 bench-guard: setup java ## a short run against the last ratios that were recorded
 	$(BIN)/python -m benchmarks.guard

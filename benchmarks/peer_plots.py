@@ -2,7 +2,8 @@
 
 `python -m benchmarks.peer_plots` reads the last `benchmarks/results/peers-<date>.json` and writes
 `docs/plots/<curve>.png` and `<curve>.csv` with the same points. It needs matplotlib, which is no
-dependency of this project: without it, it says so and writes the numbers only.
+dependency of this project (requirements/plots.lock): without it, it says so and writes the numbers
+only.
 """
 
 import argparse

@@ -14,3 +14,5 @@ compile() {
 }
 printf 'setuptools>=80\nwheel\nCython>=3.1\n' | compile --output-file requirements/build.lock -
 compile --all-extras --output-file requirements/all.lock pyproject.toml
+printf 'matplotlib>=3.10\n' | compile --output-file requirements/plots.lock -
+printf 'atheris>=3\n' | compile --output-file requirements/fuzz.lock -
