@@ -16,7 +16,7 @@ from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.storage import RaftStorage
-from penstock.sim.disk import SimDisk
+from penstock.sim.kernel.disk import SimDisk
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
 

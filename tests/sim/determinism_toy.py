@@ -14,8 +14,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.sim.process import Process
-from penstock.sim.simulation import Simulation, simulate
+from penstock.sim.kernel.process import Process
+from penstock.sim.kernel.simulation import Simulation, simulate
 from tests.sim.net_toys import PORT, echo_server
 
 SERVERS = ("s1", "s2", "s3")

@@ -16,9 +16,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from penstock.sim.cluster import SimCluster
+from penstock.sim.kernel.process import Main, Process
+from penstock.sim.kernel.simulation import Simulation, simulate
 from penstock.sim.plan import Shape
-from penstock.sim.process import Main, Process
-from penstock.sim.simulation import Simulation, simulate
 
 SERVERS = "n1:9092,n2:9092,n3:9092"
 RECORDS = 120

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sim.simulation import simulate
+from penstock.sim.kernel.simulation import simulate
 from tests.sim.determinism_toy import story
 
 SEEDS = 100

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from penstock.sim.disk import SimDisk
-from penstock.sim.inode import PENDING_MAX
-from penstock.sim.sectors import SECTOR
+from penstock.sim.kernel.disk import SimDisk
+from penstock.sim.kernel.inode import PENDING_MAX
+from penstock.sim.kernel.sectors import SECTOR
 from tests.storage.disk_contract import DiskContract
 
 OLD, NEW = b"o" * SECTOR, b"n" * SECTOR

@@ -8,9 +8,9 @@ import uuid
 
 import pytest
 
-from penstock.sim.loop import START_S, BoundExceeded, Deadlock
-from penstock.sim.process import Process, current_process
-from penstock.sim.simulation import Simulation, simulate
+from penstock.sim.kernel.loop import START_S, BoundExceeded, Deadlock
+from penstock.sim.kernel.process import Process, current_process
+from penstock.sim.kernel.simulation import Simulation, simulate
 
 
 def test_sleeping_takes_virtual_time_only() -> None:

@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from penstock.sim.process import Process
-from penstock.sim.simulation import Simulation, simulate
-from penstock.sim.sockets import GIVE_UP_S, WINDOW_BYTES
+from penstock.sim.kernel.process import Process
+from penstock.sim.kernel.simulation import Simulation, simulate
+from penstock.sim.kernel.sockets import GIVE_UP_S, WINDOW_BYTES
 from tests.sim.net_toys import (
     PORT,
     Pair,

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from penstock.sim.disk import SimDisk
-from penstock.sim.offload import ANSWER_S, LATENCY_S, THREADS, SimOffload
-from penstock.sim.process import Main, Process, current_process
-from penstock.sim.simulation import Simulation, simulate
+from penstock.sim.kernel.disk import SimDisk
+from penstock.sim.kernel.offload import ANSWER_S, LATENCY_S, THREADS, SimOffload
+from penstock.sim.kernel.process import Main, Process, current_process
+from penstock.sim.kernel.simulation import Simulation, simulate
 
 
 def offload_of(simulation: Simulation) -> tuple[SimDisk, SimOffload]:

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.sim.process import End, Process
-from penstock.sim.simulation import Simulation, simulate
+from penstock.sim.kernel.process import End, Process
+from penstock.sim.kernel.simulation import Simulation, simulate
 
 
 def test_a_process_that_is_asked_to_stop_ends_when_its_main_returns() -> None:

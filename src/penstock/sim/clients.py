@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.history import Poll, Report, Send, check
+from penstock.sim.kernel.process import Process
+from penstock.sim.kernel.simulation import Simulation
 from penstock.sim.plan import Shape
-from penstock.sim.process import Process
 from penstock.sim.producer import Lane
 from penstock.sim.readers import FINAL_READER, DirectReader, FinalReader, Follower
-from penstock.sim.simulation import Simulation
 from penstock.sim.topology import SESSION_TIMEOUT_MS, TOPIC
 from penstock.sim.wire import LinkFailed
 from penstock.sim.world import ClientWorld, open_any, pause

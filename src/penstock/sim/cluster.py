@@ -11,9 +11,9 @@ from penstock.controller.commands import SetAckPolicy
 from penstock.controller.errors import MetadataError
 from penstock.controller.image import NO_MASTER, ClusterImage
 from penstock.node.node import Node
+from penstock.sim.kernel.simulation import Simulation
 from penstock.sim.plan import Shape
 from penstock.sim.server import Server
-from penstock.sim.simulation import Simulation
 from penstock.sim.topology import hosts_of, settings_of
 from penstock.sim.weather import Weather
 

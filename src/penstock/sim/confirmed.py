@@ -12,7 +12,7 @@ what is not confirmed yet, which replicas may differ in.
 
 from dataclasses import dataclass, field
 
-from penstock.sim.disk import SimDisk
+from penstock.sim.kernel.disk import SimDisk
 from penstock.storage.frames import FRAME_HEADER_BYTES, HEADER, KIND_END
 
 _KIND, _FRAME_BYTES, _EPOCH, _POSITION = 3, 4, 5, 6

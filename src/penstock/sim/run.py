@@ -25,9 +25,9 @@ from penstock.sim.cluster import NotFormed, SimCluster
 from penstock.sim.faults import Faults, Heal
 from penstock.sim.history import LOSSES
 from penstock.sim.invariants import Invariants
-from penstock.sim.loop import BoundExceeded, Deadlock
+from penstock.sim.kernel.loop import BoundExceeded, Deadlock
+from penstock.sim.kernel.simulation import Simulation, simulate
 from penstock.sim.plan import OPERATIONS, Fault, Plan
-from penstock.sim.simulation import Simulation, simulate
 
 LOOK_SECONDS = 0.03
 LIVENESS_SECONDS = 20.0

@@ -22,11 +22,11 @@ from penstock.node.main import Stopping
 from penstock.node.node import Node
 from penstock.node.settings import NodeSettings
 from penstock.runtime.clock import LoopScheduler
-from penstock.sim.disk import SimDisk
-from penstock.sim.loop import SimLoop
-from penstock.sim.offload import SimOffload
-from penstock.sim.process import End, Process
-from penstock.sim.simulation import Simulation
+from penstock.sim.kernel.disk import SimDisk
+from penstock.sim.kernel.loop import SimLoop
+from penstock.sim.kernel.offload import SimOffload
+from penstock.sim.kernel.process import End, Process
+from penstock.sim.kernel.simulation import Simulation
 from penstock.sim.topology import WALL_START_MS, Host, data_directory
 
 RESTART_SECONDS = 0.2

@@ -6,7 +6,7 @@ Taking one effect away leaves the others. Made anew from all effects whenever on
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.sim.network import Network
+from penstock.sim.kernel.network import Network
 
 Pair = tuple[str, str]
 """(source host, target host)"""

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from penstock.base.errors import ConfigError
-from penstock.sim.process import End, Process
-from penstock.sim.sockets import Address, ListenSocket, SimSocket
+from penstock.sim.kernel.process import End, Process
+from penstock.sim.kernel.sockets import Address, ListenSocket, SimSocket
 
 LOOPBACK_S = (0.000_02, 0.000_1)
 

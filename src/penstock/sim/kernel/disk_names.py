@@ -12,7 +12,7 @@ import errno
 from collections.abc import Iterator
 from random import Random
 
-from penstock.sim.inode import Inode
+from penstock.sim.kernel.inode import Inode
 
 _LOSSES = (0.0, 0.2, 0.5, 1.0)
 """How probably the next change is the first one that is lost."""

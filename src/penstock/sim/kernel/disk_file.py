@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from penstock.base.ports import Buffer
-from penstock.sim.inode import Inode
+from penstock.sim.kernel.inode import Inode
 
 if TYPE_CHECKING:
-    from penstock.sim.disk import SimDisk
+    from penstock.sim.kernel.disk import SimDisk
 
 _BLOCK = 4096
 _ZEROS = bytes(_BLOCK)

@@ -25,10 +25,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.base.ports import Buffer
-from penstock.sim.process import Process
+from penstock.sim.kernel.process import Process
 
 if TYPE_CHECKING:
-    from penstock.sim.network import Network
+    from penstock.sim.kernel.network import Network
 
 WINDOW_BYTES = 256 << 10
 """Bytes that are under way or unread at most, of one direction of a connection."""

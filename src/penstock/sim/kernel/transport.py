@@ -15,10 +15,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.base.ports import Buffer
-from penstock.sim.sockets import SimSocket
+from penstock.sim.kernel.sockets import SimSocket
 
 if TYPE_CHECKING:
-    from penstock.sim.loop_network import LoopNetwork
+    from penstock.sim.kernel.loop_network import LoopNetwork
 
 _READ_BYTES_MAX = 256 << 10
 _HIGH_BYTES = 64 << 10

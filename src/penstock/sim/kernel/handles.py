@@ -11,10 +11,10 @@ from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
-from penstock.sim.process import PROCESS, Process, process_of
+from penstock.sim.kernel.process import PROCESS, Process, process_of
 
 if TYPE_CHECKING:
-    from penstock.sim.loop import SimLoop
+    from penstock.sim.kernel.loop import SimLoop
 
 
 class SimHandle(asyncio.TimerHandle):

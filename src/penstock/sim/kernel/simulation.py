@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
 
-from penstock.sim.loop import SimLoop
-from penstock.sim.network import Network
-from penstock.sim.patches import patched
-from penstock.sim.process import End, Failure, Main, Process
-from penstock.sim.trace import Trace, Value
+from penstock.sim.kernel.loop import SimLoop
+from penstock.sim.kernel.network import Network
+from penstock.sim.kernel.patches import patched
+from penstock.sim.kernel.process import End, Failure, Main, Process
+from penstock.sim.kernel.trace import Trace, Value
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from penstock.sim.handles import SimTask
-from penstock.sim.process import Process
+from penstock.sim.kernel.handles import SimTask
+from penstock.sim.kernel.process import Process
 
 _CLOSES_MAX = 100
 """A coroutine that awaits in `finally` must be closed again; so often at most."""

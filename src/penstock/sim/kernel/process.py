@@ -25,8 +25,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from penstock.sim.handles import SimHandle
-    from penstock.sim.loop import SimLoop
+    from penstock.sim.kernel.handles import SimHandle
+    from penstock.sim.kernel.loop import SimLoop
 
 Main = Callable[["Process"], Coroutine[Any, Any, int | None]]
 """What a process runs. It returns the exit code (None: 0), soon after `process.stopping` is set."""

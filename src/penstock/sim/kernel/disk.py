@@ -26,9 +26,9 @@ from random import Random
 
 from penstock.base.ports import Buffer, DiskFile
 from penstock.runtime.disk import DiskStats
-from penstock.sim.disk_file import SimFile
-from penstock.sim.disk_names import Names, parent
-from penstock.sim.inode import Inode
+from penstock.sim.kernel.disk_file import SimFile
+from penstock.sim.kernel.disk_names import Names, parent
+from penstock.sim.kernel.inode import Inode
 
 UNLIMITED = 1 << 40
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeVar
 
-from penstock.sim.disk import SimDisk
+from penstock.sim.kernel.disk import SimDisk
 
 T = TypeVar("T")
 

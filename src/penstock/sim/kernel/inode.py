@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from random import Random
 
-from penstock.sim.sectors import Change, Keep, apply_changes, random_keep, random_sectors
+from penstock.sim.kernel.sectors import Change, Keep, apply_changes, random_keep, random_sectors
 
 PENDING_MAX = 4096
 """Changes that a file may have in the page cache alone; then the oldest half is written back."""

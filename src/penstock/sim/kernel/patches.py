@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from penstock.sim.loop import SimLoop
+    from penstock.sim.kernel.loop import SimLoop
 
 WALL_AT_ZERO_S = 1_700_000_000
 """Wall time when loop time is 0, in seconds since 1970; a simulated machine says the same."""

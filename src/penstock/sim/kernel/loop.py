@@ -23,12 +23,12 @@ from heapq import heapify, heappop, heappush
 from random import Random
 from typing import Any, TypeVar
 
-from penstock.sim.disposal import dispose_of, silenced, tasks_of
-from penstock.sim.handles import SimFuture, SimHandle, SimTask
-from penstock.sim.loop_network import LoopNetwork
-from penstock.sim.network import Network
-from penstock.sim.process import PROCESS, End, ExceptionHandler, Failure, Main, Process
-from penstock.sim.trace import Trace, Value
+from penstock.sim.kernel.disposal import dispose_of, silenced, tasks_of
+from penstock.sim.kernel.handles import SimFuture, SimHandle, SimTask
+from penstock.sim.kernel.loop_network import LoopNetwork
+from penstock.sim.kernel.network import Network
+from penstock.sim.kernel.process import PROCESS, End, ExceptionHandler, Failure, Main, Process
+from penstock.sim.kernel.trace import Trace, Value
 
 T = TypeVar("T")
 
