@@ -43,6 +43,12 @@ class KafkaPythonWriter(Writer):
             reconnect_backoff_max_ms=200,
             metadata_max_age_ms=self.load.metadata_ms,
         )
+        # A broker that hangs still takes connections, and it waits 10 s for the first answer on one
+        # before it asks another who leads; a producer has no setting for that.
+        connecting = producer._sender._client._manager.config  # noqa: SLF001
+        for key in ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"):
+            assert key in connecting, key
+            connecting[key] = self.load.socket_timeout_ms
         chooser = random.Random(f"{self.load.seed}-{self.name}")
         begun = time.monotonic()
         while not self.is_stopping.is_set():
