@@ -1,7 +1,7 @@
 """A master that can not know whether it still is one gives nothing to consumers."""
 
 from penstock.protocol.error_codes import ErrorCode
-from tests.broker.cluster import Cluster, fetched
+from tests.broker.cluster import Cluster, fetched, produced
 
 
 def test_a_fetch_at_a_master_that_was_cut_off_is_refused_until_it_hears_of_the_others() -> None:
@@ -17,3 +17,24 @@ def test_a_fetch_at_a_master_that_was_cut_off_is_refused_until_it_hears_of_the_o
     assert not answer.records
     master.may_read = lambda: True
     assert fetched(cluster.nodes[0].fetch(0)).records
+
+
+def test_a_producer_is_not_ended_by_a_master_that_does_not_know_of_its_successor() -> None:
+    """Its next batch may follow one that only the successor has; aiokafka gives up for good."""
+    cluster = Cluster(3)
+    cluster.create("events")
+    master = cluster.nodes[0]
+    producer = {"producer_id": 7, "producer_epoch": 1}
+    first = master.produce(b"x", base_sequence=0, **producer)
+    cluster.replicate()
+    assert produced(first).error_code == 0
+    master.member.may_read = lambda: False
+    for wrong in (
+        {"base_sequence": 5, **producer},
+        {"base_sequence": 0, **producer, "producer_epoch": 0},
+    ):
+        answer = produced(master.produce(b"y", **wrong))
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    master.member.may_read = lambda: True
+    answer = produced(master.produce(b"y", base_sequence=5, **producer))
+    assert answer.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

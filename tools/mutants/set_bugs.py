@@ -223,6 +223,13 @@ LEASES = (
         near=("tests/broker/test_lease_reads.py", *BROKER),
     ),
     plant(
+        "lease-ignored-by-sequences", "Lease",
+        "a master that was cut off ends producers whose last batch only its successor has",
+        ("broker/append.py", "        hosted.member.check_readable()\n        raise\n",
+         "        raise\n"),
+        near=("tests/broker/test_lease_reads.py", *BROKER),
+    ),
+    plant(
         "lease-ignored-for-confirming", "Lease",
         "a master that was cut off goes on confirming under policies that need the lease",
         (MEMBER, "        if self.may_confirm is None or self.may_confirm():\n", "        if True:\n"),

@@ -30,6 +30,8 @@ from penstock.record.compiled import check_batch
 from penstock.record.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
 from penstock.record.recompress import recompress
 from penstock.replication.errors import NotMaster
+from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
+from penstock.storage.producers import Duplicate
 
 ACKS_ALL = -1
 NO_TIMESTAMP = -1
@@ -81,7 +83,7 @@ def append_batch(
     else:
         _check_timestamps(header, rules, now_ms)
     if header.producer_id >= 0:
-        earlier = hosted.log.producers.check(header)
+        earlier = _earlier_copy(hosted, header)
         if earlier is not None:
             stats.duplicate_batches += 1
             return earlier.base_offset, append_time
@@ -91,6 +93,19 @@ def append_batch(
     if hosted.waiters:
         member.watch(member.log.end_position, hosted)
     return base_offset, append_time
+
+
+def _earlier_copy(hosted: HostedPartition, header: BatchHeader) -> Duplicate | None:
+    """Return where the log has the batch already; None where it is the next of its producer.
+
+    Clients end a producer whose sequence is refused. A master that was replaced and does not know
+    it has not seen what its successor took: it says that somebody else may lead.
+    """
+    try:
+        return hosted.log.producers.check(header)
+    except (OutOfOrderSequence, ProducerFenced):
+        hosted.member.check_readable()
+        raise
 
 
 def _check_timestamps(header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
