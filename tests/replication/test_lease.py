@@ -70,3 +70,16 @@ def test_reads_need_it_under_every_policy_unless_nobody_else_is_there() -> None:
     held.note_member(C, 1500)
     assert held.covers_reads(members(PolicyKind.ALL), 2000)
     assert lease(is_wanted=False).covers_reads(members(PolicyKind.ALL), 10 * LEASE_MS)
+
+
+def test_while_a_mastership_is_handed_over_only_members_keep_reads() -> None:
+    """The controllers answer whoever lives, and may have made another one master meanwhile."""
+    held = lease()
+    held.note_controller(1500)
+    everybody = members(PolicyKind.ALL)
+    assert held.covers_reads(everybody, 1600)
+    assert not held.covers_reads(everybody, 1600, is_handing_over=True)
+    for member in (B, C):
+        held.note_member(member, 1500)
+    assert held.covers_reads(everybody, 1600, is_handing_over=True)
+    assert lease(is_wanted=False).covers_reads(everybody, 1600, is_handing_over=True)

@@ -87,6 +87,33 @@ def test_a_ready_master_that_hears_of_no_other_goes_on_after_the_time(tmp_path: 
     run(scenario())
 
 
+def test_a_ready_master_answers_no_reads_once_the_others_are_silent_until_it_is_told(
+    tmp_path: Path,
+) -> None:
+    """The controllers still answer it; the next master may lead already."""
+
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, disconnect_grace_ms=60_000) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.in_step(1, 2)
+            await cluster.confirmed(1)
+            member, manager = cluster[1].member(), cluster[1].manager
+            request = replace(transfer(0, 2, timeout_ms=100), controller_epoch=1)
+            ready = await manager.prepare_transfer(request)
+            assert ready.is_ready, ready.reason
+            member.check_readable()  # the target still follows
+            master_set = manager.drivers[1].master_set
+            await cluster[2].stop()
+            await cluster.until(lambda: not member.may_read(), "reads are refused")
+            master_set.lease.note_controller(master_set._clock.monotonic_ms())
+            with pytest.raises(NotMaster):
+                member.check_readable()
+            manager.release(off())
+            member.check_readable()
+
+    run(scenario())
+
+
 def test_the_time_of_an_earlier_transfer_does_not_end_the_pause_of_a_later_one(
     tmp_path: Path,
 ) -> None:

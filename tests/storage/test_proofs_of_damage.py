@@ -65,3 +65,20 @@ def test_a_frame_of_an_older_mastership_behind_a_newer_one_is_no_part_of_the_log
     file.sync()
     with pytest.raises(CorruptLog, match="leader epoch went back"):
         reopen(disk)
+
+
+def test_a_closed_segment_that_is_damaged_and_has_no_index_is_damage_of_the_log():
+    """It is told apart from a failure of the process: the log is repaired from a peer, or kept."""
+    config = LogConfig(segment_bytes=65_536, large_batch_bytes=16_384, reserve_bytes=0)
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk, config)
+    partition = log.open_partition(partition_number(0))
+    world.run()
+    for number in range(60):
+        append(log, partition, size=1500, fill=number)
+        world.run()
+    log.close()
+    disk.remove(f"{DIRECTORY}/index/{0:020d}.idx")
+    disk.flip_bit(f"{DIRECTORY}/log/{0:020d}.log", 3000)
+    with pytest.raises(CorruptLog):
+        reopen(disk)

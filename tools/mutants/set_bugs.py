@@ -223,6 +223,13 @@ LEASES = (
         near=("tests/broker/test_lease_reads.py", *BROKER),
     ),
     plant(
+        "lease-kept-by-controllers-while-handing-over", "Lease",
+        "a master that is ready to hand over answers reads although another one may lead already",
+        (SET, "now_ms, is_handing_over=self.pause is not None\n",
+         "now_ms, is_handing_over=False\n"),
+        near=(*LEASE, "tests/runtime/test_ha_transfer.py"),
+    ),
+    plant(
         "lease-ignored-by-sequences", "Lease",
         "a master that was cut off ends producers whose last batch only its successor has",
         ("broker/append.py", "        hosted.member.check_readable()\n        raise\n",

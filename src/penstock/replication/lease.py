@@ -58,23 +58,33 @@ class Lease:
         self._was_held = held
         return held
 
-    def covers_reads(self, membership: Membership, now_ms: int) -> bool:
-        """Return whether nobody else can have confirmed anything that the own log lacks."""
-        return not self._is_wanted or self._has_heard(membership, now_ms)
+    def covers_reads(
+        self, membership: Membership, now_ms: int, *, is_handing_over: bool = False
+    ) -> bool:
+        """Return whether nobody else can have confirmed anything that the own log lacks.
+
+        While it hands over only members count: the controllers go on to answer who is alive, and
+        have perhaps made another one master already.
+        """
+        if not self._is_wanted:
+            return True
+        return self._has_heard(membership, now_ms, by_controller=not is_handing_over)
 
     def _is_held(self, membership: Membership, now_ms: int) -> bool:
         if not self._is_wanted or not membership.policy.needs_lease:
             return True
         return self._has_heard(membership, now_ms)
 
-    def _has_heard(self, membership: Membership, now_ms: int) -> bool:
+    def _has_heard(
+        self, membership: Membership, now_ms: int, *, by_controller: bool = True
+    ) -> bool:
         policy = membership.policy
         in_step = membership.effective
         voters = membership.replicas if policy.counts_replicas else in_step
         if voters == (self._own_id,):
             return True
         oldest = now_ms - self._lease_ms
-        if self._controller_ms > oldest:
+        if by_controller and self._controller_ms > oldest:
             return True
         answering = sum(
             voter == self._own_id or self._heard_ms.get(voter, oldest) > oldest for voter in voters

@@ -185,10 +185,15 @@ class Faults:
         return heal if servers else None
 
     def _lying_sync(self, fault: Fault) -> Heal | None:
-        """The lie ends with the power; the host comes up a moment later."""
+        """The lie ends with the power; the host comes up a moment later.
+
+        It is about the logs of sets. A voter of the controllers whose own log has lost what was
+        durable refuses to start, as it must not vote again (ADR 0020): a person has to act.
+        """
         servers = [server for server in self._servers(fault) if server.is_up]
         for server in servers:
             server.disk.is_lying = server.is_disk_damaged = True
+            server.disk.lying_part = "set-"
 
         def heal() -> None:
             for server in servers:

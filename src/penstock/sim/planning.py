@@ -21,7 +21,7 @@ from penstock.sim.plan import Fault, FaultKind, Plan, Shape
 
 GAP_MS = (300, 1_500)
 LASTING_MS = (100, 2_500)
-LYING_SHARE = 0.0
+LYING_SHARE = 0.05
 ALONE_BEFORE_MS, ALONE_AFTER_MS = 2_500, 3_000
 
 
@@ -213,8 +213,8 @@ class Menu:
 
     def lying_sync(self, at_ms: int) -> Fault:
         """A disk that says that it has written and has not, and then the power goes."""
-        brokers, controllers = hosts_of(self.shape)
-        host = self.random.choice(tuple(dict.fromkeys((*brokers, *controllers))))
+        brokers, _ = hosts_of(self.shape)
+        host = self.random.choice(brokers)
         return Fault(
             kind=FaultKind.LYING_SYNC,
             at_ms=at_ms,

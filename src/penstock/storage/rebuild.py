@@ -10,7 +10,7 @@ from contextlib import suppress
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk, DiskFile
 from penstock.record.batch import read_header
-from penstock.storage.errors import CorruptFile, CorruptFrame
+from penstock.storage.errors import CorruptFile, CorruptFrame, CorruptLog
 from penstock.storage.frames import KIND_BATCH
 from penstock.storage.partition_log import Columns
 from penstock.storage.scan import SegmentScan
@@ -80,10 +80,18 @@ def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> bytes:
 def rebuild_missing(
     disk: Disk, directory: str, closed: Sequence[Segment], on_damaged: Callable[[str], None]
 ) -> None:
-    """Make the indexes of closed segments that are not there or damaged; raises as one does."""
+    """Make the indexes of closed segments that are not there or damaged.
+
+    Raises:
+        CorruptLog: a segment is damaged itself, so that it can not be read for its index.
+    """
     for segment in closed:
-        if not _has_index(disk, directory, segment.base, on_damaged):
+        if _has_index(disk, directory, segment.base, on_damaged):
+            continue
+        try:
             rebuild_index(disk, directory, segment.base, segment.path)
+        except CorruptFrame as error:
+            raise CorruptLog(directory, error.position, error.reason) from error
 
 
 def _has_index(disk: Disk, directory: str, base: int, on_damaged: Callable[[str], None]) -> bool:

@@ -126,7 +126,12 @@ class MasterSet:
 
     def may_read(self) -> bool:
         """Whether nobody else can have been elected since the controllers or members were heard."""
-        return self.lease.covers_reads(self.keeper.membership, self._clock.monotonic_ms())
+        return self._covers_reads(self._clock.monotonic_ms())
+
+    def _covers_reads(self, now_ms: int) -> bool:
+        return self.lease.covers_reads(
+            self.keeper.membership, now_ms, is_handing_over=self.pause is not None
+        )
 
     def _is_news(self) -> bool:
         """Whether what is heard now was said just now, so that it can keep the lease.
@@ -137,7 +142,7 @@ class MasterSet:
         now_ms, pause_ms = self._clock.monotonic_ms(), self.config.lease_ms // 2
         if now_ms < self._deaf_until_ms or self._is_late(now_ms):
             return False
-        is_lost = not self.lease.covers_reads(self.keeper.membership, now_ms)
+        is_lost = not self._covers_reads(now_ms)
         if is_lost and now_ms > self._deaf_until_ms + pause_ms:
             self._deaf_until_ms = now_ms + pause_ms
             return False

@@ -69,6 +69,8 @@ class SimDisk:
         """Nothing is in the page cache, whatever is read."""
         self.is_lying = False
         """Syncs of files and of directories report success and do nothing."""
+        self.lying_part = ""
+        """Where it lies: about paths with this in them."""
         self.sync_delay_ms = 0.0
         """How much longer work on this disk takes, on average (see SimOffload)."""
         self.faults: list[Fault] = []
@@ -110,7 +112,7 @@ class SimDisk:
 
     def make_directory(self, path: str) -> None:
         self.check("make_directory", path)
-        self.files.make_directory(path, is_durable=not self.is_lying)
+        self.files.make_directory(path, is_durable=not self.lies_about(path))
 
     def replace(self, path: str, data: Buffer) -> None:
         self.check("replace", path)
@@ -138,8 +140,12 @@ class SimDisk:
 
     def sync_directory(self, path: str) -> None:
         self.check("sync_directory", path)
-        if not self.is_lying:
+        if not self.lies_about(path):
             self.files.settle(path)
+
+    def lies_about(self, path: str) -> bool:
+        """Whether a sync of this file or directory does nothing now."""
+        return self.is_lying and self.lying_part in path
 
     def free_bytes(self) -> int:
         return max(0, self.capacity - self.files.used)

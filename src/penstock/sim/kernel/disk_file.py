@@ -76,7 +76,7 @@ class SimFile:
             inode.fail_sync(disk.rng)
             raise
         disk.stats.note_sync(int(disk.sync_delay_ms * 1000))
-        if not disk.is_lying:
+        if not disk.lies_about(inode.path):
             inode.settle()
 
     def allocate(self, size: int) -> None:
