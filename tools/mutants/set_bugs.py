@@ -213,7 +213,8 @@ LEASES = (
         "lease-ignored-for-reads", "Lease",
         "a master that was cut off goes on answering reads",
         ("replication/lease.py",
-         "return not self._is_wanted or self._has_heard(membership, now_ms)", "return True"),
+         "return self._has_heard(membership, now_ms, by_controller=not is_handing_over)",
+         "return True"),
         near=LEASE,
     ),
     plant(
