@@ -117,12 +117,12 @@ def clean(
 def _clean_loops(is_wanted: Callable[[int], bool]) -> list[str]:
     if shutil.which("losetup") is None or os.geteuid() != 0:
         return []
-    command = ["losetup", "-l", "-n", "-O", "NAME,BACK-FILE"]
+    command = ["losetup", "-l", "-n", "-O", "AUTOCLEAR,NAME,BACK-FILE"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     removed = []
     for line in listed.splitlines():
-        device, _, file = line.partition(" ")
-        if _is_named(file, is_wanted):
+        is_detached, device, file = line.split(maxsplit=2)
+        if is_detached == "0" and _is_named(file, is_wanted):  # else the kernel still holds it
             subprocess.run(["losetup", "-d", device], capture_output=True, check=False)
             removed.append(f"{device} of {file.strip()}")
     return removed

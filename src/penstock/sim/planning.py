@@ -21,7 +21,7 @@ from penstock.sim.plan import Fault, FaultKind, Plan, Shape
 
 GAP_MS = (300, 1_500)
 LASTING_MS = (100, 2_500)
-LYING_SHARE = 0.05
+LYING_SHARE = 0.0
 ALONE_BEFORE_MS, ALONE_AFTER_MS = 2_500, 3_000
 
 
