@@ -52,7 +52,7 @@ class EtcdUnavailable(PlatformError):
 
 
 class EtcdRefused(PlatformError):
-    """etcd said no, and changed nothing."""
+    """etcd said no, and changed nothing; but the change that fills its database is carried out."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(f"etcd refused: {message}{_ADVICE.get(code, '')}")

@@ -198,12 +198,29 @@ class Writer:
                 await backoff.wait()
                 continue
             except EtcdRefused as error:
-                if is_open:  # an earlier attempt may have arrived: read everything anew
-                    self.on_deposed(lead, f"the fate of a change is unknown ({error})")
-                    return False
-                return MetadataLogFull(str(error))
+                stands = None if is_open else await self._stands(entries[0])
+                if not stands:
+                    return self._refused(lead, error, is_open=stands is None)
+                is_there = True
             backoff.reset()
             return is_there
+        return False
+
+    async def _stands(self, first: Entry) -> bool | None:
+        """Whether a change that was refused is in the log; None if etcd does not say.
+
+        The change that fills etcd is taken, and refused in the same answer.
+        """
+        try:
+            return await self._store.entry_id(self._head + 1) == first.entry_id
+        except (EtcdUnavailable, EtcdRefused):
+            return None
+
+    def _refused(self, lead: Lead, error: EtcdRefused, *, is_open: bool) -> bool | MetadataError:
+        if not is_open:
+            return MetadataLogFull(str(error))
+        # This or an earlier attempt may have arrived: read everything anew.
+        self.on_deposed(lead, f"the fate of a change is unknown ({error})")
         return False
 
     def _commit(self, group: list[_Proposal], entries: list[Entry]) -> None:
