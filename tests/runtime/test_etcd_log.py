@@ -5,20 +5,18 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from penstock.controller.errors import (
     MetadataError,
     MetadataLogFenced,
-    MetadataLogFull,
     MetadataUnavailable,
     NotActiveController,
 )
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.runtime.etcd import EtcdConfig
-from penstock.runtime.etcd.client import EtcdClient, EtcdRefused, EtcdUnavailable
+from penstock.runtime.etcd.client import EtcdClient, EtcdUnavailable
 from penstock.runtime.etcd.entry import NO_ENTRY, PART_BYTES, Entry, EntryId
 from penstock.runtime.etcd.store import Store, Won
 from penstock.runtime.etcd.wire import EmptyAnswer, Request, delete_range, txn
@@ -412,40 +410,6 @@ def keep_proposing(members: Members, member: Member) -> list[int | MetadataError
         members.wait(lambda: member.log.leadership.is_leader)
         outcomes += member.propose(secrets.token_bytes(8))
     return outcomes
-
-
-def test_full_etcd_refuses_changes_and_says_what_to_do(tmp_path: Path) -> None:
-    with (
-        EtcdServer(tmp_path / "etcd", "--quota-backend-bytes", "1000000") as etcd,
-        Members(tmp_path, etcd.url) as members,
-    ):
-        member, machine = lead(members, 1)
-        outcomes = [member.propose(b"x" * 60_000)[0] for _ in range(40)]
-        assert isinstance(outcomes[-1], MetadataLogFull)
-        assert "compact and defragment it" in str(outcomes[-1])
-        taken = [one for one in outcomes if isinstance(one, int)]
-        assert len(machine.state) == len(taken) == member.log.applied_index
-        assert member.log.leadership.is_leader
-
-
-def test_a_change_that_etcd_takes_and_refuses_in_one_answer_is_told_as_taken(
-    etcd: EtcdServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its quota is looked at again when a change is carried out, and by then it is done."""
-    with Members(tmp_path, etcd.url) as members:
-        member, machine = lead(members, 1)
-        append = Store.append
-
-        async def filling(store: Store, *arguments: Any) -> bool:
-            monkeypatch.setattr(Store, "append", append)
-            assert await append(store, *arguments)
-            raise EtcdRefused(8, "etcdserver: mvcc: database space exceeded")
-
-        monkeypatch.setattr(Store, "append", filling)
-        assert member.propose(b"a") == [1]
-        assert member.propose(b"b") == [2]
-        assert machine.state == [b"a", b"b"]
-        assert member.log.leadership.is_leader
 
 
 def test_user_and_password_are_used_and_new_tokens_fetched(
