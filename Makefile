@@ -3,7 +3,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SIM_SEEDS := 1..170
+SIM_SEEDS := 1..150
 CODE := src tests tools demo benchmarks
 PYTEST := $(BIN)/python -m pytest -q
 
@@ -32,7 +32,7 @@ test-unit: $(STAMP)
 	$(PYTEST) -n 2 -m "not process and not spark and not compat"
 
 test-process: $(STAMP)
-	$(PYTEST) -n 3 --dist loadfile -m "(process or spark) and not compat"
+	$(PYTEST) -n 2 --dist loadfile -m "(process or spark) and not compat"
 
 check: check-format check-lint check-types check-rooms check-tidy ## format, lint, types, room order, house rules
 

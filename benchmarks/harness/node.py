@@ -175,12 +175,7 @@ class NodeProcess:
 
         A system call that is under way ends in the kernel, but its result reaches nobody.
         """
-        os.kill(self.pid, signal.SIGSTOP)
-        deadline = time.monotonic() + STOP_SECONDS
-        while any(state not in "TtD" for state in _thread_states(self.pid)):
-            if time.monotonic() > deadline:
-                raise NodeFailed("the node does not stop")
-            time.sleep(0.0005)
+        freeze(self.pid)
 
     def stop(self) -> int:
         """End the process with SIGTERM. Returns its exit code; kills one that does not obey."""
@@ -244,6 +239,16 @@ def cpu_seconds(pid: int) -> float:
         with contextlib.suppress(OSError):
             total_ns += int((task / "schedstat").read_text(encoding="ascii").split()[0])
     return total_ns / 1e9
+
+
+def freeze(pid: int) -> None:
+    """Stop every thread of a process, and wait until they stand still. Raises NodeFailed."""
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + STOP_SECONDS
+    while any(state not in "TtD" for state in _thread_states(pid)):
+        if time.monotonic() > deadline:
+            raise NodeFailed(f"process {pid} does not stop")
+        time.sleep(0.0005)
 
 
 def _thread_states(pid: int) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
+from benchmarks.harness.node import freeze
 from benchmarks.harness.ports import free_port
 
 START_TIMEOUT_S = 15.0
@@ -90,7 +91,7 @@ class EtcdServer:
     def pause(self) -> None:
         """Let it hang: connections stay open and nothing answers."""
         assert self._process is not None
-        os.kill(self._process.pid, signal.SIGSTOP)
+        freeze(self._process.pid)
 
     def resume(self) -> None:
         assert self._process is not None
