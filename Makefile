@@ -88,7 +88,7 @@ fuzz: $(STAMP) ## coverage-guided fuzzing of every parser, a minute each; PARSER
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/fuzz.lock
 	$(BIN)/python -m tests.badinput.fuzz --seconds 60 $(if $(PARSER),--parser $(PARSER))
 
-prove: sim chaos ## faults, simulated and real, as continuous integration has them
+prove: sim chaos ## faults, simulated and real, one after the other; continuous integration has them at the same time
 
 lock: setup ## pin the newest versions that pyproject.toml allows
 	@tools/lock.sh $(VENV)
