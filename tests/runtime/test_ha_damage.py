@@ -1,5 +1,6 @@
 """Damage in one member's log: found, said, never served, cut away, and copied from the master."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,26 @@ def test_the_scrub_finds_what_nobody_reads(tmp_path: Path) -> None:
             await mended(cluster, 3, log_id, frames)
             assert cluster[3].manager.scrubber.stats.damage_found == 1
             assert cluster[3].manager.damage_stats.repaired == 1
+            brain.stop()
+
+    run_long(scenario())
+
+
+def test_after_damage_at_a_start_what_the_start_did_not_read_is_scrubbed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
+            brain, _, frames = await filled(cluster, 1_000)
+            await cluster[3].crash()
+            cluster[3].log_config = replace(cluster[3].log_config, scrub_bytes_per_second=0)
+            flip(cluster[3], 1_000)
+            files = (cluster[3].directory / LOG).parent.glob("*.log")
+            base = max(int(one.stem) for one in files if int(one.stem) < len(frames))
+            flip(cluster[3], len(frames) - base - 3, path=f"set-1/log/{base:020}.log")
+            await cluster[3].start(is_registering=False)
+            stats = cluster[3].manager.damage_stats
+            await cluster.until(lambda: stats.repaired == 2, "both places are repaired")
+            await mended(cluster, 3, "", frames)
+            assert (stats.found_at_start, stats.found_in_use) == (1, 1)
             brain.stop()
 
     run_long(scenario())

@@ -38,8 +38,17 @@ def test_a_plan_of_a_later_format_says_what_to_do() -> None:
 
 def test_every_kind_that_is_on_the_menu_is_ordered_by_some_seed() -> None:
     ordered = {fault.kind for seed in SEEDS for fault in make_plan(seed).faults}
-    off = {FaultKind.BIT_FLIP, FaultKind.LYING_SYNC}
-    assert ordered == set(FaultKind) - off
+    assert ordered == set(FaultKind)
+
+
+def test_the_disks_of_one_host_at_most_are_damaged_and_nothing_else_goes_on_then() -> None:
+    for seed in SEEDS:
+        faults = make_plan(seed).faults
+        damage = [one for one in faults if one.kind in {FaultKind.LYING_SYNC, FaultKind.BIT_FLIP}]
+        assert len({one.targets for one in damage}) <= 1
+        for one in damage:
+            others = [other for other in faults if other is not one]
+            assert not any(o.at_ms < one.end_ms and one.at_ms < o.end_ms for o in others)
 
 
 def test_every_layout_and_policy_is_ordered_by_some_seed() -> None:

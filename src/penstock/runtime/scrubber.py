@@ -54,8 +54,8 @@ class Scrubber:
         self._is_stopped = False
 
     def start(self) -> None:
-        """Begin a pass after the first interval: a start has other things to read."""
-        self._wait(self._interval_ms())
+        """Begin the first pass soon: a start reads the newest part of a log only."""
+        self._wait(IDLE_MS)
 
     def stop(self) -> None:
         """Read nothing more."""

@@ -190,7 +190,7 @@ class Faults:
         It is about the logs of sets. A voter of the controllers whose own log has lost what was
         durable refuses to start, as it must not vote again (ADR 0020): a person has to act.
         """
-        servers = [server for server in self._servers(fault) if server.is_up]
+        servers = [server for server in self._servers(fault) if self._has_peers_in_step(server)]
         for server in servers:
             server.disk.is_lying = server.is_disk_damaged = True
             server.disk.lying_part = "set-"
@@ -235,7 +235,7 @@ class Faults:
     def _bit_flip(self, fault: Fault) -> Heal | None:
         """Flip a bit of a commit log while the process is down, and start it again."""
         hit = []
-        for server in self._servers(fault):
+        for server in filter(self._has_peers_in_step, self._servers(fault)):
             files = [(name, one) for name, one in server.disk.names.items() if "/log/" in name]
             files = [(name, one) for name, one in files if any(one.data)]
             if not files:
@@ -252,6 +252,17 @@ class Faults:
                 server.start()
 
         return heal if hit else None
+
+    def _has_peers_in_step(self, server: Server) -> bool:
+        """Whether it is up, and whatever it loses is with another one."""
+        image = self._cluster.newest_image()
+        return (
+            server.is_up
+            and image is not None
+            and all(
+                len(one.sync_state_set) == len(one.replicas) for one in image.replica_sets.values()
+            )
+        )
 
     # --- operators -----------------------------------------------------------------------------
 

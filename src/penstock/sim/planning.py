@@ -6,8 +6,8 @@ drawn too: layout, members of a set, policy, segment size.
 
     all hosts      combined: n1 n2 n3 (broker and controller)     apart: b1 b2 b3, c1 c2 c3
 
-Lying syncs come alone, with nothing else going on from a second before until two after them: a
-single copy that lies can be outvoted only while the others are there.
+Damage (a lying sync, a flipped bit) comes alone, with nothing else going on from 2.5 s before until
+3 s after it, and to one host of a run: a copy can be repaired only while the others are whole.
 
 Source: the twelve scenarios of the published chaos runs of RocketMQ's controller mode (kill, pause,
 80 % loss, partition, ring, bridge, each on brokers, controllers and both) and the kinds they lack.
@@ -21,7 +21,7 @@ from penstock.sim.plan import Fault, FaultKind, Plan, Shape
 
 GAP_MS = (300, 1_500)
 LASTING_MS = (100, 2_500)
-LYING_SHARE = 0.0
+DAMAGE_SHARE = 0.05
 ALONE_BEFORE_MS, ALONE_AFTER_MS = 2_500, 3_000
 
 
@@ -66,8 +66,8 @@ def _faults(draw: random.Random, shape: Shape, count: int) -> tuple[Fault, ...]:
     at_ms, quiet_ms = 0, 0
     found: list[Fault] = []
     for _ in range(count):
-        if draw.random() < LYING_SHARE:
-            fault = menu.lying_sync(max(at_ms, quiet_ms + ALONE_BEFORE_MS))
+        if draw.random() < DAMAGE_SHARE:
+            fault = menu.damage(max(at_ms, quiet_ms + ALONE_BEFORE_MS))
             at_ms = fault.end_ms + ALONE_AFTER_MS
         else:
             fault = menu.draw(at_ms)
@@ -83,6 +83,8 @@ class Menu:
 
     random: random.Random
     shape: Shape
+    damaged_host: str = ""
+    """Whose disk loses or changes what is on it, of this run; drawn with the first such fault."""
 
     def draw(self, at_ms: int) -> Fault:
         """Draw one fault that begins at `at_ms`."""
@@ -211,15 +213,17 @@ class Menu:
         amount = self.random.choice((50, 200, 1_000))
         return self._fault(FaultKind.SLOW_SYNC, at_ms, self._one(), amount=amount)
 
-    def lying_sync(self, at_ms: int) -> Fault:
-        """A disk that says that it has written and has not, and then the power goes."""
-        brokers, _ = hosts_of(self.shape)
-        host = self.random.choice(brokers)
+    def damage(self, at_ms: int) -> Fault:
+        """One of: a disk that says that it has written and has not, and then the power goes;
+        a bit that turns over on it.
+        """
+        if not self.damaged_host:
+            self.damaged_host = self.random.choice(hosts_of(self.shape)[0])
         return Fault(
-            kind=FaultKind.LYING_SYNC,
+            kind=self.random.choice((FaultKind.LYING_SYNC, FaultKind.BIT_FLIP)),
             at_ms=at_ms,
             lasting_ms=self.random.randint(200, 1_000),
-            targets=(host,),
+            targets=(self.damaged_host,),
         )
 
     def sync_error(self, at_ms: int) -> Fault:

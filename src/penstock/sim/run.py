@@ -20,6 +20,7 @@ from typing import Any
 
 from penstock.controller.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
+from penstock.runtime.scrubber import Scrubber
 from penstock.sim.clients import Clients
 from penstock.sim.cluster import NotFormed, SimCluster
 from penstock.sim.faults import Faults, Heal
@@ -185,6 +186,9 @@ class Run:
         await self._while(lambda: not self.clients.is_idle, deadline_s)
         self._found("writes do not come back: " + text for text in self.clients.stuck())
         await self._while(lambda: bool(self._not_equal()), deadline_s)
+        scrubbers = self._scrub_damaged()
+        await self._while(lambda: any(not one.is_at_rest for one in scrubbers), deadline_s)
+        await self._while(lambda: bool(self._not_equal()), deadline_s)
         self._found("replicas are not equal: " + text for text in self._not_equal())
         reading = self.clients.read_all()
         await self._while(lambda: reading.is_alive, deadline_s)
@@ -192,6 +196,17 @@ class Run:
             self._found(["the final reader does not come to the end"])
         self.invariants.look(list(self.cluster.servers.values()), is_final=True)
         return not reading.is_alive
+
+    def _scrub_damaged(self) -> list[Scrubber]:
+        """Let what the daily scrub would find on disks that lied or changed be found now."""
+        scrubbers = []
+        for server in self.cluster.servers.values():
+            node = server.node
+            if server.is_disk_damaged and isinstance(node, Node) and node.manager is not None:
+                for set_id in node.manager.members:
+                    node.manager.scrubber.hurry(set_id)
+                scrubbers.append(node.manager.scrubber)
+        return scrubbers
 
     async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> None:
         """For schedules: wait until it holds. Raises NotReached."""

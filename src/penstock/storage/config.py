@@ -85,7 +85,8 @@ class LogConfig:
     consumers)"""
 
     scrub_bytes_per_second: Annotated[int, Ge(0), Le(1 << 34), Unit("bytes/s")] = 4 << 20
-    """How fast all logs together are read in the background to find damage; 0: never."""
+    """How fast all logs together are read in the background to find damage; 0: only logs that had
+    some, or that a slave could not use a copy of, are read."""
 
     scrub_interval_ms: Annotated[int, Ge(0), Le(1 << 40), Unit("ms")] = 86_400_000
     """Pause of the scrub after it has read everything once."""

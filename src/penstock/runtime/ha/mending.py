@@ -9,6 +9,7 @@
 
 The new id is durable before the first byte goes: from then on nothing that the log acknowledged
 counts, and it can not be elected on what it has lost. A log that is the only copy is not touched.
+What is left of the log is scrubbed at once: a disk that lost one place may have lost others.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from penstock.base.errors import PlatformError
 from penstock.storage.repair import NOTHING_KEPT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from penstock.runtime.ha.set_driver import SetDriver
     from penstock.storage.set_log import SetLog
 
@@ -73,8 +76,10 @@ class Mending:
         """Whether the mastership of that epoch was given up for damage."""
         return self.damage is not None and leader_epoch <= self._aside_epoch
 
-    def watch(self, set_log: SetLog) -> None:
-        """The log is open: hear of damage in it."""
+    def watch(self, set_log: SetLog, scrub: Callable[[], None]) -> None:
+        """The log is open: hear of damage in it, and have it scrubbed if it has had some."""
+        if self._cuts:
+            scrub()
         self._cuts = 0
         call_soon = self._driver.scheduler.call_soon
 

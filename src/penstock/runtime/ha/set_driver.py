@@ -459,7 +459,7 @@ class SetDriver:
         self._opened_epoch = opened.log.leader_epoch
         member = self.member = ReplicaSetMember(self.replica_set_id, manager.broker_id, opened.log)
         member.on_fenced = self._fenced
-        self.mending.watch(opened.log)
+        self.mending.watch(opened.log, partial(manager.scrubber.hurry, self.replica_set_id))
         manager.damage_stats.rebuilt_files += opened.rebuilt_files
         self.trouble = ""
         manager.opened(member)
