@@ -11,6 +11,9 @@ from typing import Any
 
 from benchmarks.__main__ import QUESTIONS
 from benchmarks.harness.results import RESULTS, shown
+from benchmarks.peer_plots import PLOTS
+from benchmarks.peers.report import markdown
+from benchmarks.peers.store import last_file
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 MARKER = "<!-- below this line: python -m benchmarks.report -->"
@@ -22,9 +25,26 @@ def main() -> int:
     if not found:
         print(f"{PAGE} has no marker line: {MARKER}", file=sys.stderr)
         return 1
-    sections = [_section(name) for name in QUESTIONS if (RESULTS / f"{name}.json").exists()]
+    sections = [*_peers(), *_plots()]
+    sections += [_section(name) for name in QUESTIONS if (RESULTS / f"{name}.json").exists()]
     PAGE.write_text(head + MARKER + "\n\n" + "\n\n".join(sections) + "\n", encoding="utf-8")
     return 0
+
+
+def _peers() -> list[str]:
+    file = last_file()
+    if file is None:
+        return []
+    document = json.loads(file.read_text(encoding="utf-8"))
+    return [f"## `python -m benchmarks.peers`\n\n{markdown(document).rstrip()}"]
+
+
+def _plots() -> list[str]:
+    files = sorted(PLOTS.glob("*.png"))
+    if not files:
+        return []
+    lines = [f"![{file.stem.replace('-', ' ')}](plots/{file.name})" for file in files]
+    return ["\n\n".join(["## `python -m benchmarks.peer_plots`", *lines])]
 
 
 def _section(name: str) -> str:

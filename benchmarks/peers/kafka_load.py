@@ -88,8 +88,9 @@ class KafkaLoad:
         try:
             yield name
         finally:
+            admin = _admin(bootstrap)  # held until the answer: it comes to nobody else
             with contextlib.suppress(KafkaException):
-                _admin(bootstrap).delete_topics([name])[name].result(30)
+                admin.delete_topics([name])[name].result(30)
 
     def produce(self, bootstrap: str, topic: str, how: Sequence[object]) -> dict[str, Any]:
         """Write; `how` is partitions, bytes a value, bytes a batch, codec and bytes in all."""

@@ -29,8 +29,12 @@ def print_table(rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def markdown(document: Mapping[str, Any]) -> str:
-    """Return a whole result document for a page: machine, method, settings and the table."""
+    """Return a whole result document for a page: machine, method, settings and the table.
+
+    What the clients used is in the file alone: it says nothing of the servers.
+    """
     machine = document["machine"]
+    rows = [row for row in document["rows"] if not row["name"].endswith(".client_cpu")]
     lines = [
         f"{document['measured_at'][:16].replace('T', ' ')} UTC, {machine['cpu']}, "
         f"{machine['cores']} cores, {machine['memory_mib']:,} MiB, Linux {machine['kernel']}.",
@@ -38,7 +42,7 @@ def markdown(document: Mapping[str, Any]) -> str:
         "",
         *_settings(document["settings"]),
         "",
-        *_table([line_of(row) for row in document["rows"]]),
+        *_table([line_of(row) for row in rows]),
     ]
     return "\n".join(lines) + "\n"
 
