@@ -13,11 +13,14 @@ from confluent_kafka import KafkaException
 
 from benchmarks.harness.native import LoadFailed
 from benchmarks.harness.node import NodeFailed
+from benchmarks.harness.warm_memory import warm_memory
 from benchmarks.peers.model import CanNotRun, Group, Question, Scale, Spec
 from benchmarks.peers.ratios import Samples, rotated
 from benchmarks.peers.servers import Server, open_server
 
 REASON_CHARACTERS_MAX = 500
+WARM_MEMORY_BYTES = 4 << 30
+"""More than a question writes. Free memory that the host has taken back costs whoever gets it."""
 Say = Callable[[str], None]
 FAILURES = (
     CanNotRun,
@@ -80,6 +83,8 @@ def _turn(
 
 def _ask(question: Question, server: Server, scale: Scale, *, turn: int, samples: Samples) -> None:
     try:
+        if not scale.is_smoke:
+            warm_memory(WARM_MEMORY_BYTES)
         samples.add(server.spec, turn, question.ask(server, scale))
     except FAILURES as error:
         samples.reasons[server.spec] = reason_of(error)
