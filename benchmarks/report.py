@@ -16,6 +16,8 @@ from benchmarks.peers.report import markdown
 from benchmarks.peers.store import last_file
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
+ELSEWHERE = frozenset(("corruption", "bad_input", "chaos"))
+"""What docs/reliability.md tells of: hundreds of rows that say nothing of speed."""
 MARKER = "<!-- below this line: python -m benchmarks.report -->"
 
 
@@ -26,7 +28,8 @@ def main() -> int:
         print(f"{PAGE} has no marker line: {MARKER}", file=sys.stderr)
         return 1
     sections = [*_peers(), *_plots()]
-    sections += [_section(name) for name in QUESTIONS if (RESULTS / f"{name}.json").exists()]
+    names = [name for name in QUESTIONS if name not in ELSEWHERE]
+    sections += [_section(name) for name in names if (RESULTS / f"{name}.json").exists()]
     PAGE.write_text(head + MARKER + "\n\n" + "\n\n".join(sections) + "\n", encoding="utf-8")
     return 0
 
@@ -63,9 +66,9 @@ def _section(name: str) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    names = list(rows[0])
+    names = list(dict.fromkeys(name for row in rows for name in row))
     lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
-    lines += ["| " + " | ".join(shown(row[name]) for name in names) + " |" for row in rows]
+    lines += ["| " + " | ".join(shown(row.get(name, "")) for name in names) + " |" for row in rows]
     return lines
 
 

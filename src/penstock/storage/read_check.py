@@ -5,7 +5,7 @@
 
 A consumer may not check at all (librdkafka does not by default), and the first 21 bytes of a batch
 are under no checksum of the batch. So whoever has the frame header checks. It costs a microsecond
-for each batch and a twentieth of a second for each gigabyte.
+for each batch and a tenth of a second for each gigabyte.
 
 Source: Kafka checks none of this when it serves; ADR 0020. No I/O.
 """
