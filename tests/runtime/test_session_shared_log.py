@@ -1,6 +1,9 @@
 """The log that session tests run over keeps the rules of every replicated log."""
 
 import asyncio
+from collections.abc import Iterator
+
+import pytest
 
 from penstock.controller.replicated_log import ReplicatedLog
 from penstock.runtime.clock import LoopScheduler
@@ -9,8 +12,8 @@ from tests.runtime.shared_log import LogGroup
 
 
 class SharedHarness(LogHarness):
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
         self._group = LogGroup(LoopScheduler(self._loop))
         self._group.lead(1)
 
@@ -27,10 +30,14 @@ class SharedHarness(LogHarness):
     def crash(self) -> None:
         del self._group.members[1]
 
-    def __del__(self) -> None:
-        self._loop.close()
-
 
 class TestSharedLog(ReplicatedLogContract):
+    @pytest.fixture(autouse=True)
+    def _loop(self) -> Iterator[None]:
+        """Closed here: a finalizer of the harness may come after that of the loop."""
+        self.loop = asyncio.new_event_loop()
+        yield
+        self.loop.close()
+
     def make(self) -> LogHarness:
-        return SharedHarness()
+        return SharedHarness(self.loop)
