@@ -32,7 +32,7 @@ test-unit: $(STAMP)
 	$(PYTEST) -n 2 -m "not process and not spark and not compat"
 
 test-process: $(STAMP)
-	$(PYTEST) -n 2 --dist loadfile -m "(process or spark) and not compat"
+	$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder -m "(process or spark) and not compat"
 
 check: check-format check-lint check-types check-rooms check-tidy ## format, lint, types, room order, house rules
 
