@@ -1,9 +1,10 @@
 """Makes the host give its guest memory again, so that no measurement pays for the first touch.
 
 A guest gives pages that are free back to its host within seconds. The next touch of such a page
-costs several times as much as of one that the host still backs: measured on the reference machine,
-1.6 s of CPU for a GiB instead of 0.4 s. That is as much as a broker needs for the same bytes, and
-would be taken for its work. Source: the kernel's free page reporting; `MADV_POPULATE_WRITE`.
+costs several times as much as of one that the host still backs. That is as much as a broker needs
+for the same bytes, and would be taken for its work.
+
+Source: the kernel's free page reporting; `MADV_POPULATE_WRITE`.
 """
 
 import contextlib

@@ -4,8 +4,8 @@
                                                   that it is the frame which the index names
 
 A consumer may not check at all (librdkafka does not by default), and the first 21 bytes of a batch
-are under no checksum of the batch. So whoever has the frame header checks. It costs a microsecond
-for each batch and a tenth of a second for each gigabyte.
+are under no checksum of the batch. So whoever has the frame header checks. It costs something
+for each batch and for each byte, in the CPU seconds of `python -m benchmarks consume`.
 
 Source: Kafka checks none of this when it serves; ADR 0020. No I/O.
 """
