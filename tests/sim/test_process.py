@@ -107,6 +107,35 @@ def test_coroutines_of_killed_processes_are_let_go_when_the_run_is_over() -> Non
     assert not outcome.failures
 
 
+def test_finally_blocks_after_the_run_make_no_loop_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[str] = []
+    ran: list[str] = []
+
+    def new_event_loop(_policy: object) -> asyncio.AbstractEventLoop:
+        made.append("loop")
+        raise RuntimeError("no loop is wanted")
+
+    async def main(_: Process) -> None:
+        try:
+            await asyncio.sleep(100)
+        finally:
+            ran.append("finally")
+            await asyncio.gather(asyncio.sleep(1), return_exceptions=True)
+
+    async def story(simulation: Simulation) -> None:
+        simulation.start("h", "p", main).kill()
+        simulation.start("h", "q", main)
+        await asyncio.sleep(1)
+
+    policy = type(asyncio.get_event_loop_policy())
+    monkeypatch.setattr(policy, "new_event_loop", new_event_loop)
+    simulate(1, story)
+    assert ran
+    assert made == []
+
+
 def test_what_a_process_holds_at_the_end_of_a_run_can_do_no_harm_later() -> None:
     async def stubborn(_process: Process) -> None:
         while True:

@@ -9,6 +9,7 @@ Deliberately not here: disks, which refuse work for processes that have ended.
 """
 
 import asyncio
+import gc
 import logging
 import sys
 import warnings
@@ -46,13 +47,21 @@ def silenced() -> Iterator[None]:
 
 
 def dispose_of(loop: asyncio.AbstractEventLoop, processes: Iterable[Process]) -> None:
-    """Close what the processes left behind. The loop is over already."""
-    for task in tasks_of(loop):
-        _close(task)
-    for process in processes:
-        process.graveyard.clear()
-        process.queue.clear()
-        process.on_end.clear()
+    """Close what the processes left behind. The loop is over already, and passes for running:
+
+    asyncio would make another loop for a `finally` block that asks for one, and leave it open.
+    """
+    asyncio._set_running_loop(loop)  # noqa: SLF001  asyncio's own way for loops
+    try:
+        for task in tasks_of(loop):
+            _close(task)
+        for process in processes:
+            process.graveyard.clear()
+            process.queue.clear()
+            process.on_end.clear()
+        gc.collect()
+    finally:
+        asyncio._set_running_loop(None)  # noqa: SLF001
 
 
 def _close(task: SimTask) -> None:
