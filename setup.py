@@ -9,7 +9,9 @@ MODULES = (
     "record/_encode",
     "record/_scan",
     "protocol/_produce",
+    "runtime/_gather",
     "storage/_frames",
+    "storage/_regions",
 )
 
 setup(

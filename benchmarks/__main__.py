@@ -11,6 +11,7 @@ QUESTIONS = (
     "footprint",
     "produce",
     "consume",
+    "kernel_bounds",
     "latency",
     "replicated",
     "small_requests",

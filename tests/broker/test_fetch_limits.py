@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.append import append_batch
 from penstock.controller.commands import CreateTopics, DeleteTopics, NewTopic, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -216,3 +217,91 @@ def test_a_waiting_fetch_holds_nothing_of_what_it_has_seen(
         pass
     (waiting,) = node.call(lambda: list(hosted.waiters))
     assert [len(read.buffers) for read in waiting.reads] == [0]
+
+
+def fetch_from(offset: int, **fields: Any) -> dict[str, Any]:
+    wanted = request(1, **fields)
+    wanted["topics"][0]["partitions"][0]["fetch_offset"] = offset
+    return wanted
+
+
+def offsets(answer: Any) -> list[int]:
+    (partition,) = answer.responses[0].partitions
+    return [header.base_offset for header, _ in iter_batches(memoryview(partition.records))]
+
+
+def test_a_consumer_that_reads_in_order_finds_the_next_batches_read_already(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(node, partitions=1)
+    fill(client, 12)
+    stats = node.broker.stats
+    seen = []
+    for step in range(4):
+        answer = client.ask(ApiKey.FETCH, 11, fetch_from(3 * step, partition_max=3 * SIZE))
+        seen += offsets(answer)
+        node.call(lambda: None)
+    assert seen == list(range(12))
+    assert stats.reads_ahead_used == 2  # it is in order from the second fetch on
+    assert node.broker.read_ahead.kept_bytes == 0
+
+
+def test_what_was_read_ahead_is_served_only_to_who_asks_for_it(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(node, partitions=1)
+    fill(client, 12)
+    for offset in (0, 3):
+        client.ask(ApiKey.FETCH, 11, fetch_from(offset, partition_max=3 * SIZE))
+    assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 3 * SIZE
+    elsewhere = client.ask(ApiKey.FETCH, 11, fetch_from(5, partition_max=3 * SIZE))
+    assert offsets(elsewhere) == [5, 6, 7]
+    smaller = client.ask(ApiKey.FETCH, 11, fetch_from(6, partition_max=2 * SIZE))
+    assert offsets(smaller) == [6, 7]
+    assert node.broker.stats.reads_ahead_used == 0
+
+
+def test_what_was_read_ahead_of_deleted_records_is_not_served(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(node, partitions=1)
+    fill(client, 12)
+    for offset in (0, 3):
+        client.ask(ApiKey.FETCH, 11, fetch_from(offset, partition_max=3 * SIZE))
+    hosted = node.broker.partitions.find("events", 0)
+    assert hosted is not None
+    node.call(lambda: hosted.member.log.delete_records(hosted.log, 8))
+    answer = client.ask(ApiKey.FETCH, 11, fetch_from(6, partition_max=3 * SIZE))
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_what_nobody_asks_for_is_let_go(node: LiveNode, client: RawClient) -> None:
+    create(node, partitions=1)
+    fill(client, 12)
+    for offset in (0, 3):
+        client.ask(ApiKey.FETCH, 11, fetch_from(offset, partition_max=3 * SIZE))
+    assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 3 * SIZE
+    node.call(node.broker.read_ahead._sweep)
+    assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 3 * SIZE
+    node.call(node.broker.read_ahead._sweep)
+    assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 0
+    assert node.broker.stats.reads_ahead_dropped == 1
+
+
+def test_nothing_is_read_ahead_that_is_not_confirmed(node: LiveNode, client: RawClient) -> None:
+    create(node, partitions=1)
+    fill(client, 3)
+    hosted = node.broker.partitions.find("events", 0)
+    assert hosted is not None
+    member, ahead = hosted.member, node.broker.read_ahead
+
+    def kept_bytes() -> int:
+        append_batch(hosted, memoryview(bytearray(BATCH)), -1, 1000, node.broker.stats)
+        member.log.writer.write_staged()
+        assert member.confirm_position < hosted.log.last_end_position
+        hosted.next_fetch_offset = 1
+        ahead.answered(hosted, 1, 3, 1 << 20)
+        ahead._read()
+        return ahead.kept_bytes
+
+    assert node.call(kept_bytes) == 0

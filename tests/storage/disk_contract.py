@@ -40,6 +40,20 @@ class DiskContract:
             cached = file.read_cached(position, length)
             assert cached is None or bytes(cached) == data[position : position + length]
 
+    def test_many_places_are_read_as_each_of_them_would_be(self, disk: Disk) -> None:
+        file = disk.open("a", create=True)
+        data = bytes(range(256)) * 16_384
+        file.write(0, [data])
+        places = [(at * 65_537 % len(data), 1 + at * 1000) for at in range(200)]
+        places += [(0, 3 << 20), (5, 0), (len(data) - 10, 100), (len(data) + 7, 5)]
+        found = file.gather_cached(places)
+        if found is None:
+            assert any(file.read_cached(*place) is None for place in places)
+            return
+        expected = [data[position : position + length] for position, length in places]
+        assert [bytes(view) for view in found] == expected
+        assert file.gather_cached([]) == []
+
     def test_views_of_cached_reads_stay_as_they_were_read(self, disk: Disk) -> None:
         file = disk.open("a", create=True)
         file.write(0, [b"".join(bytes([number]) * 200_000 for number in range(40))])

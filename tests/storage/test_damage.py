@@ -6,6 +6,7 @@ from penstock.storage.config import LogConfig
 from penstock.storage.durable_mark import MARK_BYTES, mark_path
 from penstock.storage.errors import CorruptFrame, CorruptLog
 from penstock.storage.pending_change import ChangeKind
+from penstock.storage.reader import NeedsDisk
 from penstock.storage.repair import NOTHING_KEPT, cut_below_damage, plan_repair
 from penstock.storage.scrub import FROM_START
 from tests.storage.faulty_disk import FaultyDisk
@@ -158,7 +159,11 @@ def test_the_scrub_meets_damage_in_every_file_that_no_start_has_read():
 
 def test_a_read_that_a_repair_overtakes_is_answered():
     world, disk, log, partition = filled(SMALL, batches=600)
+    log.close()
+    log = open_log(world, disk, SMALL)  # nothing of the index is in memory
+    partition = log.partitions[partition.topic_partition]
     found = log.read(partition, 300, 1 << 16, log.durable_position)
+    assert isinstance(found, NeedsDisk)
     answers: list[object] = []
     found.load(lambda *answer: answers.append(answer))
     reading, done = world.work.pop()

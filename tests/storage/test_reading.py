@@ -1,21 +1,20 @@
 """Reads: the right batches, whole, within the limits; from memory, from cache, from the disk."""
 
 import errno
+from array import array
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.storage import compiled, regions
+from penstock.storage.block_cache import SEGMENTS_MAX, BlockCache, SealedSegment
+from penstock.storage.chunk import NO_MORE, Chunk, Wanted, make_plan
 from penstock.storage.errors import OffsetOutOfRange, ReadFailed
 from penstock.storage.lookup import Block
 from penstock.storage.partition_log import Columns
-from penstock.storage.reader import (
-    GAP_BYTES_MAX,
-    BlockCache,
-    Chunk,
-    Wanted,
-    make_plan,
-)
+from penstock.storage.regions import GAP_BYTES_MAX, REGION_BYTES_MAX
+from penstock.storage.sealed_index import Sealed
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import (
     ALL,
@@ -108,8 +107,28 @@ def test_interleaved_partitions_are_told_apart(world, log):
         assert len(read_all(world, log, partition)) == 100
 
 
-def test_reads_of_closed_segments_come_from_memory_after_the_first_one(world, log, disk):
+def test_a_chunk_says_where_the_next_one_begins(world, log):
+    (partition,) = filled(world, log, size=500)
+    chunk = read_chunk(world, log, partition, 3, 1000)
+    assert (chunk.first_offset, chunk.next_offset, chunk.is_cut) == (3, 5, True)
+    chunk = read_chunk(world, log, partition, 3, 100_000)
+    assert (chunk.next_offset, chunk.is_cut) == (NO_MORE, False)
+
+
+def test_what_was_just_closed_is_read_without_a_look_at_the_disk(world, log):
     (partition,) = filled(world, log, batches=400)
+    assert partition.bases[0] > 10
+    assert not log.writer._store.closing
+    chunk = log.read(partition, 0, 1000, ALL)
+    assert isinstance(chunk, Chunk)
+    assert [header.base_offset for header, _ in batches_of(chunk.data)] == [0, 1]
+
+
+def test_reads_of_closed_segments_come_from_memory_after_the_first_one(world, log, disk):
+    filled(world, log, batches=400)
+    log.close()
+    log = open_log(world, disk)
+    partition = log.open_partition(partition_number(0))
     assert partition.bases[0] > 10
     assert not isinstance(log.read(partition, 0, 1000, ALL), Chunk)
     read_chunk(world, log, partition, 0)
@@ -157,7 +176,10 @@ def test_a_page_cache_that_reports_an_error_is_a_typed_error_too(world, log, dis
 def test_a_segment_is_not_taken_away_under_a_read(world, log, disk):
     from penstock.storage.config import Retention
 
-    (partition,) = filled(world, log, batches=400)
+    filled(world, log, batches=400)
+    log.close()
+    log = open_log(world, disk)  # nothing of the index is in memory
+    partition = log.open_partition(partition_number(0))
     found = log.read(partition, 0, 1000, ALL)
     answers = []
     found.load(lambda chunk, error: answers.append((chunk, error)))
@@ -189,12 +211,46 @@ def test_the_cache_lets_the_least_used_block_go():
     blocks = [Block(base, "", base, base + 1, one) for base in range(5)]
     for block in blocks[:3]:
         cache.put(1, block)
-    assert cache.find(1, 0) is blocks[0]
+    key = partition_number(0)
+    assert cache.find(1, key, 0) is blocks[0]
     cache.put(1, blocks[3])
-    assert cache.find(1, 1) is None
-    assert cache.find(1, 0) is blocks[0]
+    assert cache.find(1, key, 1) is None
+    assert cache.find(1, key, 0) is blocks[0]
     cache.drop_segment(0)
-    assert cache.find(1, 0) is None
+    assert cache.find(1, key, 0) is None
+
+
+def sealed(base, index_bytes=100, partitions=(0,)):
+    columns = Columns([base], [base], [1], [0])
+    parts = {partition_number(number): Sealed(columns, base + 1) for number in partitions}
+    return SealedSegment(base, f"{base}.log", parts, index_bytes)
+
+
+def test_the_cache_keeps_the_last_segments_that_were_closed_whole():
+    cache = BlockCache(1000)
+    for base in range(SEGMENTS_MAX + 1):
+        cache.put_segment(sealed(base, index_bytes=1))
+    assert cache.find(7, partition_number(0), 0) is None
+    for base in range(1, SEGMENTS_MAX + 1):
+        block = cache.find(7, partition_number(0), base)
+        assert block is not None
+        assert (block.segment_base, block.segment_path) == (base, f"{base}.log")
+        assert (block.first_offset, block.end_offset) == (base, base + 1)
+    assert cache.find(7, partition_number(1), 3) is None
+    cache.drop_segment(3)
+    assert cache.find(7, partition_number(0), 3) is None
+
+
+def test_whole_segments_take_half_of_the_cache_at_most():
+    cache = BlockCache(1000)
+    cache.put_segment(sealed(1, index_bytes=501))
+    assert cache.find(7, partition_number(0), 1) is None
+    cache.put_segment(sealed(2, index_bytes=300))
+    cache.put_segment(sealed(3, index_bytes=200))
+    assert cache.find(7, partition_number(0), 2) is not None
+    cache.put_segment(sealed(4, index_bytes=1))
+    assert cache.find(7, partition_number(0), 2) is None
+    assert cache.find(7, partition_number(0), 4) is not None
 
 
 layouts = st.lists(
@@ -206,7 +262,7 @@ layouts = st.lists(
 
 @given(layouts, st.integers(0, 40), st.integers(0, 30_000), st.integers(0, 400_000))
 def test_a_plan_agrees_with_walking_over_the_frames(layout, offset, max_bytes, limit):
-    columns = Columns([], [], [], [])
+    columns = Columns(array("q"), array("q"), array("i"), array("q"))
     position = base = 0
     for size, more_records, gap in layout:
         position += gap
@@ -218,6 +274,8 @@ def test_a_plan_agrees_with_walking_over_the_frames(layout, offset, max_bytes, l
     offset = min(offset, base - 1)
     wanted = Wanted(partition_number(0), 1, offset, max_bytes, limit)
     plan = make_plan(columns, wanted)
+    known = (columns.positions, columns.sizes, columns.entry_of(offset), max_bytes, limit)
+    assert compiled.choose(*known) == regions.choose(*known)
 
     expected, total = [], 0
     for at, _first in enumerate(columns.bases):
@@ -238,6 +296,19 @@ def test_a_plan_agrees_with_walking_over_the_frames(layout, offset, max_bytes, l
         ends = [at + size for at, size in region.pieces]
         starts = [at - 48 for at, _ in region.pieces]
         assert all(b - a <= GAP_BYTES_MAX for a, b in zip(ends, starts[1:], strict=False))
+
+
+def test_long_stretches_are_read_in_parts():
+    size = 10_000
+    count = 3 * REGION_BYTES_MAX // size
+    positions = [at * (48 + size) for at in range(count)]
+    columns = Columns(
+        array("q", range(count)), array("q", positions), array("i", [size] * count), array("q")
+    )
+    plan = make_plan(columns, Wanted(partition_number(0), 1, 0, ALL, ALL))
+    assert sum(len(region.pieces) for region in plan.regions) == count
+    assert all(region.length <= REGION_BYTES_MAX for region in plan.regions)
+    assert len(plan.regions) == 4
 
 
 def test_lookup_by_time_finds_the_first_batch_that_is_not_older(world, log):

@@ -12,6 +12,8 @@ FOLLOW = "runtime/ha/followed_set.py"
 SESSION = "runtime/ha/slave_session.py"
 MEMBER = "broker/replica_set.py"
 FETCH = "broker/fetch_operation.py"
+AHEAD = "broker/read_ahead.py"
+FETCHES = ("tests/broker/test_fetch_limits.py",)
 
 ACKNOWLEDGING = (
     plant(
@@ -142,9 +144,22 @@ CONFIRMING = (
         "high-watermark-beyond-confirmed", "Confirm position",
         "consumers are told, and given, records that are not confirmed",
         (MEMBER, "        if log.last_end_position <= self.confirm_position:\n", "        if True:\n"),
-        (FETCH, "return member.log.read(log, offset, limit, member.confirm_position)",
-         "return member.log.read(log, offset, limit, member.log.end_position)"),
+        (FETCH, "member.log.read(hosted.log, offset, limit, member.confirm_position)",
+         "member.log.read(hosted.log, offset, limit, member.log.end_position)"),
         near=MEMBERS,
+    ),
+    plant(
+        "read-ahead-beyond-confirmed", "Confirm position",
+        "what is read ahead of a consumer is not confirmed",
+        (AHEAD, "member.log.read(log, offset, max_bytes, member.confirm_position)",
+         "member.log.read(log, offset, max_bytes, member.log.end_position)"),
+        near=FETCHES,
+    ),
+    plant(
+        "read-ahead-of-another-offset", "Confirm position",
+        "what was read ahead is served to whoever reads the partition next",
+        (AHEAD, "kept is None or kept.chunk.first_offset != offset or", "kept is None or"),
+        near=FETCHES,
     ),
     plant(
         "high-watermark-of-new-master-too-early", "Confirm position",

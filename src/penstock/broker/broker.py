@@ -25,6 +25,7 @@ from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.internal_topic import InternalTopic
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.producer_ids import ProducerIdPool
+from penstock.broker.read_ahead import ReadAhead
 from penstock.broker.registry import Api
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.stats import BrokerStats
@@ -76,6 +77,7 @@ class Broker:
         self.fetch_sessions = FetchSessionCache(
             config.fetch_sessions_max, config.fetch_session_idle_ms_min, new_session_id
         )
+        self.read_ahead = ReadAhead(scheduler, self.stats, config.fetch_read_ahead_bytes)
         self.producer_ids = ProducerIdPool()
         self.internal_topic = InternalTopic(self)
         self.controller: ControllerPort

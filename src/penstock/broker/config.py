@@ -28,6 +28,10 @@ class BrokerConfig:
     consumer holds that much memory, and a larger answer does not fit the buffers that are used
     again: memory touched for the first time costs more than reading and sending."""
 
+    fetch_read_ahead_bytes: Annotated[int, Ge(0), Le(1 << 34)] = 32 << 20
+    """Memory for records that are read before a consumer that is behind asks for them, which makes
+    it faster while a processor is idle; 0 switches that off."""
+
     fetch_sessions_max: Annotated[int, Ge(0), Le(100_000)] = 1000
     """Incremental fetch sessions (KIP-227) kept at a time; 0 switches sessions off."""
 

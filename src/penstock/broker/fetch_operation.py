@@ -35,7 +35,7 @@ from penstock.broker.slave_reads import NO_PREFERENCE, ReplicaSelector
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OffsetOutOfRange
-from penstock.storage.set_log import Chunk, NeedsDisk
+from penstock.storage.set_log import NO_MORE, Chunk, NeedsDisk
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -57,7 +57,9 @@ class PartitionRead:
         "hosted",
         "is_elsewhere",
         "is_told",
+        "limit",
         "log_start_offset",
+        "next_offset",
         "preferred",
         "size",
         "wanted",
@@ -80,6 +82,9 @@ class PartitionRead:
         self.log_start_offset = -1
         self.size = 0
         self.buffers: list[memoryview] = []
+        self.limit = 0
+        """How many bytes of it the answer was to hold at most."""
+        self.next_offset = NO_MORE
         self.diverging: tuple[int, int] | None = None
         self.preferred = NO_PREFERENCE
         self.is_told = False
@@ -96,6 +101,7 @@ class PartitionRead:
         """Answer the partition with these records."""
         self.buffers = chunk.buffers
         self.size = chunk.size
+        self.next_offset = chunk.next_offset
 
 
 class FetchOperation:
@@ -240,7 +246,7 @@ class FetchOperation:
         for read in self.reads:
             read.clear()
             try:
-                found = _read(read, left, self._selector)
+                found = self._read(read, left)
             except PlatformError as error:
                 read.fail(error)
                 has_error = True
@@ -260,6 +266,16 @@ class FetchOperation:
             self._load(read, needs_disk, may_exceed)
         self._found = self._max_bytes - left
         return has_error or bool(pending) or is_full or self._found >= self._min_bytes
+
+    def _read(self, read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
+        """Look at one partition; None when there is nothing to read (or no room left for it)."""
+        hosted = _has_records(read, self._selector)
+        if hosted is None or max_bytes <= 0:
+            return None
+        read.limit = limit = min(max_bytes, max(read.wanted.max_bytes, 0))
+        offset, member = read.wanted.fetch_offset, hosted.member
+        ahead = self._broker.read_ahead.take(hosted.log, offset, limit)
+        return ahead or member.log.read(hosted.log, offset, limit, member.confirm_position)
 
     def _load(self, read: PartitionRead, needs_disk: NeedsDisk, may_exceed: bool) -> None:
         self._loads_open += 1
@@ -282,6 +298,10 @@ class FetchOperation:
         if self._is_parked:
             self._leave()
         self._on_done(self.reads)
+        for read in self.reads:
+            if read.hosted is not None and read.next_offset != NO_MORE:
+                offset = read.wanted.fetch_offset
+                self._broker.read_ahead.answered(read.hosted, offset, read.next_offset, read.limit)
 
     def _leave(self) -> None:
         """Take the deadline back, and the places on partitions where nothing has come."""
@@ -303,10 +323,8 @@ def _has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
     return 0 <= leader_epoch < member.epochs.latest
 
 
-def _read(
-    read: PartitionRead, max_bytes: int, selector: ReplicaSelector | None
-) -> Chunk | NeedsDisk | None:
-    """Look at one partition; None when there is nothing to read (or no room left for it)."""
+def _has_records(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPartition | None:
+    """Return the partition if it may be read and has records for this fetch; else None."""
     hosted, wanted = _served(read, selector), read.wanted
     member, log = hosted.member, hosted.log
     is_slave = member.role is not Role.MASTER
@@ -324,10 +342,7 @@ def _read(
     elif selector is not None and not is_slave:
         read.preferred = selector.preferred(hosted, offset)
         read.is_told = read.preferred != NO_PREFERENCE
-    if offset >= end or max_bytes <= 0 or read.is_told:
-        return None
-    limit = min(max_bytes, max(wanted.max_bytes, 0))
-    return member.log.read(log, offset, limit, member.confirm_position)
+    return None if offset >= end or read.is_told else hosted
 
 
 def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPartition:

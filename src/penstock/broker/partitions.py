@@ -43,6 +43,7 @@ class HostedPartition:
         "is_dropped",
         "log",
         "member",
+        "next_fetch_offset",
         "partition",
         "seen_high_watermark",
         "topic",
@@ -65,6 +66,8 @@ class HostedPartition:
         self.seen_high_watermark = -1
         """At a slave: what the parked fetches have seen. Every move of the confirm position may
         concern the partition there, and most do not."""
+        self.next_fetch_offset = -1
+        """Where the last fetch that left something readable behind will go on, if it does."""
         self.trusted_from_offset = 0
         """Below it the page cache is not trusted to hold the records (slave_reads.py)."""
         self.trusted_from_position = 0

@@ -58,6 +58,8 @@ class BrokerStats:
         "fetches_parked",
         "loop_delay",
         "produce_timeouts",
+        "reads_ahead_dropped",
+        "reads_ahead_used",
         "records_produced",
         "refused_batches",
         "request_errors",
@@ -70,6 +72,8 @@ class BrokerStats:
         self.bytes_fetched = 0
         self.fetch_cold_reads = 0
         self.fetches_parked = 0
+        self.reads_ahead_used = 0
+        self.reads_ahead_dropped = 0
         self.loop_delay = Histogram()
         self.duplicate_batches = 0
         self.produce_timeouts = 0

@@ -215,6 +215,14 @@ class NodeCollector(Collector):
             "Fetches that waited for records.",
             self._broker.stats.fetches_parked,
         )
+        ahead = CounterMetricFamily(
+            "penstock_reads_ahead",
+            "Reads done before a consumer asked for them: used by it, or dropped.",
+            labels=["outcome"],
+        )
+        ahead.add_metric(["used"], self._broker.stats.reads_ahead_used)
+        ahead.add_metric(["dropped"], self._broker.stats.reads_ahead_dropped)
+        yield ahead
         yield GaugeMetricFamily(
             "penstock_fetch_sessions", "Fetch sessions kept.", len(self._broker.fetch_sessions)
         )

@@ -1,7 +1,7 @@
 """The real disk: files of one data directory, and the threads that wait for them.
 
     write        pwritev into the page cache, short writes continued
-    read_cached  preadv2(RWF_NOWAIT): the page cache has all of it, or None
+    read_cached  preadv2(RWF_NOWAIT): the page cache has all of it, or None; gather_cached for many
     read         pread, waits
     sync         fdatasync
     replace      temporary file, fsync, rename, fsync of the directory
@@ -33,6 +33,7 @@ from typing import TypeVar
 
 from penstock.base.ports import Buffer, DiskFile
 from penstock.broker.stats import Histogram
+from penstock.runtime.compiled import read_places
 
 T = TypeVar("T")
 
@@ -134,6 +135,24 @@ class FileHandle:
             return view
         end = self.size()
         return view[:got] if position + got >= end else None
+
+    def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview] | None:
+        found: list[memoryview] = []
+        disk = self._disk
+        while len(found) < len(places):
+            more: list[memoryview] = []
+            if disk.has_nowait and len(places) > 1:
+                take = disk.buffers.take
+                more = read_places(self._descriptor, places, len(found), take, POOLED_BYTES)
+            if (
+                not more
+            ):  # what is unusual about this place, and what to do about it, is known there
+                data = self.read_cached(*places[len(found)])
+                if data is None:
+                    return None
+                more = [data]
+            found += more
+        return found
 
     def _read_recent(self, position: int, length: int) -> memoryview | None:
         if position < self._recent_end - RECENT_BYTES or self._recent_end == 0:

@@ -1,4 +1,4 @@
-"""The frame of every appended batch: compiled where it was built, else as it stands in Python.
+"""What every append and every read runs through: compiled where it was built, else in Python.
 
 Source: ours, ADR 0021.
 """
@@ -8,4 +8,9 @@ try:
 except ImportError:  # no C compiler at installation
     from penstock.storage.frames import put_batch_frame
 
-__all__ = ["put_batch_frame"]
+try:
+    from penstock.storage._regions import choose
+except ImportError:
+    from penstock.storage.regions import choose
+
+__all__ = ["choose", "put_batch_frame"]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Clock, Disk, Offload, Scheduler
+from penstock.storage.block_cache import SealedSegment
 from penstock.storage.checkpoint import Checkpointer
 from penstock.storage.config import LogConfig
 from penstock.storage.durable_mark import DurableMark
@@ -156,17 +157,24 @@ class LogParts:
         path = index_path(self._place.directory, segment.base)
         base, data_end, end, disk = segment.base, segment.data_end, segment.end, self._place.disk
 
-        def work() -> None:
-            disk.replace(path, encode_index(base, data_end, pending, segment_end=end))
+        def work() -> int:
+            data = encode_index(base, data_end, pending, segment_end=end)
+            disk.replace(path, data)
+            return len(data)
 
         self.offload.submit(work, partial(self._sealed, segment))
 
-    def _sealed(self, segment: Segment, _: None, error: BaseException | None) -> None:
-        """Let go of the columns. Without the file they are read from the log when needed."""
+    def _sealed(
+        self, segment: Segment, index_bytes: int | None, error: BaseException | None
+    ) -> None:
+        """The columns are but a cache now. Without the file they are made from the log again."""
         if error is not None and not isinstance(error, OSError):
             raise error
-        segment.pending = None
+        parts, segment.pending = segment.pending, None
         self.store.closing.remove(segment)
+        if parts and index_bytes is not None:
+            sealed = SealedSegment(segment.base, segment.path, parts, index_bytes)
+            self.reader.cache.put_segment(sealed)
 
     def halt(self, when_idle: Callable[[], None]) -> None:
         """Begin nothing any more; `when_idle` once nothing is under way off the loop."""

@@ -1,100 +1,33 @@
 """The reading end: whole batches of one partition, as pieces of what was read from the file.
 
-    frames in the file   [h|batch] [h|other] [h|batch] [h|batch]
-    one read (region)    ^--------------------------------------^   gaps up to 16 KiB are read too
-    pieces                  batch               batch    batch      views, headers left out
+    plan        which batches, from the index alone (read_plan.py)
+    gather      what the page cache holds, on the loop; every batch is checked
+    NeedsDisk   it does not hold all of it: `load` does the same work in the Offload
 
-Reads of the page cache are served on the loop (`read_cached`); what needs the disk comes back as
-`NeedsDisk`, whose `load` does the same work in the Offload. The index of the active segment and of
-segments that are just closing is in memory; blocks of older segments are cached, and found off
-the loop when they are not.
+The index of the active segment and of segments that are just closing is in memory; blocks of older
+segments are cached, from the moment they close, and found off the loop when they are not there.
 
 Source: performance measurements in ADR 0002; `preadv2(RWF_NOWAIT)`.
 Nothing at or above the written position is ever read, whatever limit is asked for.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import TypeVar
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import TopicPartition
-from penstock.base.ports import Disk, Offload
+from penstock.base.ports import Disk, DiskFile, Offload
+from penstock.storage.block_cache import BlockCache
+from penstock.storage.chunk import Chunk, Plan, Wanted, make_plan, read_plan
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptFrame, CorruptLog, OffsetOutOfRange, ReadFailed
-from penstock.storage.frames import FRAME_HEADER_BYTES
 from penstock.storage.lookup import Block, ClosedSegment, SealedLookup
 from penstock.storage.partition_log import Columns, PartitionLog
-from penstock.storage.read_check import check_batch, check_place
 from penstock.storage.sealed_index import IndexEntry
 from penstock.storage.segments import Segment, SegmentStore
 from penstock.storage.writer import LogWriter
 
-GAP_BYTES_MAX = 16 << 10
-"""Reading over a gap of this size costs about as much as another system call."""
-REGIONS_MAX = 256
-READ_BYTES_MAX = 8 << 20
-"""Most bytes read for one chunk, gaps included, unless its first batch is larger."""
-PIECE_BYTES_MIN = 4 << 10
-"""Pieces smaller than this on average are joined: one copy is cheaper than sending them."""
-
 T = TypeVar("T")
-
-
-class Chunk:
-    """Whole batches of one partition, in order, beginning with the one that holds the offset."""
-
-    __slots__ = ("buffers", "first_offset", "is_cut", "size")
-
-    def __init__(
-        self, buffers: list[memoryview], size: int, first_offset: int, is_cut: bool = False
-    ) -> None:
-        self.buffers = buffers
-        self.size = size
-        """Bytes in all buffers together."""
-        self.first_offset = first_offset
-        """Base offset of the first batch; the offset asked for where there is none."""
-        self.is_cut = is_cut
-        """Whether there may be more to read than this."""
-
-    @property
-    def data(self) -> memoryview:
-        """All batches in one buffer; copies when there is more than one piece."""
-        if len(self.buffers) == 1:
-            return self.buffers[0]
-        return memoryview(b"".join(self.buffers))
-
-
-class Region(NamedTuple):
-    """One read: [start, start + length) of the log, and the batches in it."""
-
-    start: int
-    length: int
-    pieces: list[tuple[int, int]]
-    """(place in the region, size) of each batch."""
-
-
-class Plan(NamedTuple):
-    """What to read for a chunk."""
-
-    regions: list[Region]
-    size: int
-    first_offset: int
-    is_cut: bool
-    """Whether batches below the limit were left out."""
-
-
-class Wanted(NamedTuple):
-    """What the caller asked for."""
-
-    topic_partition: TopicPartition
-    serial: int
-    offset: int
-    max_bytes: int
-    limit_position: int
-    is_checked: bool = True
-    """Whether checksums are looked at; else only that the frames are the right ones."""
-
 
 Failed = PlatformError | None
 Loaded = Callable[[Chunk | None, Failed], None]
@@ -112,124 +45,6 @@ class NeedsDisk:
     def load(self, done: Loaded) -> None:
         """Read off the loop; `done(chunk, error)` is called on the loop, one of them is None."""
         self._load(done)
-
-
-def make_plan(columns: Columns, wanted: Wanted) -> Plan:
-    """Choose the batches from `wanted.offset` on: whole ones, below the limit, at least one.
-
-    `columns` must hold the offset. The plan is empty when that batch lies above the limit.
-    """
-    bases, positions, sizes, _ = columns
-    entry = columns.entry_of(wanted.offset)
-    left = wanted.max_bytes
-    limit = wanted.limit_position - FRAME_HEADER_BYTES
-    first_offset = bases[entry]
-    regions: list[Region] = []
-    pieces: list[tuple[int, int]] = []
-    start = stop = positions[entry]
-    total = 0
-    volume = 0
-    is_cut = False
-    for at in range(entry, len(bases)):
-        position = positions[at]
-        size = sizes[at]
-        if position + size > limit:
-            break
-        if total and size > left:
-            is_cut = True
-            break
-        if position - stop > GAP_BYTES_MAX:
-            regions.append(Region(start, stop - start, pieces))
-            volume += stop - start
-            start = position
-            pieces = []
-        stop = position + FRAME_HEADER_BYTES + size
-        if total and (volume + stop - start > READ_BYTES_MAX or len(regions) >= REGIONS_MAX):
-            stop = start + (pieces[-1][0] + pieces[-1][1] if pieces else 0)
-            is_cut = True
-            break
-        pieces.append((position - start + FRAME_HEADER_BYTES, size))
-        total += size
-        left -= size
-    if pieces:
-        regions.append(Region(start, stop - start, pieces))
-    return Plan(regions, total, first_offset if total else wanted.offset, is_cut)
-
-
-def read_plan(
-    plan: Plan, wanted: Wanted, base: int, read: Callable[[int, int], memoryview | None]
-) -> Chunk | None:
-    """Carry out `plan` on the file whose first byte is at `base`; None when `read` gives None.
-
-    Raises:
-        CorruptFrame: the file does not hold what the index says, or something else than was
-            written.
-    """
-    buffers: list[memoryview] = []
-    for start, length, pieces in plan.regions:
-        data = read(start - base, length)
-        if data is None:
-            return None
-        if len(data) != length:
-            raise CorruptFrame(start, f"{len(data)} of {length} bytes are there")
-        partition = wanted.topic_partition
-        if wanted.is_checked:
-            for at, size in pieces:
-                check_batch(data, at, size, start + at - FRAME_HEADER_BYTES, partition)
-        else:
-            check_place(data, 0, start, partition)
-        buffers += [data[at : at + size] for at, size in pieces]
-    if len(buffers) > 1 and plan.size < PIECE_BYTES_MIN * len(buffers):
-        buffers = [memoryview(b"".join(buffers))]
-    return Chunk(buffers, plan.size, plan.first_offset, plan.is_cut)
-
-
-class BlockCache:
-    """Index blocks of closed segments, the least recently used go first."""
-
-    __slots__ = ("_blocks", "_bytes", "_capacity", "_of_partition")
-
-    def __init__(self, capacity_bytes: int) -> None:
-        self._capacity = capacity_bytes
-        self._bytes = 0
-        self._blocks: OrderedDict[tuple[int, int], Block] = OrderedDict()
-        self._of_partition: dict[int, list[Block]] = {}
-
-    def find(self, serial: int, offset: int) -> Block | None:
-        """Return the block of the partition that holds `offset`, if it is here."""
-        for block in self._of_partition.get(serial, ()):
-            if block.first_offset <= offset < block.end_offset:
-                self._blocks.move_to_end((serial, block.segment_base))
-                return block
-        return None
-
-    def put(self, serial: int, block: Block) -> None:
-        """Keep a block, and let others go when there are too many."""
-        key = (serial, block.segment_base)
-        if key in self._blocks:
-            return
-        self._blocks[key] = block
-        self._of_partition.setdefault(serial, []).append(block)
-        self._bytes += _block_bytes(block)
-        while self._bytes > self._capacity and len(self._blocks) > 1:
-            oldest, dropped = self._blocks.popitem(last=False)
-            self._forget(oldest[0], dropped)
-
-    def drop_segment(self, segment_base: int) -> None:
-        """Forget the blocks of a segment that is removed."""
-        for key in [key for key in self._blocks if key[1] == segment_base]:
-            self._forget(key[0], self._blocks.pop(key))
-
-    def _forget(self, serial: int, block: Block) -> None:
-        self._bytes -= _block_bytes(block)
-        blocks = self._of_partition[serial]
-        blocks.remove(block)
-        if not blocks:
-            del self._of_partition[serial]
-
-
-def _block_bytes(block: Block) -> int:
-    return 28 * len(block.columns.bases) + 512
 
 
 class LogReader:
@@ -275,7 +90,7 @@ class LogReader:
             columns = (segment.pending or {}).get(wanted.topic_partition)
             if columns is not None and columns.columns.bases[0] <= offset < columns.end_offset:
                 return self._read_segment(segment, columns.columns, wanted)
-        block = self.cache.find(partition.serial, offset)
+        block = self.cache.find(partition.serial, key, offset)
         if block is not None:
             segment_of_block = self._store.segment_of(block.segment_base)
             if segment_of_block is not None:
@@ -290,7 +105,7 @@ class LogReader:
             return Chunk([], 0, wanted.offset)
         if segment.file is not None:
             try:
-                chunk = read_plan(plan, wanted, segment.base, segment.file.read_cached)
+                chunk = read_plan(plan, wanted, segment.base, segment.file.gather_cached)
             except OSError as error:
                 raise as_platform_error(error) from error
             except CorruptFrame as error:
@@ -461,11 +276,15 @@ def read_file(disk: Disk, path: str, base: int, plan: Plan, wanted: Wanted) -> C
     """Carry out `plan` with a handle of its own, waiting for the disk."""
     file = disk.open(path)
     try:
-        chunk = read_plan(plan, wanted, base, file.read)
+        chunk = read_plan(plan, wanted, base, partial(_read_each, file))
     finally:
         file.close()
     assert chunk is not None
     return chunk
+
+
+def _read_each(file: DiskFile, places: list[tuple[int, int]]) -> list[memoryview]:
+    return [file.read(position, length) for position, length in places]
 
 
 def as_platform_error(error: BaseException) -> PlatformError:

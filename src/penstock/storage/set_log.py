@@ -26,11 +26,12 @@ from typing import TypeVar
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
 from penstock.base.invariant import invariant
+from penstock.storage.chunk import NO_MORE, Chunk
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.partition_log import PartitionLog
 from penstock.storage.parts import LogParts
-from penstock.storage.reader import Chunk, NeedsDisk, as_platform_error
+from penstock.storage.reader import NeedsDisk, as_platform_error
 from penstock.storage.replicable import ReplicableLog
 from penstock.storage.retention import SettingsOf
 from penstock.storage.scrub import Done as ScrubDone
@@ -38,7 +39,7 @@ from penstock.storage.scrub import scrub
 from penstock.storage.timestamps import Examine, InMemory, TimeSearch, TimestampHit
 from penstock.storage.usage import LogNumbers, Usage
 
-__all__ = ["Chunk", "NeedsDisk", "SetLog", "TimestampHit", "Usage"]
+__all__ = ["NO_MORE", "Chunk", "NeedsDisk", "SetLog", "TimestampHit", "Usage"]
 
 T = TypeVar("T")
 Found = Callable[[T | None, PlatformError | None], None]

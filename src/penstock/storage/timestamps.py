@@ -16,9 +16,10 @@ from typing import NamedTuple, TypeVar
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
+from penstock.storage.chunk import Wanted, make_plan
 from penstock.storage.lookup import ClosedSegment, SealedLookup
 from penstock.storage.partition_log import Columns
-from penstock.storage.reader import Wanted, make_plan, read_file
+from penstock.storage.reader import read_file
 from penstock.storage.sealed_index import IndexEntry
 
 T = TypeVar("T")

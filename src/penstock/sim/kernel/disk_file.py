@@ -61,6 +61,15 @@ class SimFile:
         self._check("read_cached")
         return memoryview(inode.data[position : position + length])
 
+    def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview] | None:
+        found = []
+        for position, length in places:
+            data = self.read_cached(position, length)
+            if data is None:
+                return None
+            found.append(data)
+        return found
+
     def read(self, position: int, length: int) -> memoryview:
         self._check("read")
         inode = self._inode

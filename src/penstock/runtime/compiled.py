@@ -1,0 +1,11 @@
+"""Reading of many places: compiled where it was built, else as it stands in Python.
+
+Source: ours, ADR 0021.
+"""
+
+try:
+    from penstock.runtime._gather import read_places
+except ImportError:  # no C compiler at installation
+    from penstock.runtime.gather import read_places
+
+__all__ = ["read_places"]

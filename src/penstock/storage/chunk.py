@@ -1,0 +1,114 @@
+"""Whole batches of one partition, planned from the index and made of what was read for them.
+
+Every batch is checked before anybody gets it: read_check.py. No I/O: the caller lends a function
+that reads.
+
+Source: ours; ADR 0002 for the pieces, ADR 0020 for the checks.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from penstock.base.ids import TopicPartition
+from penstock.storage.compiled import choose
+from penstock.storage.errors import CorruptFrame
+from penstock.storage.frames import FRAME_HEADER_BYTES
+from penstock.storage.partition_log import Columns
+from penstock.storage.read_check import check_batch, check_place
+from penstock.storage.regions import Region
+
+PIECE_BYTES_MIN = 4 << 10
+"""Pieces smaller than this on average are joined: one copy is cheaper than sending them."""
+NO_MORE = -1
+
+Gather = Callable[[list[tuple[int, int]]], list[memoryview] | None]
+"""(position in the file, length) of each place -> their bytes; None where that would wait."""
+
+
+class Chunk:
+    """Whole batches of one partition, in order, beginning with the one that holds the offset."""
+
+    __slots__ = ("buffers", "first_offset", "is_cut", "next_offset", "size")
+
+    def __init__(
+        self, buffers: list[memoryview], size: int, first_offset: int, next_offset: int = NO_MORE
+    ) -> None:
+        self.buffers = buffers
+        self.size = size
+        """Bytes in all buffers together."""
+        self.first_offset = first_offset
+        """Base offset of the first batch; the offset asked for where there is none."""
+        self.next_offset = next_offset
+        """Base offset of the batch behind these where that is known to be readable, or NO_MORE."""
+        self.is_cut = next_offset != NO_MORE
+        """Whether there may be more to read than this."""
+
+    @property
+    def data(self) -> memoryview:
+        """All batches in one buffer; copies when there is more than one piece."""
+        if len(self.buffers) == 1:
+            return self.buffers[0]
+        return memoryview(b"".join(self.buffers))
+
+
+class Plan(NamedTuple):
+    """What to read for a chunk."""
+
+    regions: list[Region]
+    size: int
+    first_offset: int
+    next_offset: int
+    """Of the first batch below the limit that was left out; NO_MORE when none was."""
+
+
+class Wanted(NamedTuple):
+    """What the caller asked for."""
+
+    topic_partition: TopicPartition
+    serial: int
+    offset: int
+    max_bytes: int
+    limit_position: int
+    is_checked: bool = True
+    """Whether checksums are looked at; else only that the frames are the right ones."""
+
+
+def make_plan(columns: Columns, wanted: Wanted) -> Plan:
+    """Choose the batches from `wanted.offset` on: whole ones, below the limit, at least one.
+
+    `columns` must hold the offset. The plan is empty when that batch lies above the limit.
+    """
+    bases = columns.bases
+    entry = columns.entry_of(wanted.offset)
+    regions, size, following = choose(
+        columns.positions, columns.sizes, entry, wanted.max_bytes, wanted.limit_position
+    )
+    next_offset = NO_MORE if following < 0 else bases[following]
+    return Plan(regions, size, bases[entry] if size else wanted.offset, next_offset)
+
+
+def read_plan(plan: Plan, wanted: Wanted, base: int, gather: Gather) -> Chunk | None:
+    """Carry out `plan` on the file whose first byte is at `base`; None when `gather` gives None.
+
+    Raises:
+        CorruptFrame: the file does not hold what the index says, or something else than was
+            written.
+    """
+    found = gather([(start - base, length) for start, length, _ in plan.regions])
+    if found is None:
+        return None
+    partition = wanted.topic_partition
+    buffers: list[memoryview] = []
+    for (start, length, pieces), data in zip(plan.regions, found, strict=True):
+        if len(data) != length:
+            raise CorruptFrame(start, f"{len(data)} of {length} bytes are there")
+        if wanted.is_checked:
+            for at, size in pieces:
+                check_batch(data, at, size, start + at - FRAME_HEADER_BYTES, partition)
+                buffers.append(data[at : at + size])
+        else:
+            check_place(data, 0, start, partition)
+            buffers += [data[at : at + size] for at, size in pieces]
+    if len(buffers) > 1 and plan.size < PIECE_BYTES_MIN * len(buffers):
+        buffers = [memoryview(b"".join(buffers))]
+    return Chunk(buffers, plan.size, plan.first_offset, plan.next_offset)
