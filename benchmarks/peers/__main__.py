@@ -45,7 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not chosen:
         parser.error(f"no row is called {options.rows}; --list shows all")
     _allow_files()
-    store = Store(_file(options))
+    is_new_day = not (options.results or options.smoke)
+    store = Store(_file(options), last_file() if is_new_day else None)
     for group, questions in chosen:
         _measure(group, questions, store, _scale(options), options)
     names = {question.name for _, questions in chosen for question in questions}

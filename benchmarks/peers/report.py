@@ -4,8 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.harness.results import show, shown
+from benchmarks.peers.rows import all_groups
 
-COLUMNS = ("row", "unit", "ours", "peer", "peer is", "ratio", "spread", "target", "met")
+COLUMNS = ("row", "unit", "ours", "peer", "peer is", "ratio", "spread", "target", "met", "measured")
+
+_PLACES = {
+    question.name: place
+    for place, question in enumerate(one for group in all_groups() for one in group.questions)
+}
 
 
 def line_of(row: Mapping[str, Any]) -> dict[str, object]:
@@ -20,6 +26,7 @@ def line_of(row: Mapping[str, Any]) -> dict[str, object]:
         "spread": _spread(row),
         "target": _target(row),
         "met": _verdict(row),
+        "measured": row["measured_at"][:10],
     }
 
 
@@ -35,6 +42,7 @@ def markdown(document: Mapping[str, Any]) -> str:
     """
     machine = document["machine"]
     rows = [row for row in document["rows"] if not row["name"].endswith(".client_cpu")]
+    rows.sort(key=_place)
     lines = [
         f"{document['measured_at'][:16].replace('T', ' ')} UTC, {machine['cpu']}, "
         f"{machine['cores']} cores, {machine['memory_mib']:,} MiB, Linux {machine['kernel']}.",
@@ -45,6 +53,12 @@ def markdown(document: Mapping[str, Any]) -> str:
         *_table([line_of(row) for row in rows]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _place(row: Mapping[str, Any]) -> int:
+    """Where a row stands in the order of the questions; rows of one question keep theirs."""
+    name = row["name"].partition(".")[0]
+    return _PLACES.get(name, len(_PLACES))
 
 
 def _settings(settings: Mapping[str, Mapping[str, str]]) -> list[str]:

@@ -35,14 +35,18 @@ def key_of(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class Store:
-    """Rows by their keys, written to the file after every change."""
+    """Rows by their keys, written to the file after every change.
 
-    def __init__(self, file: Path) -> None:
+    A new file begins with the rows of `earlier`; each row says when, and at which commit.
+    """
+
+    def __init__(self, file: Path, earlier: Path | None = None) -> None:
         self.file = file
         self.rows: dict[tuple[str, str], Row] = {}
         self.settings: dict[str, Any] = {}
-        if file.exists():
-            document = json.loads(file.read_text(encoding="utf-8"))
+        known = file if file.exists() else earlier
+        if known is not None:
+            document = json.loads(known.read_text(encoding="utf-8"))
             self.rows = {key_of(row): row for row in document["rows"]}
             self.settings = document.get("settings", {})
 
@@ -52,14 +56,14 @@ class Store:
 
     def add(self, rows: Iterable[Row], settings: Mapping[str, Any]) -> None:
         """Take the rows in, over older ones of the same key, and write the file."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
+        now, commit = datetime.now(UTC).isoformat(timespec="seconds"), _commit()
         for row in rows:
-            self.rows[key_of(row)] = {**row, "measured_at": now}
+            self.rows[key_of(row)] = {**row, "measured_at": now, "commit": commit}
         self.settings.update(settings)
         document = {
             "question": "peers",
             "measured_at": now,
-            "commit": _commit(),
+            "commit": commit,
             "machine": describe(),
             "method": METHOD,
             "settings": self.settings,

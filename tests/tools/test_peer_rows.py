@@ -34,6 +34,7 @@ def _row(name: str = "produce-16k", **others: object) -> Row:
         "met": True,
         "curve": "",
         "at": 0.0,
+        "measured_at": "2026-01-02T10:00:00+00:00",
     }
     return row | others
 
@@ -81,6 +82,16 @@ def test_rows_are_kept_over_runs_and_replaced_by_their_key(tmp_path: Path) -> No
     assert document["machine"]["cores"]
 
 
+def test_a_new_day_begins_with_the_rows_of_the_last(tmp_path: Path) -> None:
+    before, file = tmp_path / "peers-2026-01-02.json", tmp_path / "peers-2026-01-03.json"
+    Store(before).add([_row(), _row("consume-hot")], {"kafka": {"a": "b"}})
+    Store(file, before).add([_row(ratio=3.0)], {})
+    again = Store(file, before)
+    assert [row["ratio"] for row in again.rows.values()] == [3.0, 2.0]
+    assert all(row["commit"] and row["measured_at"] for row in again.rows.values())
+    assert again.settings == {"kafka": {"a": "b"}}
+
+
 def test_the_last_results_are_those_of_the_latest_date(tmp_path: Path) -> None:
     assert last_file(tmp_path) is None
     for name in ("peers-2026-02-01.json", "peers-2025-12-31.json", "peers.json"):
@@ -97,10 +108,11 @@ def test_a_row_that_did_not_run_shows_why_beside_its_peer() -> None:
 
 def test_the_page_lists_machine_settings_and_rows(tmp_path: Path) -> None:
     file = tmp_path / "peers-2026-01-02.json"
-    Store(file).add([_row()], {"kafka": {"acks": "all"}})
+    Store(file).add([_row("consume-hot"), _row()], {"kafka": {"acks": "all"}})
     page = markdown(json.loads(file.read_text()))
     assert "| kafka | acks | all |" in page
     assert "| produce-16k | MB/s | 200 | 100 | kafka | 2.00 | 1.50 to 2.50 |" in page
+    assert page.index("| produce-16k |") < page.index("| consume-hot |")
     assert "cores" in page
 
 
