@@ -275,6 +275,18 @@ def test_what_was_read_ahead_of_deleted_records_is_not_served(
     assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
+def test_nothing_is_read_ahead_while_other_partitions_wait_for_their_turn(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(node)
+    fill(client, 12, 12, 12)
+    for offset in (0, 3, 6):
+        wanted = request(max_bytes=4 * SIZE, partition_max=3 * SIZE)
+        wanted["topics"][0]["partitions"][0]["fetch_offset"] = offset
+        assert counts(client.ask(ApiKey.FETCH, 11, wanted)) == {0: 3, 1: 1, 2: 0}
+    assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 0
+
+
 def test_what_nobody_asks_for_is_let_go(node: LiveNode, client: RawClient) -> None:
     create(node, partitions=1)
     fill(client, 12)

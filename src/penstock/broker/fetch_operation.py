@@ -111,6 +111,7 @@ class FetchOperation:
         "_broker",
         "_deadline",
         "_found",
+        "_has_left_out",
         "_hosted_bytes",
         "_is_done",
         "_is_parked",
@@ -140,6 +141,7 @@ class FetchOperation:
         self._selector = selector
         self._deadline: Cancellable | None = None
         self._found = 0
+        self._has_left_out = False
         self._hosted_bytes = 0
         self._is_done = False
         self._is_parked = False
@@ -241,7 +243,7 @@ class FetchOperation:
     def _look(self) -> bool:
         """Read every partition; returns whether the answer can go out."""
         left = self._max_bytes
-        has_error = is_full = False
+        self._has_left_out = has_error = is_full = False
         pending: list[tuple[PartitionRead, NeedsDisk, bool]] = []
         for read in self.reads:
             read.clear()
@@ -259,6 +261,7 @@ class FetchOperation:
                     is_full = is_full or found.is_cut
                 left -= found.size
             elif found is not None:
+                self._has_left_out = True
                 left = 0  # full: what the others have is not read to be left out again
             if read.is_told:
                 has_error = True
@@ -271,6 +274,7 @@ class FetchOperation:
         """Look at one partition; None when there is nothing to read (or no room left for it)."""
         hosted = _has_records(read, self._selector)
         if hosted is None or max_bytes <= 0:
+            self._has_left_out = self._has_left_out or hosted is not None
             return None
         read.limit = limit = min(max_bytes, max(read.wanted.max_bytes, 0))
         offset, member = read.wanted.fetch_offset, hosted.member
@@ -298,6 +302,8 @@ class FetchOperation:
         if self._is_parked:
             self._leave()
         self._on_done(self.reads)
+        if self._has_left_out:
+            return  # those come first in the next fetch, and what was read now would grow old
         for read in self.reads:
             if read.hosted is not None and read.next_offset != NO_MORE:
                 offset = read.wanted.fetch_offset

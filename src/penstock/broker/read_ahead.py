@@ -4,7 +4,8 @@
 
 A consumer that is behind asks for more as soon as it has gone through an answer, and has nothing
 to do until the next one comes: the reading and checking of that one is done meanwhile. Only for
-partitions that are read in order, of what is in the page cache, and within a fixed memory.
+partitions that are read in order, of what is in the page cache, within a fixed memory, and not
+while other partitions of the fetch wait for their turn.
 
 Nothing that is kept here can be out of date: what was confirmed never changes, and a log that is
 opened anew comes with other PartitionLog objects. Who is served still goes through every check of
