@@ -35,8 +35,7 @@ LIST_OFFSETS_VERSION = 4
 LATEST = -1
 FINAL_READER = "final"
 
-_LONG_POLL = FetchOptions(partition_bytes_max=2 << 10, bytes_min=1, wait_ms=300)
-"""Little at a time, so that a reader that is behind asks often, and brokers read ahead of it."""
+_LONG_POLL = FetchOptions(partition_bytes_max=64 << 10, bytes_min=1, wait_ms=300)
 _AT_ONCE = FetchOptions(partition_bytes_max=64 << 10, bytes_min=0, wait_ms=0)
 ASK_SECONDS = (0.05, 0.12)
 
