@@ -8,12 +8,17 @@ from typing import Any
 import pytest
 
 from penstock.broker.append import append_batch
+from penstock.broker.read_ahead import SWEEP_MS, ReadAhead
+from penstock.broker.stats import BrokerStats
 from penstock.controller.commands import CreateTopics, DeleteTopics, NewTopic, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.build import Record, build_batch
 from penstock.record.read import iter_batches
+from penstock.storage.set_log import Chunk
 from tests.live_node import LiveNode, RawClient, running_node
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.world import ALL, World, append, open_log, partition_number
 
 BATCH = build_batch([Record(None, b"x" * 939, (), 1000)])
 SIZE = len(BATCH)
@@ -230,6 +235,12 @@ def offsets(answer: Any) -> list[int]:
     return [header.base_offset for header, _ in iter_batches(memoryview(partition.records))]
 
 
+def read_in_order(client: RawClient) -> None:
+    """Fetch twice, three batches each, so that the next three are read ahead."""
+    for offset in (0, 3):
+        client.ask(ApiKey.FETCH, 11, fetch_from(offset, partition_max=3 * SIZE))
+
+
 def test_a_consumer_that_reads_in_order_finds_the_next_batches_read_already(
     node: LiveNode, client: RawClient
 ) -> None:
@@ -251,8 +262,7 @@ def test_what_was_read_ahead_is_served_only_to_who_asks_for_it(
 ) -> None:
     create(node, partitions=1)
     fill(client, 12)
-    for offset in (0, 3):
-        client.ask(ApiKey.FETCH, 11, fetch_from(offset, partition_max=3 * SIZE))
+    read_in_order(client)
     assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 3 * SIZE
     elsewhere = client.ask(ApiKey.FETCH, 11, fetch_from(5, partition_max=3 * SIZE))
     assert offsets(elsewhere) == [5, 6, 7]
@@ -266,8 +276,7 @@ def test_what_was_read_ahead_of_deleted_records_is_not_served(
 ) -> None:
     create(node, partitions=1)
     fill(client, 12)
-    for offset in (0, 3):
-        client.ask(ApiKey.FETCH, 11, fetch_from(offset, partition_max=3 * SIZE))
+    read_in_order(client)
     hosted = node.broker.partitions.find("events", 0)
     assert hosted is not None
     node.call(lambda: hosted.member.log.delete_records(hosted.log, 8))
@@ -290,8 +299,7 @@ def test_nothing_is_read_ahead_while_other_partitions_wait_for_their_turn(
 def test_what_nobody_asks_for_is_let_go(node: LiveNode, client: RawClient) -> None:
     create(node, partitions=1)
     fill(client, 12)
-    for offset in (0, 3):
-        client.ask(ApiKey.FETCH, 11, fetch_from(offset, partition_max=3 * SIZE))
+    read_in_order(client)
     assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 3 * SIZE
     node.call(node.broker.read_ahead._sweep)
     assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 3 * SIZE
@@ -317,3 +325,23 @@ def test_nothing_is_read_ahead_that_is_not_confirmed(node: LiveNode, client: Raw
         return ahead.kept_bytes
 
     assert node.call(kept_bytes) == 0
+
+
+def test_one_timer_lets_go_of_all_that_was_read_ahead() -> None:
+    world = World()
+    log = open_log(world, FaultyDisk())
+    partition = log.open_partition(partition_number(0))
+    append(log, partition)
+    world.run()
+    before = len(world.later)
+    ahead = ReadAhead(world, BrokerStats(), 1 << 20)
+    for _ in range(5):
+        chunk = log.read(partition, 0, 1 << 20, ALL)
+        assert isinstance(chunk, Chunk)
+        ahead._keep(partition, chunk)
+        assert ahead.take(partition, 0, 1 << 20) is chunk
+    assert len(world.later) == before + 1
+    ahead._keep(partition, chunk)
+    world.advance(2 * SWEEP_MS)
+    assert ahead.kept_bytes == 0
+    assert len(world.later) == before

@@ -36,7 +36,15 @@ class _Kept:
 class ReadAhead:
     """Chunks that were read before they were asked for; at most one of a partition."""
 
-    __slots__ = ("_capacity", "_due", "_kept", "_kept_bytes", "_scheduler", "_stats")
+    __slots__ = (
+        "_capacity",
+        "_due",
+        "_is_sweep_due",
+        "_kept",
+        "_kept_bytes",
+        "_scheduler",
+        "_stats",
+    )
 
     def __init__(self, scheduler: Scheduler, stats: BrokerStats, capacity_bytes: int) -> None:
         """`capacity_bytes` 0 switches it off."""
@@ -45,6 +53,7 @@ class ReadAhead:
         self._capacity = capacity_bytes
         self._kept: dict[PartitionLog, _Kept] = {}
         self._kept_bytes = 0
+        self._is_sweep_due = False
         self._due: dict[HostedPartition, tuple[int, int]] = {}
         """What is to be read in the next turn: offset, and how many bytes at most."""
 
@@ -91,19 +100,25 @@ class ReadAhead:
                 self._keep(log, found)
 
     def _keep(self, log: PartitionLog, chunk: Chunk) -> None:
-        if not self._kept:
-            self._scheduler.call_later(SWEEP_MS, self._sweep)
         self._kept[log] = _Kept(chunk)
         self._kept_bytes += chunk.size
+        self._sweep_later()
 
     def _drop(self, log: PartitionLog) -> None:
         self._kept_bytes -= self._kept.pop(log).chunk.size
 
+    def _sweep_later(self) -> None:
+        """One timer for all: a chunk comes and goes with every fetch."""
+        if not self._is_sweep_due:
+            self._is_sweep_due = True
+            self._scheduler.call_later(SWEEP_MS, self._sweep)
+
     def _sweep(self) -> None:
+        self._is_sweep_due = False
         for log, kept in list(self._kept.items()):
             if kept.is_old:
                 self._drop(log)
                 self._stats.reads_ahead_dropped += 1
             kept.is_old = True
         if self._kept:
-            self._scheduler.call_later(SWEEP_MS, self._sweep)
+            self._sweep_later()

@@ -144,9 +144,7 @@ class FileHandle:
             if disk.has_nowait and len(places) > 1:
                 take = disk.buffers.take
                 more = read_places(self._descriptor, places, len(found), take, POOLED_BYTES)
-            if (
-                not more
-            ):  # what is unusual about this place, and what to do about it, is known there
+            if not more:  # alone, or unusual: read_cached knows what to do about it
                 data = self.read_cached(*places[len(found)])
                 if data is None:
                     return None
