@@ -217,7 +217,11 @@ class NodeProcess:
         return "\n".join(text.splitlines()[-lines:])
 
     def __enter__(self) -> "NodeProcess":
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.kill()  # nobody gets a node to end: `__exit__` is not called
+            raise
         return self
 
     def __exit__(

@@ -10,36 +10,17 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common.h"
 
 enum { PIECE = 1 << 20 };
 
 static char buffer[PIECE];
-
-static void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
-static double cpu(void) {
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
-}
 
 static int listen_anywhere(struct sockaddr_in *address) {
     int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -47,8 +28,8 @@ static int listen_anywhere(struct sockaddr_in *address) {
     memset(address, 0, sizeof *address);
     address->sin_family = AF_INET;
     address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (listener < 0 || bind(listener, (struct sockaddr *)address, length) != 0) fail("bind");
-    if (listen(listener, 1) != 0) fail("listen");
+    if (listener < 0 || bind(listener, (struct sockaddr *)address, length) != 0) fail_call("bind");
+    if (listen(listener, 1) != 0) fail_call("listen");
     getsockname(listener, (struct sockaddr *)address, &length);
     return listener;
 }
@@ -56,11 +37,11 @@ static int listen_anywhere(struct sockaddr_in *address) {
 /* The other end: a process of its own, so that its CPU is not counted here. */
 static void other_end(const struct sockaddr_in *address, long total, int is_sender) {
     int s = socket(AF_INET, SOCK_STREAM, 0);
-    if (connect(s, (const struct sockaddr *)address, sizeof *address) != 0) fail("connect");
+    if (connect(s, (const struct sockaddr *)address, sizeof *address) != 0) fail_call("connect");
     for (long moved = 0; moved < total;) {
         long left = total - moved < PIECE ? total - moved : PIECE;
         ssize_t n = is_sender ? write(s, buffer, left) : read(s, buffer, left);
-        if (n <= 0) fail("other end");
+        if (n <= 0) fail_call("other end");
         moved += n;
     }
     close(s);
@@ -70,7 +51,7 @@ static void other_end(const struct sockaddr_in *address, long total, int is_send
 static void write_all(int to, const char *data, long size) {
     for (long done = 0; done < size;) {
         ssize_t n = write(to, data + done, size - done);
-        if (n <= 0) fail("write");
+        if (n <= 0) fail_call("write");
         done += n;
     }
 }
@@ -80,13 +61,13 @@ int main(int argc, char **argv) {
     long total = atol(argv[3]);
     int is_taking = strcmp(argv[1], "take") == 0, is_sendfile = strcmp(argv[1], "sendfile") == 0;
     int file = open(argv[2], O_RDWR);
-    if (file < 0) fail(argv[2]);
+    if (file < 0) fail_call(argv[2]);
     struct sockaddr_in address;
     int listener = listen_anywhere(&address);
     pid_t child = fork();
     if (child == 0) other_end(&address, total, is_taking);
     int s = accept(listener, NULL, NULL);
-    if (s < 0) fail("accept");
+    if (s < 0) fail_call("accept");
     double begun = now(), begun_cpu = cpu();
     off_t at = 0;
     while (at < total) {
@@ -96,14 +77,14 @@ int main(int argc, char **argv) {
             n = sendfile(s, file, &at, left);
         } else if (is_taking) {
             n = read(s, buffer, left);
-            if (n > 0 && pwrite(file, buffer, n, at) != n) fail("pwrite");
+            if (n > 0 && pwrite(file, buffer, n, at) != n) fail_call("pwrite");
             at += n;
         } else {
             n = pread(file, buffer, left, at);
             if (n > 0) write_all(s, buffer, n);
             at += n;
         }
-        if (n <= 0) fail(argv[1]);
+        if (n <= 0) fail_call(argv[1]);
     }
     double seconds = now() - begun, used = cpu() - begun_cpu;
     close(s);

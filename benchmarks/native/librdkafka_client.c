@@ -9,11 +9,9 @@
  */
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
+
+#include "common.h"
 
 typedef struct rd_kafka_s rd_kafka_t;
 typedef struct rd_kafka_conf_s rd_kafka_conf_t;
@@ -52,23 +50,6 @@ enum { PRODUCER = 0, CONSUMER = 1, QUEUE_FULL = -184, POOL = 4 << 20 };
 static long delivered, failed;
 static double *latencies_us;
 static long latency_count;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
-static double cpu(void) {
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return u.ru_utime.tv_sec + u.ru_stime.tv_sec + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
-}
-
-static void fail(const char *what) {
-    fprintf(stderr, "%s\n", what);
-    exit(1);
-}
 
 static void set(rd_kafka_conf_t *conf, const char *name, const char *value) {
     char error[256];

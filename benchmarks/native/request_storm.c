@@ -11,13 +11,12 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common.h"
 
 typedef struct {
     int fd, used, owed; /* bytes in the buffer; requests to send */
@@ -29,17 +28,6 @@ static char frame[1 << 20];
 static size_t frame_bytes;
 static long answers, errors;
 
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
-static void fail(const char *what) {
-    perror(what);
-    exit(1);
-}
-
 static char *copies; /* the frame many times over, so that one send carries many requests */
 static int copies_count;
 
@@ -49,7 +37,7 @@ static void send_owed(Connection *c) {
         ssize_t done = send(c->fd, copies + c->sent, frame_bytes * n - c->sent, MSG_NOSIGNAL);
         if (done < 0) {
             if (errno == EAGAIN) return;
-            fail("send");
+            fail_call("send");
         }
         size_t total = c->sent + done;
         c->owed -= total / frame_bytes;
@@ -62,7 +50,7 @@ static void take_answers(Connection *c, int error_at) {
     if (n == 0) fail("closed by the broker");
     if (n < 0) {
         if (errno == EAGAIN) return;
-        fail("recv");
+        fail_call("recv");
     }
     c->used += n;
     int at = 0;
@@ -84,7 +72,7 @@ static int dial(const char *host, int port) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     inet_pton(AF_INET, host, &address.sin_addr);
     int fd = socket(AF_INET, SOCK_STREAM, 0), one = 1;
-    if (connect(fd, (struct sockaddr *)&address, sizeof address)) fail("connect");
+    if (connect(fd, (struct sockaddr *)&address, sizeof address)) fail_call("connect");
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     fcntl(fd, F_SETFL, O_NONBLOCK);
     return fd;
@@ -95,7 +83,7 @@ int main(int argc, char **argv) {
     int connections = atoi(argv[4]), in_flight = atoi(argv[5]), error_at = atoi(argv[7]);
     double seconds = atof(argv[6]);
     FILE *file = fopen(argv[3], "rb");
-    if (!file) fail(argv[3]);
+    if (!file) fail_call(argv[3]);
     frame_bytes = fread(frame, 1, sizeof frame, file);
     copies_count = in_flight;
     copies = malloc(frame_bytes * copies_count);
