@@ -62,6 +62,35 @@ def test_all_sets_of_one_failure_change_masters_in_one_entry() -> None:
     assert all(one.master in {2, 3} for one in world.image.replica_sets.values())
 
 
+def test_a_member_that_was_still_reading_its_log_when_asked_leads_as_soon_as_it_has() -> None:
+    world = World(broker_count=1, factor=1)
+    broker = world.brokers[1]
+    broker.kill()
+    world.run(50)
+    broker.is_opening = True
+    broker.start()
+    world.run(100)
+    assert not world.image.brokers[1].is_fenced
+    assert world.replica_set().master == NO_MASTER
+    broker.open_logs()
+    world.run(5)
+    assert world.replica_set().master == 1
+
+
+def test_heartbeats_that_name_what_is_known_start_no_election() -> None:
+    world = World(broker_count=1, factor=1)
+    broker = world.brokers[1]
+    broker.kill()
+    broker.logs[1].has_failed = True
+    broker.start()
+    world.run(50)
+    tried = world.active.stats.elections_without_winner
+    for _ in range(20):
+        broker.open_logs()
+    world.run(5)
+    assert world.active.stats.elections_without_winner == tried
+
+
 def test_a_hung_master_is_replaced_after_the_session_timeout_and_not_before() -> None:
     world = World()
     world.brokers[1].is_hung = True

@@ -16,6 +16,16 @@ def test_a_broker_lives_for_the_timeout_after_its_last_heartbeat() -> None:
     assert not liveness.is_live(1, 5_101)
 
 
+def test_a_set_is_named_first_once_in_each_session() -> None:
+    liveness = _heard()
+    assert not liveness.names_first(1, [])
+    assert liveness.names_first(1, [3])
+    assert liveness.names_first(1, [3, 4])
+    assert not liveness.names_first(1, [4])
+    liveness.opened(1, 12, 200)
+    assert liveness.names_first(1, [4])
+
+
 def test_a_closed_session_counts_at_once() -> None:
     liveness = _heard()
     assert liveness.closed(1, 11)

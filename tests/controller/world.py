@@ -94,6 +94,8 @@ class Broker:
         self.is_up = False
         self.is_hung = False
         self.is_cut = False
+        self.is_opening = False
+        """Whether its process is still reading its logs: it can say nothing about them."""
         self.is_ready_to_transfer = True
         self.is_stopping = False
         self.sessions: dict[int, int] = {}
@@ -123,6 +125,16 @@ class Broker:
         session_id = self.sessions[process.own_id] = self.world.sessions
         process.active.on_session_opened(self.broker_id, session_id)
         self._heartbeat(process)
+
+    @property
+    def opened(self) -> dict[int, Log]:
+        return {} if self.is_opening else self.logs
+
+    def open_logs(self) -> None:
+        """Its logs are read: it tells the controllers at once."""
+        self.is_opening = False
+        for process in self.world.controllers.values():
+            self._heartbeat(process)
 
     def kill(self) -> None:
         """kill -9: every connection is closed by the kernel."""
@@ -157,7 +169,7 @@ class Broker:
                 session_id=session_id,
                 broker_id=self.broker_id,
                 incarnation=self.incarnation,
-                sets=tuple(self.report(set_id) for set_id in sorted(self.logs)),
+                sets=tuple(self.report(set_id) for set_id in sorted(self.opened)),
                 is_stopping=self.is_stopping,
             ),
         )
@@ -205,7 +217,7 @@ class Broker:
     def look_for_sets(self) -> None:
         """Make and register the logs of the sets that this broker is a member of."""
         for set_id, replica_set in self.world.image.replica_sets.items():
-            if not self.is_acting or self.broker_id not in replica_set.replicas:
+            if not self.is_acting or self.is_opening or self.broker_id not in replica_set.replicas:
                 continue
             log = self.logs.setdefault(set_id, Log(f"log-{self.broker_id}-{self.starts}"))
             if replica_set.log_ids.get(self.broker_id) != log.log_id:
@@ -229,7 +241,7 @@ class Broker:
                 reports = tuple(
                     self.report(one.replica_set_id)
                     for one in message.sets
-                    if one.replica_set_id in self.logs
+                    if one.replica_set_id in self.opened
                 )
                 answer = s.ProbeAnswer(request_id=message.request_id, reports=reports)
                 process.active.on_probe_answer(self.broker_id, answer)

@@ -53,6 +53,19 @@ async def test_every_controller_hears_of_a_broker_whether_active_or_not() -> Non
 
 
 @on_loop
+async def test_news_between_two_heartbeats_reach_every_controller_once() -> None:
+    async with session_cluster() as cluster:
+        broker = await cluster.broker(RARELY)
+        brains = [one.brain for one in cluster.controllers.values()]
+        await until(lambda: all(len(brain.heartbeats) == 1 for brain in brains))
+        broker.client.report_soon()
+        broker.client.report_soon()
+        await until(lambda: all(len(brain.heartbeats) == 2 for brain in brains))
+        broker.client.report_soon()
+        await until(lambda: all(len(brain.heartbeats) == 3 for brain in brains))
+
+
+@on_loop
 async def test_only_the_active_controllers_answers_count_as_having_been_heard() -> None:
     async with session_cluster() as cluster:
         broker = await cluster.broker()

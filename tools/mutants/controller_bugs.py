@@ -16,6 +16,12 @@ SETS = "controller/replica_sets.py"
 
 ELECTIONS = (
     plant(
+        "election-late-log-waits", "Election",
+        "a member that has just opened its log leads only when the next try is due",
+        (LIVENESS, "        return len(named) > count\n", "        return False\n"),
+        near=CONTROLLER,
+    ),
+    plant(
         "elect-without-probing", "Election",
         "a master is elected by old heartbeats, without asking what the members hold now",
         (ROUNDS,

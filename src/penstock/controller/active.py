@@ -200,6 +200,8 @@ class ActiveController:
         )
         if not is_counted:
             return None
+        named = (report.replica_set_id for report in heartbeat.sets)
+        has_opened = context.liveness.names_first(broker_id, named)
         reports = context.reports.setdefault(broker_id, {})
         for report in heartbeat.sets:
             if report.replica_set_id in context.image.replica_sets:
@@ -214,7 +216,7 @@ class ActiveController:
             context.stopping[broker_id] = heartbeat.incarnation
         else:
             context.stopping.pop(broker_id, None)
-        if known != heartbeat.incarnation or not known:
+        if known != heartbeat.incarnation or not known or has_opened:
             self._elections.hurry()
             self._look_soon()
         if context.liveness.was_asleep(context.now_ms):

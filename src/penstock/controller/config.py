@@ -41,7 +41,8 @@ class ControllerConfig:
 
     election_retry_ms: Annotated[int, Ge(10), Le(60_000)] = 500
     """First wait before a set that nobody could be elected for is tried again; it doubles up to
-    `session_timeout_ms`. A broker that registers is a reason to try at once."""
+    `session_timeout_ms`. A broker that registers, or has opened its log, is a reason to try at
+    once."""
 
     transfer_timeout_ms: Annotated[int, Ge(100), Le(600_000)] = 5_000
     """How long a master may take to bring its successor up to its end in a planned transfer; writes

@@ -13,19 +13,24 @@ Source: RIP-44 and RocketMQ's heartbeat manager (to every controller, 1 s); KIP-
 clock: times come as arguments, in ms of one monotonic clock.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 NO_SESSION = 0
 
 
 @dataclass(slots=True, kw_only=True)
 class BrokerSession:
-    """The newest session of one broker. `incarnation` is empty until its first heartbeat."""
+    """The newest session of one broker. `incarnation` is empty until its first heartbeat.
+
+    `set_ids` are the replica sets that its heartbeats have named, the open ones of its process.
+    """
 
     session_id: int
     heard_ms: int
     is_open: bool = True
     incarnation: str = ""
+    set_ids: set[int] = field(default_factory=set)
 
 
 class Liveness:
@@ -59,6 +64,16 @@ class Liveness:
         session.heard_ms = now_ms
         session.incarnation = incarnation
         return True
+
+    def names_first(self, broker_id: int, set_ids: Iterable[int]) -> bool:
+        """Take note of the sets that a heartbeat which counts names; whether one is new in it.
+
+        A process that has just opened its log is what an election may have looked for in vain.
+        """
+        named = self._sessions[broker_id].set_ids
+        count = len(named)
+        named.update(set_ids)
+        return len(named) > count
 
     def _newest(self, broker_id: int, session_id: int) -> BrokerSession | None:
         session = self._sessions.get(broker_id)

@@ -132,6 +132,7 @@ class SessionClient:
         )
         self._timer: asyncio.TimerHandle | None = None
         self._is_registering = False
+        self._is_report_due = False
         self._is_stopping = False
 
     @property
@@ -163,6 +164,19 @@ class SessionClient:
         for controller_id, address in controllers.items():
             if controller_id not in self._sessions:
                 self._add_session(controller_id, address)
+
+    def report_soon(self) -> None:
+        """Tell every controller how the members are, once after everything in this turn.
+
+        For what an election may be waiting for: it would hear of it with the next heartbeat only.
+        """
+        if not self._is_report_due:
+            self._is_report_due = True
+            self._loop.call_soon(self._report)
+
+    def _report(self) -> None:
+        self._is_report_due = False
+        self._heartbeat(self.open_sessions(), self._ports.owner.reports())
 
     def announce_stop(self) -> None:
         """Tell every controller at once that this process was told to stop."""
@@ -270,6 +284,7 @@ class SessionClient:
     def on_session_opened(self, session: ControllerSession) -> None:
         """Let the controller hear of this broker at once."""
         log.info("session=%d controller=%d opened", session.session_id, session.controller_id)
+        session.unanswered_count += 1
         self._heartbeat((session,), self._ports.owner.reports())
         self._tracker.tell_news()
 
@@ -331,6 +346,7 @@ class SessionClient:
         for session in sessions:
             if session.unanswered_count * interval_ms > silence_ms:
                 session.close("the controller answers no heartbeats")
+            session.unanswered_count += 1  # those between the times say nothing about silence
         self._heartbeat(sessions, self._ports.owner.reports())
 
     def _heartbeat(
@@ -339,7 +355,6 @@ class SessionClient:
         reports: tuple[SetReport, ...],
     ) -> None:
         for session in sessions:
-            session.unanswered_count += 1
             session.send(
                 Heartbeat(
                     session_id=session.session_id,
