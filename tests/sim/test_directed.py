@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from penstock.controller.image import NO_MASTER, ReplicaSetImage
+from penstock.node.node import Node
 from penstock.sim.plan import Plan, Shape
 from penstock.sim.run import Run, run_plan
 from penstock.sim.server import Server
@@ -20,6 +22,7 @@ pytestmark = [
 ]
 
 APART = Shape(is_apart=True, partitions=1, producers=1)
+BUSY = replace(APART, producers=3)
 SET_WITH_RECORDS, EMPTY_SET = 0, 1
 
 
@@ -89,6 +92,7 @@ def test_a_truncation_that_loss_of_power_interrupts(operations: int) -> None:
         others = [host for host in run.cluster.servers if host != old.name]
         cut = Effect(pairs=pairs([old.name], others, both_ways=True), is_cut=True)
         run.cluster.weather.add(cut)
+        await run.until(lambda: _is_ahead(run, old))  # else there is nothing to cut
         await run.until(lambda: leader_epoch(run, SET_WITH_RECORDS) > epoch)
         _lose_power_in_a_truncation(old, operations, cuts)
         run.cluster.weather.remove(cut)
@@ -96,9 +100,20 @@ def test_a_truncation_that_loss_of_power_interrupts(operations: int) -> None:
         await asyncio.sleep(0.1)
         old.start()
 
-    result = run_plan(Plan(seed=operations, shape=APART, settle_ms=800), schedule)
+    result = run_plan(Plan(seed=operations, shape=BUSY, settle_ms=800), schedule)
     assert cuts
     assert not result.findings, result.findings[:3]
+
+
+def _is_ahead(run: Run, one: Server) -> bool:
+    """Whether its log ends above those of all others in the set."""
+    set_id = run.cluster.set_ids()[SET_WITH_RECORDS]
+    ends = {
+        server.name: server.node.manager.members[set_id].log.end_position
+        for server in run.cluster.servers.values()
+        if isinstance(server.node, Node) and server.node.manager is not None
+    }
+    return ends.pop(one.name) > max(ends.values())
 
 
 def _lose_power_in_a_truncation(old: Server, operations: int, cuts: list[int]) -> None:

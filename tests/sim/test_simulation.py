@@ -112,7 +112,7 @@ def test_a_master_that_confirms_what_it_alone_holds_is_found(
         return max(tracker._acknowledged.values(), default=0)
 
     monkeypatch.setattr(ConfirmTracker, "reachable", alone)
-    slow = fault(FaultKind.LATENCY, 0, 1_000, "master:0", others=("*",), amount=100)
+    slow = fault(FaultKind.LATENCY, 0, 1_000, "master:0", others=("*",), amount=400)
     assert found(slow, MASTER_DIES)
 
 
