@@ -7,6 +7,9 @@ SIM_SEEDS := 1..150
 CODE := src tests tools demo benchmarks
 PYTEST := $(BIN)/python -m pytest -q
 
+# Without stored byte code each process that starts compiles all modules that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-unit test-process sim mutants fuzz prove check check-format check-lint check-types
 .PHONY: check-rooms check-tidy format docs compat bench bench-peers bench-plots bench-guard chaos lock clean

@@ -46,6 +46,8 @@ echo "setup: installing the pinned packages (about 1 GB at the first time, mostl
 $pip install --require-hashes -r requirements/build.lock
 $pip install --require-hashes --no-build-isolation -r requirements/all.lock
 $pip install --no-deps --no-build-isolation --editable .
+# As pip does for what is not editable: else a start compiles all modules that it imports.
+"$venv/bin/python" -m compileall -q src
 
 if "$venv/bin/python" -c 'import penstock.record._columns, penstock.protocol._produce' 2>/dev/null; then
     echo "setup: done; the hot functions are compiled"

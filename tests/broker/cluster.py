@@ -5,7 +5,7 @@ a master has is copied to its slaves, as runs of its log, when the test says `re
 master the test says, too: `lead`.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -54,10 +54,10 @@ class Wire:
         self.answers: dict[int, bytes] = {}
         self.closed: str | None = None
 
-    def enqueue(self, place: Any) -> bool:
+    def enqueue(self, place: Any, count: int = 1) -> bool:
         return True
 
-    def answered(self, place: Any, buffers: Any, size: int) -> None:
+    def answered(self, place: Any, buffers: Any, size: int, count: int = 1) -> None:
         self.answers[id(place)] = b"".join(buffers)
 
     def close(self, reason: str) -> None:
@@ -79,6 +79,29 @@ class Asked:
         frame = memoryview(raw)[4:]
         _, at = parse_response_header(frame, self._key, self._version)
         return decode_response(self._key, self._version, frame, at)
+
+
+class AskedTogether:
+    """Produce requests that arrived in one read; `taken` is how many were taken as a run."""
+
+    def __init__(self, version: int) -> None:
+        self.wire = Wire()
+        self.taken = 0
+        self._version = version
+
+    @property
+    def outcomes(self) -> list[tuple[int, int, int]]:
+        """(correlation id, error code, base offset) of each answer there is."""
+        frame = memoryview(b"".join(self.wire.answers.values()))
+        found = []
+        while frame:
+            end = 4 + int.from_bytes(frame[:4], "big")
+            number, at = parse_response_header(frame[4:end], ApiKey.PRODUCE, self._version)
+            answer = decode_response(ApiKey.PRODUCE, self._version, frame[4:end], at)
+            (part,) = answer.responses[0].partition_responses
+            found.append((number, int(part.error_code), part.base_offset))
+            frame = frame[end:]
+        return found
 
 
 class ControllerPort:
@@ -158,6 +181,14 @@ class Node:
         self, *values: bytes, topic: str = "events", acks: int = -1, version: int = 11, **batch: int
     ) -> Asked:
         return self.send(ApiKey.PRODUCE, version, produce_fields(topic, values, acks, batch))
+
+    def produce_together(self, *requests: Mapping[str, Any], version: int = 11) -> AskedTogether:
+        """Hand over the requests' frames at once; correlation ids count from 0."""
+        asked = AskedTogether(version)
+        memory = memoryview(bytearray(b"".join(frames_of(requests, version))))
+        on_run = self._dispatcher.on_run
+        asked.taken, _ = on_run(asked.wire, memory, 0, len(memory), 64)  # type: ignore[arg-type]
+        return asked
 
     def fetch(
         self,
@@ -288,11 +319,21 @@ def batch(*values: bytes, **fields: int) -> bytes:
 
 
 def produce_fields(
-    topic: str, values: tuple[bytes, ...], acks: int, fields: dict[str, int]
+    topic: str, values: tuple[bytes, ...], acks: int, fields: dict[str, int], partition: int = 0
 ) -> dict[str, Any]:
-    data = [{"index": 0, "records": batch(*values, **fields)}]
+    data = [{"index": partition, "records": batch(*values, **fields)}]
     topics = [{"name": topic, "partition_data": data}]
     return {"transactional_id": None, "acks": acks, "timeout_ms": 5000, "topic_data": topics}
+
+
+def frames_of(
+    requests: Iterable[Mapping[str, Any]], version: int, client_id: str = "test"
+) -> Iterator[bytes]:
+    """Whole frames of produce requests, numbered from 0."""
+    for number, fields in enumerate(requests):
+        head = request_header(ApiKey.PRODUCE, version, correlation_id=number, client_id=client_id)
+        body = encode_request(ApiKey.PRODUCE, version, fields)
+        yield (len(head) + len(body)).to_bytes(4, "big") + head + body
 
 
 def fetch_fields(

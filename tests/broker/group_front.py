@@ -31,10 +31,12 @@ class Slot:
     def __init__(self) -> None:
         self.sent: list[bytes] = []
 
-    def enqueue(self, place: object) -> bool:
+    def enqueue(self, place: object, count: int = 1) -> bool:
         return True
 
-    def answered(self, place: object, buffers: tuple[bytes, ...], size: int) -> None:
+    def answered(
+        self, place: object, buffers: tuple[bytes, ...], size: int, count: int = 1
+    ) -> None:
         assert sum(map(len, buffers)) == size
         self.sent.append(b"".join(buffers))
 

@@ -1,6 +1,6 @@
-"""Chaos with real processes: a few faults, each of another class, and a planted bug that is found.
+"""Chaos with real processes: its report, and a planted bug that is found.
 
-Longer: `make chaos`, or `python -m benchmarks.chaos --faults N`; see docs/chaos.md.
+The faults themselves: `make chaos`, which continuous integration runs as well; see docs/chaos.md.
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from benchmarks.harness import chaos_world
+from benchmarks.harness.loop_disk import LoopDisk
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 ROOT = Path(__file__).parents[2]
@@ -42,30 +43,30 @@ def left_behind() -> list[str]:
 
 
 @pytest.mark.usefixtures("world")
-def test_faults_of_hosts_networks_and_disks_break_no_promise(tmp_path: Path) -> None:
-    kinds = "kill-leader,partition-brokers,loss-brokers,power-all"
-    words = ("--kinds", kinds, "--faults", "4", "--layout", "apart")
-    done, report = chaos(tmp_path, *words)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = report["rounds"][0]
-    assert found["problems"] == []
-    assert found["verdict"] == "ok"
-    assert sorted(one["scenario"] for one in found["fault list"]) == sorted(kinds.split(","))
-    assert found["acknowledged"] == found["delivered"] > 0
-    assert set(found["acknowledged by client"]) == {"librdkafka", "kafka-python", "aiokafka"}
-    assert found["equal MB"] > 0
-    assert "<svg" in (tmp_path / "report" / "report.html").read_text()
-    assert left_behind() == []
-
-
-@pytest.mark.usefixtures("world")
 def test_acknowledgements_before_the_disk_has_the_records_are_found_out(tmp_path: Path) -> None:
     words = ("--kinds", "power-all", "--faults", "1", "--layout", "combined", "--plant-async")
     done, report = chaos(tmp_path, *words)
     assert done.returncode == 1, done.stdout + done.stderr
     found = report["rounds"][0]
     assert found["lost"] + found["changed or vanished"] > 0  # what readers saw before it was lost
+    broken = done.stdout.rpartition("layout combined, seed 7-0:")[2]
+    assert found["problems"][0] in broken
     assert left_behind() == []
+
+
+@pytest.mark.usefixtures("world")
+def test_a_world_keeps_no_disk_of_others_from_coming_back(tmp_path: Path) -> None:
+    with LoopDisk(tmp_path, size_mib=16) as disk:
+        command = [*chaos_world.BEGIN, "--", "sh", "-c", "echo begun; read end"]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as world:
+            assert world.stdin is not None
+            assert world.stdout is not None
+            assert world.stdout.readline() == b"begun\n"
+            disk.cut_power()
+            disk.unmount()
+            disk.mount()
+            (disk.mount_point / "file").write_text("there is power")
+            world.stdin.close()
 
 
 def test_without_hosts_of_their_own_processes_are_killed_and_the_rest_is_skipped(
@@ -76,3 +77,10 @@ def test_without_hosts_of_their_own_processes_are_killed_and_the_rest_is_skipped
     assert done.returncode == 0, done.stdout + done.stderr
     assert "skipped: ring: " in done.stdout
     assert [one["scenario"] for one in report["scenarios"]] == ["stop-leader"]
+    found = report["rounds"][0]
+    assert (found["verdict"], found["problems"]) == ("ok", [])
+    assert [one["scenario"] for one in found["fault list"]] == ["stop-leader"]
+    assert found["acknowledged"] == found["delivered"] > 0
+    assert set(found["acknowledged by client"]) == {"librdkafka", "kafka-python", "aiokafka"}
+    assert found["equal MB"] > 0
+    assert "<svg" in (tmp_path / "report" / "report.html").read_text()

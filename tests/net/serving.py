@@ -10,6 +10,7 @@ from typing import Any
 import uvloop
 
 from penstock.net.connection import Connection, ReplySlot
+from penstock.net.context import OnRun, one_by_one
 from penstock.net.limits import NetLimits
 from penstock.net.listener import Endpoint, Listener
 
@@ -119,10 +120,14 @@ class Server:
 
 @asynccontextmanager
 async def serving(
-    on_frame: Callable[[Connection, memoryview], None], **limits: int
+    on_frame: Callable[[Connection, memoryview], None],
+    *,
+    on_run: OnRun = one_by_one,
+    **limits: int,
 ) -> AsyncIterator[Server]:
     """Serve `on_frame` with open limits, changed by `limits`."""
-    listener = Listener(Endpoint("127.0.0.1", 0), replace(OPEN_LIMITS, **limits), on_frame)
+    limits_now = replace(OPEN_LIMITS, **limits)
+    listener = Listener(Endpoint("127.0.0.1", 0), limits_now, on_frame, on_run=on_run)
     listener.start()
     server = Server(listener)
     try:

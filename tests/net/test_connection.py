@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import pytest
 
 from penstock.net.connection import Connection, ReplySlot
-from penstock.net.context import ConnectionContext
+from penstock.net.context import ConnectionContext, one_by_one
 from penstock.net.errors import CloseKind
 from penstock.net.receive import SPARE_BYTES, FrameBudget, ReceiveBuffers
 from tests.net.serving import LOOPS, OPEN_LIMITS, Recorder, echo, frame, run, serving
@@ -392,6 +392,7 @@ def connected(
         limits=OPEN_LIMITS,
         buffers=ReceiveBuffers(FrameBudget(1 << 30)),
         on_frame=on_frame,
+        on_run=one_by_one,
         on_gone=lambda _: None,
     )
     connection = Connection(context, "127.0.0.1")

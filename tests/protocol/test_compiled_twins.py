@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.protocol import compiled, header, produce
+from penstock.protocol import compiled, header, produce, produce_run
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.header import request_header
 from penstock.protocol.messages import encode_request
@@ -39,12 +39,12 @@ def frame_of(version: int, rng: random.Random) -> bytes:
     return head + bytes(encode_request(ApiKey.PRODUCE, version, fields))
 
 
-def damaged(frame: bytes, rng: random.Random) -> bytes:
-    """Cut short, or with some bytes of the first hundred changed."""
+def damaged(frame: bytes, rng: random.Random, within: int = 100) -> bytes:
+    """Cut short, or with some of the first `within` bytes changed."""
     changed = bytearray(frame[: rng.randrange(len(frame) + 1)] if rng.random() < 0.4 else frame)
     for _ in range(rng.randrange(3)):
         if changed:
-            at = rng.randrange(min(100, len(changed)))
+            at = rng.randrange(min(within, len(changed)))
             changed[at] = rng.choice((0, 1, 2, 127, 128, 255, rng.randrange(256)))
     return bytes(changed)
 
@@ -60,6 +60,37 @@ def test_both_twins_read_the_same_of_any_bytes(version: int) -> None:
         for at in {found[1].body_at if len(found) == 2 and len(found[1]) == 5 else 0, len(frame)}:
             expected = outcome(produce.parse_produce_request, frame, at, version)
             assert outcome(compiled.parse_produce_request, frame, at, version) == expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_both_twins_find_the_same_runs_in_any_bytes(version: int) -> None:
+    rng = random.Random(version)
+    lengths = []
+    for number in range(700):
+        alike = alike_frames(version, rng)
+        memory = memoryview(damaged(alike, rng, within=len(alike)) if number % 3 else alike)
+        at = rng.choice((0, 0, 0, rng.randrange(len(memory) + 1)))
+        arguments = memory, at, rng.choice((len(memory), max(at, len(memory) - 1))), 5
+        found = outcome(produce_run.parse_produce_run, *arguments)
+        assert outcome(compiled.parse_produce_run, *arguments) == found
+        lengths.append(len(found[1].requests) if found[1] else 0)
+    assert max(lengths) == 5
+    assert min(lengths) == 0
+
+
+def alike_frames(version: int, rng: random.Random) -> bytes:
+    """A few requests of one client with equal acks and time-out, one behind the other."""
+    client_id, acks = rng.choice((None, "", "grün")), rng.choice((1, 1, -1, -1, 0))
+    frames = bytearray()
+    for number in range(rng.randrange(7)):
+        head = request_header(ApiKey.PRODUCE, version, correlation_id=number, client_id=client_id)
+        fields = produce_fields(version, rng, ONE if rng.random() < 0.95 else range(3))
+        fields |= {"transactional_id": None, "acks": acks, "timeout": 9}
+        if fields["topic_data"] and rng.random() < 0.9:
+            fields["topic_data"][0]["name"] = "short"
+        body = bytes(encode_request(ApiKey.PRODUCE, version, fields))
+        frames += (len(head) + len(body)).to_bytes(4, "big") + head + body
+    return bytes(frames)
 
 
 def test_both_twins_read_the_header_of_every_key_and_version() -> None:

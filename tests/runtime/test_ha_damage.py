@@ -38,6 +38,17 @@ async def filled(cluster: HaCluster, batches: int = 40) -> tuple[Brain, int, byt
     return brain, columns.positions[len(columns.positions) // 2], cluster[1].frames()
 
 
+async def with_a_frame_behind_the_snapshot(cluster: HaCluster, broker_id: int) -> bytes:
+    """Return all frames, of which the broker's next start reads no more than it has to."""
+    written: list[bool] = []
+    cluster[broker_id].member().log.checkpoint(written.append)
+    await cluster.until(lambda: written == [True], "a snapshot of everything")
+    await cluster[1].append_when_ready(size=100, fill=7)
+    await cluster.confirmed(1)
+    await cluster.equal(1, 2, 3)
+    return cluster[1].frames()
+
+
 async def mended(cluster: HaCluster, broker_id: int, log_id: str, frames: bytes) -> None:
     """Wait until the broker follows with another log id, and everything is as it was."""
     driver = cluster[broker_id].manager.drivers[1]
@@ -148,7 +159,8 @@ def test_the_scrub_finds_what_nobody_reads(tmp_path: Path) -> None:
 def test_after_damage_at_a_start_what_the_start_did_not_read_is_scrubbed(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
-            brain, _, frames = await filled(cluster, 1_000)
+            brain, _, _ = await filled(cluster, 1_000)
+            frames = await with_a_frame_behind_the_snapshot(cluster, 3)
             await cluster[3].crash()
             cluster[3].log_config = replace(cluster[3].log_config, scrub_bytes_per_second=0)
             flip(cluster[3], 1_000)

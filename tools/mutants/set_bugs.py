@@ -13,7 +13,9 @@ SESSION = "runtime/ha/slave_session.py"
 MEMBER = "broker/replica_set.py"
 FETCH = "broker/fetch_operation.py"
 AHEAD = "broker/read_ahead.py"
+PENDING = "broker/pending_produce.py"
 FETCHES = ("tests/broker/test_fetch_limits.py",)
+RUNS = ("tests/broker/test_produce_runs.py",)
 
 ACKNOWLEDGING = (
     plant(
@@ -32,10 +34,50 @@ ACKNOWLEDGING = (
     plant(
         "ack-all-waits-for-master-only", "Acknowledgement",
         "acks=all is answered when the master alone has the record",
-        ("broker/pending_produce.py",
-         "queue = member.waiting_for_all if acks == ACKS_ALL else member.waiting_for_master",
+        (PENDING, "queue = member.waiting_for_all if acks == ACKS_ALL else member.waiting_for_master",
          "queue = member.waiting_for_master"),
         near=BROKER,
+    ),
+    plant(
+        "ack-run-hides-a-refusal", "Acknowledgement",
+        "of requests that came together, one that was refused is answered as if appended",
+        (PENDING, "        if self._has_errors:\n            wholes",
+         "        if False:\n            wholes"),
+        near=RUNS,
+    ),
+    plant(
+        "ack-run-answers-the-first-for-all", "Acknowledgement",
+        "requests that came together all get the offset of the first",
+        (PENDING, "repeat(self._version), self._correlation_ids, self._answers\n",
+         "repeat(self._version), self._correlation_ids, repeat(self._answers[0])\n"),
+        near=RUNS,
+    ),
+    plant(
+        "ack-run-over-two-sets", "Acknowledgement",
+        "one set's trouble times out requests of another that came with them",
+        ("broker/handlers/produce.py",
+         "if is_one_set and members and hosted.member is not members[0]:", "if False:"),
+        near=RUNS,
+    ),
+    plant(
+        "ack-run-counts-as-one-in-flight", "Acknowledgement",
+        "a connection may have many times the requests in flight that it is allowed",
+        ("net/connection.py", "        self._in_flight += count\n", "        self._in_flight += 1\n"),
+        near=("tests/net/test_runs_of_frames.py",),
+    ),
+    plant(
+        "ack-refusal-explains-no-gap", "Acknowledgement",
+        "a batch behind a refused one is called out of order: librdkafka writes twice for that",
+        ("broker/refused_batches.py",
+         "if earlier is not None and self._explains(earlier, epoch, error):", "if False:"),
+        near=("tests/broker/test_refused_batches.py",),
+    ),
+    plant(
+        "ack-refusal-explains-any-gap", "Acknowledgement",
+        "a producer whose records are lost is told to try again, for ever",
+        ("broker/refused_batches.py",
+         "return is_same and before < gap < GAP_MAX", "return True"),
+        near=("tests/broker/test_refused_batches.py",),
     ),
     plant(
         "ack-min-in-sync-ignored", "Acknowledgement",

@@ -112,6 +112,7 @@ GROUPS = (
 )
 
 _ALL = (
+    "tests/net",
     "tests/raft",
     "tests/replication",
     "tests/controller",
@@ -128,6 +129,7 @@ _ROOMS_ABOVE = {
     "base": ("tests/replication", "tests/controller", "tests/broker", "tests/runtime"),
     "controller": ("tests/controller", "tests/runtime", "tests/node"),
     "groups": ("tests/groups", "tests/broker", "tests/runtime"),
+    "net": ("tests/net", "tests/broker", "tests/node"),
     "broker": ("tests/broker", "tests/runtime", "tests/node"),
     "runtime": ("tests/runtime", "tests/controller", "tests/node"),
 }

@@ -26,6 +26,7 @@ from penstock.broker.internal_topic import InternalTopic
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.producer_ids import ProducerIdPool
 from penstock.broker.read_ahead import ReadAhead
+from penstock.broker.refused_batches import RefusedBatches
 from penstock.broker.registry import Api
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.stats import BrokerStats
@@ -79,6 +80,7 @@ class Broker:
         )
         self.read_ahead = ReadAhead(scheduler, self.stats, config.fetch_read_ahead_bytes)
         self.producer_ids = ProducerIdPool()
+        self.refused_batches = RefusedBatches(clock)
         self.internal_topic = InternalTopic(self)
         self.controller: ControllerPort
         self.operations: Operations | None = None

@@ -13,6 +13,7 @@ returns: the receive buffer is used again.
 
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PlatformError
@@ -22,7 +23,7 @@ from penstock.broker.request import Reply, Request
 from penstock.broker.stats import ApiStats
 from penstock.net.connection import Connection
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.compiled import parse_request_header
+from penstock.protocol.compiled import parse_produce_run, parse_request_header
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.errors import WireError
 from penstock.protocol.header import RequestHeader
@@ -46,6 +47,7 @@ class Dispatcher:
         self._spawn = spawn
         self._clock = broker.clock
         self._stats = {key: ApiStats(api.name) for key, api in apis.items()}
+        self._produce = apis.get(ApiKey.PRODUCE)
         broker.stats.by_api = self._stats
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
@@ -80,6 +82,34 @@ class Dispatcher:
         else:
             if reply.is_timed:
                 reply.handled()
+
+    def on_run(
+        self, connection: Connection, memory: memoryview, at: int, end: int, most: int
+    ) -> tuple[int, int]:
+        """Handle the produce requests from `at` on that belong together (`OnRun` in net/context).
+
+        A refused batch is a part's answer; what a handler raises is a bug, as in `on_frame`.
+        """
+        api = self._produce
+        run = parse_produce_run(memory, at, end, most) if api is not None else None
+        if api is None or api.handle_run is None or run is None:
+            return 0, at
+        stats = self._stats[ApiKey.PRODUCE]
+        started_us = self._clock.monotonic_us()
+        owe = partial(Reply, connection, run.header, self._clock, stats, started_us)
+        try:
+            reply = api.handle_run(self._broker, memory, run, owe)
+        except InvariantViolation:
+            raise
+        except Exception as error:  # noqa: BLE001  one connection's bug must not end the others
+            stats.requests += 1
+            stats.errors += 1
+            self._on_bug(connection, api, error)
+            return 1, run.requests[0].end
+        stats.requests += reply.count
+        if reply.is_timed:
+            reply.handled()
+        return reply.count, run.requests[reply.count - 1].end
 
     def _decode_and_call(
         self,

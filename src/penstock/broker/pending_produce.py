@@ -6,6 +6,8 @@ what one set has lost to another master says nothing about what the others ackno
 Source: Kafka `DelayedProduce` (one status for each partition), KIP-951 (who leads instead).
 """
 
+from itertools import repeat
+
 from penstock.broker.append import ACKS_ALL
 from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
@@ -16,7 +18,8 @@ from penstock.broker.request import Reply
 from penstock.protocol.compiled import encode_appended
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
-from penstock.protocol.produce import PartitionAnswer, encode_produce_response
+from penstock.protocol.produce import PartitionAnswer, encode_produce_response, frame_answer
+from penstock.protocol.produce_run import ProduceRun
 from penstock.replication.errors import ReplicationError
 
 TOPIC_ID_VERSION = 13
@@ -131,6 +134,38 @@ class PendingProduce:
             self._reply.whole(encode_appended(version, self._correlation_id, answers[0]))
         else:
             self._reply.raw(encode_produce_response(version, answers))
+
+
+class PendingRun(PendingProduce):
+    """Requests of one partition each, all of one replica set: appended, and answered, together."""
+
+    __slots__ = ("_correlation_ids",)
+
+    def __init__(  # noqa: PLR0917  as above
+        self,
+        broker: Broker,
+        reply: Reply,
+        run: ProduceRun,
+        answers: list[PartitionAnswer],
+        deadline_ms: int,
+        has_errors: bool,
+    ) -> None:
+        """`answers` are those to the first requests of the run, for which `reply` is owed."""
+        super().__init__(broker, reply, run.header, answers, deadline_ms, has_errors)
+        self._correlation_ids = [request.correlation_id for request in run.requests]
+
+    def _send(self) -> None:
+        if self._has_errors:
+            wholes = map(self._encode_one, self._correlation_ids, self._answers)
+        else:
+            wholes = map(
+                encode_appended, repeat(self._version), self._correlation_ids, self._answers
+            )
+        self._reply.whole(b"".join(wholes))
+
+    def _encode_one(self, correlation_id: int, answer: PartitionAnswer) -> bytes:
+        body = encode(self._broker, self._version, [answer])
+        return frame_answer(self._version, correlation_id, body)
 
 
 class PendingSet:

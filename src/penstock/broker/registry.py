@@ -4,6 +4,8 @@ A handler module says KEY, VERSIONS and has one of
     handle(broker, request, reply)            answers now or later through `reply`
     async handle(broker, request) -> fields   for what waits for the controller (or encoded bytes)
     handle_frame(broker, header, frame, reply)   parses its own bytes (Produce, Fetch)
+and may have
+    handle_run(broker, memory, run, owe) -> reply   for requests that came together (Produce)
 """
 
 import importlib
@@ -26,6 +28,7 @@ class Api(NamedTuple):
     handle: Callable[..., Any]
     is_async: bool
     is_raw: bool
+    handle_run: Callable[..., Any] | None = None
 
 
 def load_apis() -> dict[int, Api]:
@@ -50,4 +53,5 @@ def _api_of(module: Any) -> Api:
         handle=handle,
         is_async=inspect.iscoroutinefunction(handle),
         is_raw=is_raw,
+        handle_run=getattr(module, "handle_run", None),
     )

@@ -45,19 +45,22 @@ class Reply(ReplyPlace):
 
     Of requests that were sent behind another one, only the first is timed: what the others wait
     for is that one, and the clock would cost them a tenth of their handling.
+
+    A reply may be owed for several requests that were handled as one: it is then sent by `whole`.
     """
 
-    __slots__ = ("_clock", "_handled_us", "_header", "_stats", "is_timed", "started_us")
+    __slots__ = ("_clock", "_handled_us", "_header", "_stats", "count", "is_timed", "started_us")
 
-    def __init__(  # super().__init__ is written out: made for every request
+    def __init__(  # noqa: PLR0917  super().__init__ is written out: made for every request
         self,
         connection: Connection,
         header: RequestHeader,
         clock: Clock,
         stats: ApiStats,
         started_us: int,
+        count: int = 1,
     ) -> None:
-        """`started_us` is the monotonic time at which the request was whole."""
+        """`started_us` is the monotonic time at which the request was whole; `count` requests."""
         self.connection = connection
         self.buffers = None
         self.next_place = None
@@ -66,7 +69,8 @@ class Reply(ReplyPlace):
         self._stats = stats
         self.started_us = started_us
         self._handled_us = 0
-        self.is_timed = connection.enqueue(self)
+        self.count = count
+        self.is_timed = connection.enqueue(self, count)
 
     def __call__(self, fields: Mapping[str, object]) -> None:
         """Encode `fields` for the request's version and send them."""
@@ -80,10 +84,10 @@ class Reply(ReplyPlace):
         self.connection.answered(self, (head, body), len(head) + size)
 
     def whole(self, answer: bytes) -> None:
-        """Send an answer that has its size field and header already."""
+        """Send an answer, or all of them, with size field and header already."""
         if self._handled_us:
             self._stats.remote.observe(self._clock.monotonic_us() - self._handled_us)
-        self.connection.answered(self, (answer,), len(answer))
+        self.connection.answered(self, (answer,), len(answer), self.count)
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Send a body of several buffers, none of which is copied."""

@@ -1,6 +1,6 @@
 """One client connection: frames in, answers out, in request order.
 
-    socket ─► receive memory ─► whole frames, in a plain loop ─► on_frame(connection, frame)
+    socket ─► receive memory ─► whole frames, in a plain loop ─► on_run, else on_frame
                                                                    │ reserve() a ReplySlot
     socket ◄─ one write for all answers that are ready ◄───────────┘ slot.send(...), now or later
 
@@ -25,16 +25,13 @@ from typing import Any, cast
 
 from penstock.base.ports import Buffer
 from penstock.net.context import ConnectionContext
-from penstock.net.errors import CloseKind
-from penstock.net.limits import NetLimits
+from penstock.net.errors import CloseKind, kind_of_size
+from penstock.net.limits import FRAME_BYTES_MIN, NetLimits
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
 from penstock.net.replies import ReplyPlace, ReplySlot
 
 _SIZE = Struct(">i")
 _SIZE_BYTES = _SIZE.size
-_FRAME_BYTES_MIN = 10
-"""API key, version, correlation id and the length of the client id."""
-
 _JOIN_BYTES_MAX = 64 << 10
 """Answers up to this much together are copied into one write, larger ones are gathered."""
 
@@ -43,8 +40,6 @@ _ABORT_TICKS = 10
 
 _PAUSED_IN_FLIGHT, _PAUSED_WRITES, _PAUSED_MEMORY, _PAUSED_DRAINING, _PAUSED_TURN = 1, 2, 4, 8, 16
 _PAUSED_FRAMES = _PAUSED_IN_FLIGHT | _PAUSED_WRITES | _PAUSED_DRAINING | _PAUSED_TURN
-
-_NOT_KAFKA_STARTS = (b"\x16\x03", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"CONN", b"SSH-")
 
 log = logging.getLogger(__name__)
 
@@ -187,20 +182,24 @@ class Connection(asyncio.BufferedProtocol):
         try:
             while filled - at >= _SIZE_BYTES and not self._paused & _PAUSED_FRAMES:
                 (size,) = _SIZE.unpack_from(view, at)
-                start = at + _SIZE_BYTES
-                if not _FRAME_BYTES_MIN <= size <= limits.frame_bytes_max:
-                    self._refuse_size(size, bytes(view[at:start]))
+                end = at + _SIZE_BYTES + size
+                if not FRAME_BYTES_MIN <= size <= limits.frame_bytes_max:
+                    self.end(kind_of_size(size, bytes(view[at : at + _SIZE_BYTES])))
                     break
-                if start + size > filled:
+                if end > filled:
                     break
-                at = start + size
-                count += 1
-                context.on_frame(self, view[start:at])
+                most = limits.in_flight_max - max(self._in_flight, count)
+                has_more = filled - end > _SIZE_BYTES
+                taken, rest = context.on_run(self, view, at, filled, most) if has_more else (0, at)
+                if not taken:
+                    context.on_frame(self, view[at + _SIZE_BYTES : end])
+                    taken, rest = 1, end
+                at, count = rest, count + taken
                 if self._in_flight >= limits.in_flight_max:
                     self._paused |= _PAUSED_IN_FLIGHT
                 if self.is_closed:
                     break
-                if count >= limits.in_flight_max and filled - at > _FRAME_BYTES_MIN:
+                if count >= limits.in_flight_max and filled - at > FRAME_BYTES_MIN:
                     self._paused |= _PAUSED_TURN
                     context.loop.call_soon(self._go_on, _PAUSED_TURN)
         except BaseException:
@@ -212,14 +211,6 @@ class Connection(asyncio.BufferedProtocol):
             context.stats.frames += count
             self._frame_tick = context.tick
         return at
-
-    def _refuse_size(self, size: int, start: bytes) -> None:
-        if start.startswith(_NOT_KAFKA_STARTS):
-            self.end(CloseKind.NOT_KAFKA)
-        elif size > _FRAME_BYTES_MIN:
-            self.end(CloseKind.FRAME_TOO_LARGE)
-        else:
-            self.end(CloseKind.FRAME_SIZE_INVALID)
 
     def _save(self, start: int, end: int) -> None:
         """Keep bytes [start, end) of the spare buffer until more arrive."""
@@ -330,24 +321,26 @@ class Connection(asyncio.BufferedProtocol):
         self.enqueue(slot)
         return slot
 
-    def enqueue(self, place: ReplyPlace) -> bool:
-        """Make `place`, which is new, the last in the order of answers; say if it is the only."""
+    def enqueue(self, place: ReplyPlace, count: int = 1) -> bool:
+        """Make `place`, of `count` requests, last in the order of answers; say if it is alone."""
         tail = self._tail
         self._tail = place
-        self._in_flight += 1
+        self._in_flight += count
         if tail is None:
             self._head = place
             return True
         tail.next_place = place
         return False
 
-    def answered(self, place: ReplyPlace, buffers: tuple[Buffer, ...], size: int) -> None:
+    def answered(
+        self, place: ReplyPlace, buffers: tuple[Buffer, ...], size: int, count: int = 1
+    ) -> None:
         """Queue the answer, `size` bytes in all, for its place; called by the place itself."""
         assert place.buffers is None, "a request is answered once"
         place.buffers = buffers
         if self.is_closed:
             return
-        self._in_flight -= 1
+        self._in_flight -= count
         if place is self._head:
             self._out += buffers
             self._out_bytes += size

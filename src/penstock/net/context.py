@@ -15,6 +15,13 @@ OnFrame = Callable[["Connection", memoryview], None]
 """Gets one whole frame without its size field; the memory is valid, and writable, until it
 returns."""
 
+OnRun = Callable[["Connection", memoryview, int, int, int], tuple[int, int]]
+"""Gets (connection, memory, at, end, most): received memory [at, end) that begins with a whole
+frame, size field included, and has more behind it.
+
+Handles what belongs together of the whole frames there, at most `most`, and returns how many that
+were and where they end; (0, at) leaves the first to `on_frame`. The memory is as valid as there."""
+
 OnClose = Callable[["Connection"], None]
 
 
@@ -29,6 +36,7 @@ class ConnectionContext:
         "loop",
         "on_frame",
         "on_gone",
+        "on_run",
         "stats",
         "tick",
     )
@@ -40,6 +48,7 @@ class ConnectionContext:
         limits: NetLimits,
         buffers: ReceiveBuffers,
         on_frame: OnFrame,
+        on_run: OnRun,
         on_gone: OnClose,
     ) -> None:
         """`on_gone` is called once for each connection that was made, when it is no more."""
@@ -48,7 +57,15 @@ class ConnectionContext:
         self.limits = limits
         self.buffers = buffers
         self.on_frame = on_frame
+        self.on_run = on_run
         self.on_gone = on_gone
         self.stats = NetStats()
         self.connections: dict[Connection, None] = {}
         self.tick = 0
+
+
+def one_by_one(
+    connection: "Connection", memory: memoryview, at: int, end: int, most: int
+) -> tuple[int, int]:
+    """Take no frames together: what a listener does whose owner has no use for runs."""
+    return 0, at

@@ -6,6 +6,8 @@ which is also the label of its counter in NetStats. A port that can not be opene
 
 from enum import StrEnum
 
+from penstock.net.limits import FRAME_BYTES_MIN
+
 
 class CloseKind(StrEnum):
     """Why an open connection was ended by this side."""
@@ -32,3 +34,15 @@ class RefuseKind(StrEnum):
     TOO_MANY_FROM_ADDRESS = "too_many_from_address"
     TOO_FAST_FROM_ADDRESS = "too_fast_from_address"
     NO_DESCRIPTOR = "no_descriptor"
+
+
+_NOT_KAFKA_STARTS = (b"\x16\x03", b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"CONN", b"SSH-")
+
+
+def kind_of_size(size: int, start: bytes) -> CloseKind:
+    """Say what is wrong with a size field that can not be one; `start` are its four bytes."""
+    if start.startswith(_NOT_KAFKA_STARTS):
+        return CloseKind.NOT_KAFKA
+    if size > FRAME_BYTES_MIN:
+        return CloseKind.FRAME_TOO_LARGE
+    return CloseKind.FRAME_SIZE_INVALID

@@ -8,6 +8,9 @@ from annotated_types import Ge, Le
 KIB = 1 << 10
 MIB = 1 << 20
 
+FRAME_BYTES_MIN = 10
+"""API key, version, correlation id and the length of the client id."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetLimits:

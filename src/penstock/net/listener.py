@@ -20,7 +20,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from penstock.net.connection import Connection
-from penstock.net.context import ConnectionContext, OnClose, OnFrame
+from penstock.net.context import ConnectionContext, OnClose, OnFrame, OnRun, one_by_one
 from penstock.net.errors import CloseKind, RefuseKind
 from penstock.net.limits import NetLimits
 from penstock.net.receive import FrameBudget, ReceiveBuffers
@@ -58,6 +58,7 @@ class Listener:
         limits: NetLimits,
         on_frame: OnFrame,
         *,
+        on_run: OnRun = one_by_one,
         on_close: OnClose | None = None,
         budget: FrameBudget | None = None,
     ) -> None:
@@ -71,6 +72,7 @@ class Listener:
             limits=limits,
             buffers=buffers,
             on_frame=on_frame,
+            on_run=on_run,
             on_gone=self._on_gone,
         )
         self.stats = self._context.stats

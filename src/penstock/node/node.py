@@ -346,7 +346,8 @@ class Node:
         self._broker.settings_entries = partial(settings_entries, self._settings)
         dispatcher = Dispatcher(self._broker, self._broker.apis, self._supervisor.run_once)
         endpoint = Endpoint(node.host, node.port)
-        listener = Listener(endpoint, self._settings.net, dispatcher.on_frame)
+        net = self._settings.net
+        listener = Listener(endpoint, net, dispatcher.on_frame, on_run=dispatcher.on_run)
         listener.start(self._machine.open_socket)
         return listener
 

@@ -7,7 +7,7 @@ frame does. Everything else is given to the interpreted twin.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int16_t, int32_t, uint8_t, uint32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcmp, memcpy, memset
 
 from penstock.record._wire cimport (
     PyType_GenericAlloc,
@@ -25,9 +25,12 @@ from penstock.protocol.header import parse_request_header as header_interpreted
 from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
 from penstock.protocol.produce import encode_appended as encode_interpreted
 from penstock.protocol.produce import parse_produce_request as request_interpreted
+from penstock.protocol.produce_run import ProduceRun, RunRequest
+from penstock.protocol.produce_run import parse_produce_run as run_interpreted
 
 cdef enum:
     KEYS = 128
+    PRODUCE = 0
     API_VERSIONS = 18
     HEADER_BYTES = 10
     FLEXIBLE = 9
@@ -38,114 +41,212 @@ cdef enum:
     TOPIC_BYTES_MAX = 126
     ANSWER_BYTES_MAX = TOPIC_BYTES_MAX + 64
     NEVER = 0x8000
+    RUN_FRAME_BYTES_MAX = 64 << 10
+    FIRST_VERSION = 3
+    LAST_VERSION = 13
 
 cdef int flexible_since[KEYS]
 for _key in range(KEYS):
     flexible_since[_key] = min(FLEXIBLE_SINCE.get(_key, NEVER), NEVER)
 
 
+cdef struct Head:
+    int key
+    int version
+    int32_t correlation_id
+    int client_id_bytes  # -1: there is none
+    Py_ssize_t body_at
+
+
+cdef struct Body:
+    int acks
+    int32_t timeout_ms
+    Py_ssize_t topic_at
+    Py_ssize_t topic_end
+    int32_t partition
+    Py_ssize_t records_at
+    Py_ssize_t records_end
+
+
+cdef bint scan_head(const uint8_t* data, Py_ssize_t size, Head* head) noexcept:
+    """Read the header that `data` begins with; False for an unusual one. No text is checked."""
+    if size < HEADER_BYTES:
+        return False
+    head.key = get_i16(data)
+    head.version = get_i16(data + 2)
+    head.correlation_id = get_i32(data + 4)
+    head.client_id_bytes = get_i16(data + 8)
+    if head.key < 0 or head.key >= KEYS or head.key == API_VERSIONS or head.client_id_bytes < -1:
+        return False
+    head.body_at = HEADER_BYTES + (head.client_id_bytes if head.client_id_bytes > 0 else 0)
+    if head.body_at > size:
+        return False
+    if head.version >= flexible_since[head.key]:
+        if head.body_at >= size or data[head.body_at]:
+            return False
+        head.body_at += 1
+    return True
+
+
+cdef bint scan_body(
+    const uint8_t* data, Py_ssize_t size, Py_ssize_t at, int version, Body* body
+) noexcept:
+    """Read the body at `at`, up to the end of the frame at `size`; False for an unusual one."""
+    cdef int32_t length
+    if version < FLEXIBLE:
+        if size - at < 14 or get_i16(data + at) != -1 or get_i32(data + at + 8) != 1:
+            return False
+        body.acks, body.timeout_ms = get_i16(data + at + 2), get_i32(data + at + 4)
+        length = get_i16(data + at + 12)
+        body.topic_at = at + 14
+        body.topic_end = body.topic_at + length
+        body.records_at = body.topic_end + 12
+        if length < 0 or body.records_at > size or get_i32(data + body.topic_end) != 1:
+            return False
+        body.partition = get_i32(data + body.topic_end + 4)
+        length = get_i32(data + body.topic_end + 8)
+        body.records_end = body.records_at + length
+        return length >= 0 and body.records_end == size
+    if size - at < 9 or data[at] or data[at + 7] != 2:
+        return False
+    body.acks, body.timeout_ms = get_i16(data + at + 1), get_i32(data + at + 3)
+    if version < TOPIC_ID:
+        length = data[at + 8]
+        if not 0 < length < 0x80:
+            return False
+        body.topic_at = at + 9
+        body.topic_end = body.topic_at + length - 1
+    else:
+        body.topic_at = at + 8
+        body.topic_end = body.topic_at + TOPIC_ID_BYTES
+    if body.topic_end + 5 > size or data[body.topic_end] != 2:
+        return False
+    body.partition = get_i32(data + body.topic_end + 1)
+    body.records_at = body.topic_end + 5
+    length = read_short_length(data, &body.records_at, size)
+    body.records_end = body.records_at + length
+    return (
+        length >= 0
+        and body.records_end + 3 == size
+        and not (data[size - 3] or data[size - 2] or data[size - 1])
+    )
+
+
+cdef object make_header(const uint8_t* data, Head* head):
+    """Return the header; None where the client's id is no text."""
+    cdef object client_id = None
+    if head.client_id_bytes >= 0:
+        try:
+            client_id = data[HEADER_BYTES : HEADER_BYTES + head.client_id_bytes].decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+    cdef object header = PyType_GenericAlloc(RequestHeader, 5)
+    put_item(header, 0, head.key)
+    put_item(header, 1, head.version)
+    put_item(header, 2, head.correlation_id)
+    put_item(header, 3, client_id)
+    put_item(header, 4, head.body_at)
+    return header
+
+
+cdef object make_part(const uint8_t* data, Body* body, Py_ssize_t frame_at):
+    """Return the one part of a request; its records lie `frame_at` further on than it says."""
+    cdef object part = PyType_GenericAlloc(PartitionData, 4)
+    put_item(part, 0, data[body.topic_at : body.topic_end])
+    put_item(part, 1, body.partition)
+    put_item(part, 2, frame_at + body.records_at)
+    put_item(part, 3, frame_at + body.records_end)
+    return part
+
+
 def parse_request_header(object frame):
     """Return the header of a frame."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t* data = bytes_of(frame, &size)
-    if data == NULL or size < HEADER_BYTES:
+    cdef Head head
+    if data == NULL or not scan_head(data, size, &head):
         return header_interpreted(frame)
-    cdef int key = get_i16(data)
-    cdef int version = get_i16(data + 2)
-    cdef int client_id_bytes = get_i16(data + 8)
-    cdef Py_ssize_t at = HEADER_BYTES
-    if key < 0 or key >= KEYS or key == API_VERSIONS or client_id_bytes < -1:
-        return header_interpreted(frame)
-    cdef object client_id = None
-    if client_id_bytes >= 0:
-        if at + client_id_bytes > size:
-            return header_interpreted(frame)
-        try:
-            client_id = data[at : at + client_id_bytes].decode("utf-8")
-        except UnicodeDecodeError:
-            return header_interpreted(frame)
-        at += client_id_bytes
-    if version >= flexible_since[key]:
-        if at >= size or data[at]:
-            return header_interpreted(frame)
-        at += 1
-    cdef object header = PyType_GenericAlloc(RequestHeader, 5)
-    put_item(header, 0, key)
-    put_item(header, 1, version)
-    put_item(header, 2, get_i32(data + 4))
-    put_item(header, 3, client_id)
-    put_item(header, 4, at)
-    return header
+    cdef object header = make_header(data, &head)
+    return header_interpreted(frame) if header is None else header
 
 
 def parse_produce_request(object frame, Py_ssize_t at, int version):
     """Return the body at `at`, which ends with the frame."""
     cdef Py_ssize_t size = 0
     cdef const uint8_t* data = bytes_of(frame, &size)
-    cdef Py_ssize_t topic_at, topic_end, records_at, records_end
-    cdef int acks
-    cdef int32_t timeout_ms, partition
-    cdef int32_t length
-    if data == NULL or at < 0:
+    cdef Body body
+    if data == NULL or at < 0 or not scan_body(data, size, at, version, &body):
         return request_interpreted(frame, at, version)
-    if version < FLEXIBLE:
-        if size - at < 14 or get_i16(data + at) != -1 or get_i32(data + at + 8) != 1:
-            return request_interpreted(frame, at, version)
-        acks, timeout_ms = get_i16(data + at + 2), get_i32(data + at + 4)
-        length = get_i16(data + at + 12)
-        topic_at = at + 14
-        topic_end = topic_at + length
-        records_at = topic_end + 12
-        if length < 0 or records_at > size or get_i32(data + topic_end) != 1:
-            return request_interpreted(frame, at, version)
-        partition = get_i32(data + topic_end + 4)
-        length = get_i32(data + topic_end + 8)
-        records_end = records_at + length
-        if length < 0 or records_end != size:
-            return request_interpreted(frame, at, version)
-    else:
-        if size - at < 9 or data[at] or data[at + 7] != 2:
-            return request_interpreted(frame, at, version)
-        acks, timeout_ms = get_i16(data + at + 1), get_i32(data + at + 3)
-        if version < TOPIC_ID:
-            length = data[at + 8]
-            if not 0 < length < 0x80:
-                return request_interpreted(frame, at, version)
-            topic_at = at + 9
-            topic_end = topic_at + length - 1
-        else:
-            topic_at = at + 8
-            topic_end = topic_at + TOPIC_ID_BYTES
-        if topic_end + 5 > size or data[topic_end] != 2:
-            return request_interpreted(frame, at, version)
-        partition = get_i32(data + topic_end + 1)
-        records_at = topic_end + 5
-        length = read_short_length(data, &records_at, size)
-        records_end = records_at + length
-        if (
-            length < 0
-            or records_end + 3 != size
-            or data[records_end] or data[records_end + 1] or data[records_end + 2]
-        ):
-            return request_interpreted(frame, at, version)
-    cdef object part = PyType_GenericAlloc(PartitionData, 4)
-    put_item(part, 0, data[topic_at:topic_end])
-    put_item(part, 1, partition)
-    put_item(part, 2, records_at)
-    put_item(part, 3, records_end)
     cdef object request = PyType_GenericAlloc(ProduceRequest, 4)
     put_item(request, 0, None)
-    put_item(request, 1, acks)
-    put_item(request, 2, timeout_ms)
-    put_item(request, 3, [part])
+    put_item(request, 1, body.acks)
+    put_item(request, 2, body.timeout_ms)
+    put_item(request, 3, [make_part(data, &body, 0)])
     return request
 
 
+def parse_produce_run(object memory, Py_ssize_t at, Py_ssize_t end, Py_ssize_t count_max):
+    """Return the requests in [at, end) that belong together; None if there are not two."""
+    cdef Py_ssize_t size = 0
+    cdef const uint8_t* data = bytes_of(memory, &size)
+    if data == NULL or not 0 <= at <= end <= size:
+        return run_interpreted(memory, at, end, count_max)
+    cdef const uint8_t* frame
+    cdef const uint8_t* first_frame = NULL
+    cdef Py_ssize_t frame_bytes
+    cdef Head first, head
+    cdef Body first_body, body
+    cdef object header = None
+    cdef list requests = []
+    cdef object request
+    while len(requests) < count_max and end - at >= 4:
+        frame = data + at + 4
+        frame_bytes = get_i32(data + at)
+        if not HEADER_BYTES <= frame_bytes <= RUN_FRAME_BYTES_MAX or at + 4 + frame_bytes > end:
+            break
+        if not scan_head(frame, frame_bytes, &head) or head.key != PRODUCE:
+            break
+        if not FIRST_VERSION <= head.version <= LAST_VERSION:
+            break
+        if not scan_body(frame, frame_bytes, head.body_at, head.version, &body):
+            break
+        if header is None:
+            if body.acks != 1 and body.acks != -1:
+                break
+            header = make_header(frame, &head)
+            if header is None:
+                break
+            first, first_body = head, body
+            first_frame = frame
+        elif (
+            head.version != first.version
+            or body.acks != first_body.acks
+            or body.timeout_ms != first_body.timeout_ms
+            or head.client_id_bytes != first.client_id_bytes
+            or memcmp(frame + HEADER_BYTES, first_frame + HEADER_BYTES, head.body_at - HEADER_BYTES)
+        ):
+            break
+        request = PyType_GenericAlloc(RunRequest, 3)
+        put_item(request, 0, head.correlation_id)
+        put_item(request, 1, make_part(frame, &body, at + 4))
+        at += 4 + frame_bytes
+        put_item(request, 2, at)
+        requests.append(request)
+    if len(requests) < 2:
+        return None
+    cdef object run = PyType_GenericAlloc(ProduceRun, 4)
+    put_item(run, 0, header)
+    put_item(run, 1, first_body.acks)
+    put_item(run, 2, first_body.timeout_ms)
+    put_item(run, 3, requests)
+    return run
+
+
 cdef int32_t read_short_length(const uint8_t* data, Py_ssize_t* at, Py_ssize_t size) noexcept:
-    """Return a compact length of at most four bytes and move behind it; -1 for null and longer."""
+    """Return a compact length of at most three bytes and move behind it; -1 for null and longer."""
     cdef int shift = 0
     cdef int32_t value = 0
-    while at[0] < size and shift < 28:
+    while at[0] < size and shift < 21:
         value |= <int32_t> (data[at[0]] & 0x7F) << shift
         at[0] += 1
         if data[at[0] - 1] < 0x80:

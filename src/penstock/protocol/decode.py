@@ -19,10 +19,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kio.schema.errors import ErrorCode as KioErrorCode
-
 from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.header import TAGS_MAX
+from penstock.protocol.kio_names import ErrorCode as KioErrorCode
 from penstock.protocol.schema import (
     FIXED_BYTES,
     EntitySchema,

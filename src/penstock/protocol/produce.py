@@ -99,16 +99,20 @@ _FLEXIBLE_PARTITION = struct.Struct(">Bi")
 
 def parse_produce_request(frame: memoryview, at: int, version: int) -> ProduceRequest:
     """Parse the body at `at`, up to the end of the frame. Raises MalformedRequest."""
+    request = parse_usual_request(frame, at, version)
+    return request if request is not None else _parse_any(frame, at, version)
+
+
+def parse_usual_request(frame: memoryview, at: int, version: int) -> ProduceRequest | None:
+    """Parse a body of one partition and without a transaction; None for any other, or damage."""
     try:
         if version < FLEXIBLE_VERSION:
-            request = _parse_one_legacy(frame, at)
-        elif version < TOPIC_ID_VERSION:
-            request = _parse_one_flexible(frame, at)
-        else:
-            request = _parse_one_with_id(frame, at)
+            return _parse_one_legacy(frame, at)
+        if version < TOPIC_ID_VERSION:
+            return _parse_one_flexible(frame, at)
+        return _parse_one_with_id(frame, at)
     except (struct.error, IndexError):
-        request = None  # too short for the short path; the walk says what is wrong
-    return request if request is not None else _parse_any(frame, at, version)
+        return None  # too short for the short path; the walk says what is wrong
 
 
 def _parse_one_legacy(frame: memoryview, at: int) -> ProduceRequest | None:
@@ -197,7 +201,11 @@ _FLEXIBLE_ONE = struct.Struct(">BihqqqBBBBiB")
 
 def encode_appended(version: int, correlation_id: int, answer: PartitionAnswer) -> bytes:
     """Return the whole answer, size field and header included, to one partition without error."""
-    body = encode_produce_response(version, (answer,))
+    return frame_answer(version, correlation_id, encode_produce_response(version, (answer,)))
+
+
+def frame_answer(version: int, correlation_id: int, body: bytes) -> bytes:
+    """Return the answer with its size field and header before it."""
     if version >= FLEXIBLE_VERSION:
         return _FLEXIBLE_FRAME.pack(len(body) + 5, correlation_id, 0) + body
     return _FRAME.pack(len(body) + 4, correlation_id) + body

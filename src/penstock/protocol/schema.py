@@ -17,9 +17,13 @@ import types
 import typing
 from typing import Any, NamedTuple
 
-from kio.index import UnknownAPIKey, UnknownEntity, load_request_schema, load_response_schema
-
 from penstock.protocol.errors import UnsupportedVersion
+from penstock.protocol.kio_names import (
+    UnknownAPIKey,
+    UnknownEntity,
+    load_request_schema,
+    load_response_schema,
+)
 
 FIXED_BYTES = {
     "bool": 1,

@@ -6,8 +6,8 @@
 
 A lane has up to `pipeline` batches under way. After any trouble the connection is closed, the
 leader looked up, and all that has no good answer is sent again in order with the same sequences.
-What a stale master refuses as out of order is tried again like anything else; that it never comes
-through is found by the time that the end of a run may take.
+No batch may be called out of order, those behind a refused one included: librdkafka begins a new
+epoch for that and writes twice, others give the producer up.
 
 Source: KIP-98, and Kafka's Sender with several requests in flight. No transactions.
 """
@@ -39,7 +39,10 @@ LARGE_SHARE = 0.03
 LARGE_BYTES = 9_000
 BROKER_TIMEOUT_MS = 1_000
 
+COMPLAINTS_MAX = 20
+
 _GOOD = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
+_NEVER = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 @dataclass(slots=True)
@@ -159,15 +162,26 @@ class Lane:
             await self._settle(link)
 
     async def _settle(self, link: BrokerLink) -> None:
+        error = ""
         while link.in_flight:
             frame, at = await link.receive()
             answer = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, frame, at)
             one = answer.responses[0].partition_responses[0]
+            if one.error_code in _NEVER:
+                self._complain(f"{ErrorCode(one.error_code).name} after {error or 'no error'}")
             if one.error_code not in _GOOD:
-                raise link.broken(f"produce: {ErrorCode(one.error_code).name}")
+                error = error or ErrorCode(one.error_code).name
+            if error:
+                continue
             batch = self.unacked.popleft()
             batch.end_ns = now_ns()
             batch.base_offset = one.base_offset if one.base_offset >= 0 else None
+        if error:
+            raise link.broken(f"produce: {error}")
+
+    def _complain(self, told: str) -> None:
+        if len(self.world.refusals) < COMPLAINTS_MAX:
+            self.world.refusals.append(f"{self.name} was told {told} in partition {self.partition}")
 
     def _send(self, link: BrokerLink, batch: _Batch) -> None:
         body = encode_produce({(TOPIC, self.partition): batch.data}, BROKER_TIMEOUT_MS)

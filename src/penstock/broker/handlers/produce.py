@@ -3,7 +3,8 @@
     parse ─► append each partition's batch ─► park at the log's end ─► answer in request order
 
 acks=0 answers nothing, and an error ends the connection so that the producer looks for the leader
-again (as Kafka does). acks=1 waits for the master's own flush policy, acks=all for the confirm
+again (as Kafka does). What a client has sent one behind the other is appended and answered as a run
+(ADR 0023). acks=1 waits for the master's own flush policy, acks=all for the confirm
 position; a sync-state set that shrinks below the topic's minimum meanwhile turns success into
 NOT_ENOUGH_REPLICAS_AFTER_APPEND. A broker that is not master (any more) names the one that is.
 Versions 0 to 2 are advertised and refused: librdkafka keys features on the lower bound
@@ -12,23 +13,28 @@ Versions 0 to 2 are advertised and refused: librdkafka keys features on the lowe
 Source: Kafka `KafkaApis.handleProduceRequest`, KIP-98, KIP-467 (record errors), KIP-896, KIP-951.
 """
 
+from collections.abc import Callable
+
 from penstock.base.errors import PlatformError
 from penstock.broker.append import ACKS_ALL, append_batch, partition_of
 from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
 from penstock.broker.errors import InvalidAcks, TransactionsNotSupported
-from penstock.broker.pending_produce import TOPIC_ID_VERSION, PendingProduce, topics_by_key
+from penstock.broker.pending_produce import (
+    TOPIC_ID_VERSION,
+    PendingProduce,
+    PendingRun,
+    topics_by_key,
+)
+from penstock.broker.refused_batches import Refusal
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.broker.request import Reply
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.compiled import appended, parse_produce_request
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
-from penstock.protocol.produce import (
-    PartitionAnswer,
-    PartitionData,
-    ProduceRequest,
-)
+from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
+from penstock.protocol.produce_run import ProduceRun
 
 KEY = ApiKey.PRODUCE
 VERSIONS = range(3, 14)
@@ -41,53 +47,96 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     """Append and park; raises WireError for a request that can not be parsed."""
     version = header.api_version
     request = parse_produce_request(frame, header.body_at, version)
-    transactional_id, acks, timeout_ms, partitions = request
+    transactional_id, acks, timeout_ms, parts = request
+    if -1 <= acks <= 1 and transactional_id is None:
+        answers, members, has_errors = _append(broker, version, frame, parts, acks)
+    else:
+        answers, members, has_errors = _refuse_all(broker, version, request), [], True
+    if acks == 0:
+        _finish_without_answer(answers, reply)
+        return
+    deadline_ms = _deadline_ms(reply, timeout_ms)
+    PendingProduce(broker, reply, header, answers, deadline_ms, has_errors).park(members, acks)
+
+
+def handle_run(
+    broker: Broker, memory: memoryview, run: ProduceRun, owe: Callable[[int], Reply]
+) -> Reply:
+    """Append and park requests that came together; they are then answered together.
+
+    Takes the first of them, as many as go to one replica set: what another set may fail to
+    acknowledge says nothing about these. `owe(count)` makes the reply for those that were taken.
+    """
+    header, acks, timeout_ms, requests = run
+    parts = [request.part for request in requests]
+    answers, members, has_errors = _append(
+        broker, header.api_version, memory, parts, acks, is_one_set=True
+    )
+    reply = owe(len(answers))
+    deadline_ms = _deadline_ms(reply, timeout_ms)
+    PendingRun(broker, reply, run, answers, deadline_ms, has_errors).park(members, acks)
+    return reply
+
+
+def _append(  # noqa: PLR0917  called for every request
+    broker: Broker,
+    version: int,
+    memory: memoryview,
+    parts: list[PartitionData],
+    acks: int,
+    is_one_set: bool = False,
+) -> tuple[list[PartitionAnswer], list[ReplicaSetMember], bool]:
+    """Append the batch of each part, with `is_one_set` up to the first of a second replica set.
+
+    Returns the answers, the sets that got some, and whether any was refused.
+    """
     topics = topics_by_key(broker, version)
     answers: list[PartitionAnswer] = []
-    has_errors = False
     members: list[ReplicaSetMember] = []
+    has_errors = False
     now_ms = broker.clock.wall_ms()
-    is_usual = -1 <= acks <= 1 and transactional_id is None
-    for part in partitions:
+    for part in parts:
         topic, partition, records_at, records_end = part
         try:
-            if not is_usual:
-                check_request(request)
             hosted = partition_of(topics.get(topic), partition)
-            records = frame[records_at:records_end]
+            if is_one_set and members and hosted.member is not members[0]:
+                break
+            records = memory[records_at:records_end]
             offset, time_ms = append_batch(hosted, records, acks, now_ms, broker.stats)
         except PlatformError as error:
             has_errors = True
-            answers.append(_refused(broker, part, error, version))
+            batch = memory[records_at:records_end]
+            refusal = broker.refused_batches.refuse(topic, partition, batch, error)
+            answers.append(_refused(broker, part, refusal, version))
             continue
         if hosted.member not in members:
             members.append(hosted.member)
         answers.append(appended(part, offset, time_ms, hosted.log.log_start_offset))
-    if acks == 0:
-        _finish_without_answer(answers, reply)
-        return
+    return answers, members, has_errors
+
+
+def _deadline_ms(reply: Reply, timeout_ms: int) -> int:
     if not 0 <= timeout_ms <= WAIT_MS_MAX:
         timeout_ms = min(max(timeout_ms, 0), WAIT_MS_MAX)
-    deadline_ms = reply.started_us // 1000 + timeout_ms
-    PendingProduce(broker, reply, header, answers, deadline_ms, has_errors).park(members, acks)
+    return reply.started_us // 1000 + timeout_ms
 
 
-def check_request(request: ProduceRequest) -> None:
-    """Refuse what concerns all partitions of a request. Raises BrokerError kinds."""
-    if not ACKS_ALL <= request.acks <= 1:
-        raise InvalidAcks(request.acks)
-    if request.transactional_id is not None:
-        raise TransactionsNotSupported
+def _refuse_all(broker: Broker, version: int, request: ProduceRequest) -> list[PartitionAnswer]:
+    """Refuse a request for what concerns all its partitions."""
+    is_known = ACKS_ALL <= request.acks <= 1
+    error = TransactionsNotSupported() if is_known else InvalidAcks(request.acks)
+    refusal = Refusal(error_code_of(error), str(error))
+    return [_refused(broker, part, refusal, version) for part in request.partitions]
 
 
 def _refused(
-    broker: Broker, part: PartitionData, error: PlatformError, version: int
+    broker: Broker, part: PartitionData, refusal: Refusal, version: int
 ) -> PartitionAnswer:
-    code = error_code_of(error)
+    code, text = refusal
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and version >= TOPIC_ID_VERSION:
         code = ErrorCode.UNKNOWN_TOPIC_ID
     broker.stats.count_refused(code.name)
-    return PartitionAnswer(part.topic, part.partition, code, error_message=str(error) or None)
+    return PartitionAnswer(part.topic, part.partition, code, error_message=text or None)
 
 
 def _finish_without_answer(answers: list[PartitionAnswer], reply: Reply) -> None:

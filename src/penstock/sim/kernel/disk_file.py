@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.base.ports import Buffer
 from penstock.sim.kernel.inode import Inode
+from penstock.sim.kernel.sectors import resized
 
 if TYPE_CHECKING:
     from penstock.sim.kernel.disk import SimDisk
@@ -106,10 +107,7 @@ class SimFile:
 
     def _resize(self, size: int) -> None:
         inode = self._inode
-        if size > len(inode.data):
-            inode.data.extend(bytes(size - len(inode.data)))
-        else:
-            del inode.data[size:]
+        inode.data = resized(inode.data, size)
         inode.note((size, None))
 
     def data_ranges(self, position: int) -> list[tuple[int, int]]:

@@ -33,12 +33,12 @@ class Inode:
         """Take note of a change that is not durable yet."""
         self.pending.append(change)
         if len(self.pending) > PENDING_MAX:
-            apply_changes(self.durable, self.pending[: PENDING_MAX // 2])
+            self.durable = apply_changes(self.durable, self.pending[: PENDING_MAX // 2])
             del self.pending[: PENDING_MAX // 2]
 
     def settle(self, keep: Keep | None = None) -> None:
         """Make the pending changes durable; where only some are kept, the others are lost."""
-        apply_changes(self.durable, self.pending, keep)
+        self.durable = apply_changes(self.durable, self.pending, keep)
         self.pending.clear()
 
     def lose_power(self, rng: Random) -> None:

@@ -26,11 +26,11 @@ SIZE = -1
 def apply_changes(
     content: bytearray, changes: Sequence[Change], keep: Keep | None = None
 ) -> bytearray:
-    """Change `content`, by all changes or by what is kept of them; returns it."""
+    """Change `content`, by all changes or by what is kept of them; returns what it is then."""
     for number, (position, data) in enumerate(changes):
         if data is None:
             if keep is None or keep(number, SIZE):
-                _resize(content, position)
+                content = resized(content, position)
         elif keep is None:
             _put(content, position, data)
         else:
@@ -38,11 +38,15 @@ def apply_changes(
     return content
 
 
-def _resize(content: bytearray, size: int) -> None:
+def resized(content: bytearray, size: int) -> bytearray:
+    """Return `content` cut, or with zeros behind it."""
+    if not content:
+        return bytearray(size)  # memory that nobody writes to is never touched
     if size > len(content):
         content.extend(bytes(size - len(content)))
     else:
         del content[size:]
+    return content
 
 
 def _put(content: bytearray, position: int, data: bytes | memoryview) -> None:
