@@ -234,6 +234,9 @@ def _end(outcomes: list[Outcome], arguments: argparse.Namespace) -> int:
         return 1
     show("chaos: recovery by scenario", by_scenario(faults_of(outcomes)))
     show("chaos: rounds", [judged(one) for one in outcomes], goal=GOAL)
+    for one in outcomes:
+        if one.problems:
+            print(f"layout {one.layout.value}, seed {one.seed}:", *one.problems, sep="\n  ")
     print(f"report: {arguments.report / 'report.html'}; sums: {arguments.totals}")
     return 1 if any(one.problems for one in outcomes) else 0
 

@@ -290,8 +290,8 @@ class _Round:
         is_written = self._is_written(healed_ns, Promise.HEAL.seconds, scenario)
         if not is_written:
             self._note(
-                f"{name}: no writes in {Promise.HEAL.seconds:.0f} s after it: "
-                f"{self._silent(healed_ns)}"
+                f"{name}: no writes after it, in {Promise.HEAL.seconds:.0f} s or until a client "
+                f"ended: {self._silent(healed_ns)}"
             )
         if not wait_slowly(
             lambda: self._are_all_there(scenario) and is_whole(stage.cluster), WHOLE_SECONDS_MAX
@@ -311,15 +311,19 @@ class _Round:
         return True
 
     def _is_written(self, since_ns: int, seconds: float, scenario: Scenario | None = None) -> bool:
-        """Wait until every client had something acknowledged that it sent after `since_ns`."""
-        parts = range(PARTITIONS)
+        """Wait until every client had something acknowledged that it sent after `since_ns`.
 
-        def holds() -> bool:
+        Not for one that has ended: that breaks the round anyway.
+        """
+        parts, workload = range(PARTITIONS), self.workload
+
+        def is_over() -> bool:
             if scenario is not None:
                 self._are_all_there(scenario)
-            return self.workload.has_acked_since(since_ns, parts)
+            return bool(workload.fatal_errors) or workload.has_acked_since(since_ns, parts)
 
-        return wait_slowly(holds, seconds, every_seconds=0.03)
+        wait_slowly(is_over, seconds, every_seconds=0.03)
+        return workload.has_acked_since(since_ns, parts)
 
     def _silent(self, since_ns: int) -> str:
         """Say which clients had nothing acknowledged from which partitions since then."""

@@ -26,9 +26,10 @@ CGROUPS = Path("/sys/fs/cgroup")
 CONTROLLERS = ("cpu", "memory")
 _TOOLS = ("setpriv", "unshare", "nsenter", "ip", "ss", "sysctl", "mount")
 _NAMED = re.compile(rf"{NAME}-(\d+)(?=[-/.]|$)")
-_BEGIN = (
+BEGIN = (
     *("setpriv", "--pdeathsig", "KILL", "--"),  # nothing goes on without the outer process
     *("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+    *("--propagation", "slave"),  # a disk that is unmounted outside is not kept inside
 )
 _END_SECONDS = 10.0
 _CLEAR_UP_SECONDS = 20.0
@@ -45,7 +46,7 @@ def why_not() -> str | None:
         return f"{', '.join(missing)} not installed"
     if not Path("/dev/net/tun").exists():
         return "the kernel has no TAP devices"
-    tried = subprocess.run([*_BEGIN, "true"], capture_output=True, text=True, check=False)
+    tried = subprocess.run([*BEGIN, "true"], capture_output=True, text=True, check=False)
     if tried.returncode:
         return f"no namespaces: {tried.stderr.strip()}"
     return loop_disk.why_not()
@@ -61,7 +62,7 @@ def run_inside(command: Sequence[str], *, seconds: float) -> int:
 
     Whatever happens, nothing of it is left, but for the files that it keeps on purpose.
     """
-    child = subprocess.Popen([*_BEGIN, "--", *command], start_new_session=True)
+    child = subprocess.Popen([*BEGIN, "--", *command], start_new_session=True)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:

@@ -43,6 +43,7 @@ class LoopDisk:
         self._image = directory / "image"
         self._device = ""
         self._is_mounted = False
+        self._is_place_bound = False
         self.mount_point.mkdir(parents=True, exist_ok=True)
         with self._image.open("wb") as file:
             file.truncate(size_mib << 20)
@@ -53,6 +54,7 @@ class LoopDisk:
     def __enter__(self) -> "LoopDisk":
         self._device = _run("losetup", "-f", "--show", str(self._image)).strip()
         try:
+            self._tell_namespaces()
             self.mount()
         except subprocess.CalledProcessError:
             self._detach()
@@ -68,6 +70,15 @@ class LoopDisk:
         with contextlib.suppress(subprocess.CalledProcessError):
             self.unmount()
         self._detach()
+
+    def _tell_namespaces(self) -> None:
+        """Let an unmount here be one in mount namespaces that were made meanwhile: they begin with
+        copies of all mounts, and one that is left keeps a disk without power from coming back.
+        """
+        place = str(self.mount_point)
+        _run("mount", "--bind", place, place)
+        self._is_place_bound = True
+        _run("mount", "--make-shared", place)
 
     def mount(self) -> None:
         """Mount the disk; after a power cut this replays its journal."""
@@ -95,6 +106,10 @@ class LoopDisk:
             os.close(handle)
 
     def _detach(self) -> None:
+        if self._is_place_bound and not self._is_mounted:
+            with contextlib.suppress(subprocess.CalledProcessError):  # the device goes all the same
+                _run("umount", str(self.mount_point))
+            self._is_place_bound = False
         if self._device:
             _run("losetup", "-d", self._device)
             self._device = ""

@@ -79,9 +79,11 @@ class Switchboard:
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         port = int(writer.get_extra_info("sockname")[1])
-        dialer = _owner(int(writer.get_extra_info("peername")[1]), self._names())
-        link = (dialer, self._ports[port])
+        dialled_from = int(writer.get_extra_info("peername")[1])
         try:
+            # Not on the loop: with ten thousand connections on the machine it takes a while.
+            dialer = await asyncio.to_thread(_owner, dialled_from, port, self._names())
+            link = (dialer, self._ports[port])
             await self._passable(link)
             onward, back = await asyncio.open_connection(INSIDE, port)
             await asyncio.gather(self._pass(link, reader, back), self._pass(link, onward, writer))
@@ -109,9 +111,9 @@ class Switchboard:
             await self._changed.wait()
 
 
-def _owner(port: int, names: Mapping[int, str]) -> str:
-    """Return the name of the process whose connection has this port on its end."""
-    inode = _inode(port)
+def _owner(port: int, to: int, names: Mapping[int, str]) -> str:
+    """Return the name of the process that has dialled port `to` from this port."""
+    inode = _inode(port, to)
     if inode is None:
         return ""
     wanted = f"socket:[{inode}]"
@@ -124,12 +126,11 @@ def _owner(port: int, names: Mapping[int, str]) -> str:
     return ""
 
 
-def _inode(port: int) -> str | None:
-    """Return the inode of the socket whose local port is `port` and that was dialled from here."""
-    for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]:
-        parts = line.split()
-        local, remote = parts[1], parts[2]
-        is_to_outside = remote.startswith("0200007F:")
-        if is_to_outside and int(local.rpartition(":")[2], 16) == port:
-            return parts[9]
-    return None
+def _inode(port: int, to: int) -> str | None:
+    """Return the inode of the socket that is connected from this port to OUTSIDE's port `to`."""
+    table = Path("/proc/net/tcp").read_bytes()
+    at = table.find(b":%04X 0200007F:%04X " % (port, to))
+    if at < 0:
+        return None
+    line = table[table.rfind(b"\n", 0, at) + 1 : table.find(b"\n", at)]
+    return line.split()[9].decode("ascii")

@@ -56,7 +56,8 @@ def _speed(client: dict[str, float], server_cpu: float) -> dict[str, float]:
 def produce_among(count: str, *, written: int, batch: int = 262_144) -> Probe:
     """Write to `written` partitions before and after so many others are there; `share` of it.
 
-    `count` names a field of the scale.
+    `count` names a field of the scale. The share means nothing where many are written to: Kafka
+    needs ten times as long for the first batch of each, which makes its files.
     """
 
     def ask(server: Server, scale: Scale) -> Answer:

@@ -166,13 +166,14 @@ def _partitions() -> Iterable[Question]:
 
 def _among(name: str, count: str, at: int, written: int) -> Group:
     share = Figure(key="share", unit="share of what it was without", is_more_better=True, limit=0.8)
+    is_curve = written > 10
     question = Question(
         name=name,
         ask=probes.produce_among(count, written=written),
-        figures=(*_speed(AHEAD)[:2], share),
+        figures=(*_speed(AHEAD)[:2], *(() if is_curve else (share,))),
         ours=OURS,
         peers=BOTH,
-        curve=CURVE_PARTITIONS if written > 10 else "",
+        curve=CURVE_PARTITIONS if is_curve else "",
         at=at,
         note=f"written to {written:,} of {at:,}",
     )
