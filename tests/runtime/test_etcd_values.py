@@ -341,8 +341,9 @@ def test_closed_feed_applies_nothing_more() -> None:
     feed = Feed(LocalCopy(LocalFiles(disk, "metadata", loop)), loop)  # type: ignore[arg-type]
     feed.start(machine)
     outcomes: list[int | MetadataError] = []
-    feed.when_applied(1, outcomes.append)
-    feed.offer(1, entry(1, b"a"))
+    first = entry(1, b"a")
+    feed.when_applied(first.entry_id, outcomes.append)
+    feed.offer(1, first)
     feed.close(MetadataLogFull("closed"))
     loop.run()
     assert machine.state == []

@@ -35,20 +35,52 @@ def lead(term: int, head: int) -> Lead:
     return Lead(key, head=head, lease_id=term, deadline_ms=1 << 60)
 
 
-@on_loop
-async def test_answer_to_an_earlier_leadership_changes_nothing_in_the_next_one() -> None:
-    etcd, machine, disk = SlowEtcd(), Machine(), StepLoop()
-    feed = Feed(LocalCopy(LocalFiles(CrashDisk(), "metadata", disk)), asyncio.get_running_loop())
-    feed.start(machine)
-    writer = Writer(etcd, feed, asyncio.get_running_loop())  # type: ignore[arg-type]
-    running = asyncio.create_task(writer.run())
+class Leader:
+    """A writer and its feed over a disk that writes at once."""
 
-    async def write() -> None:
+    def __init__(self, etcd: SlowEtcd) -> None:
+        loop = asyncio.get_running_loop()
+        self.machine = Machine()
+        self._disk = StepLoop()
+        self.feed = Feed(LocalCopy(LocalFiles(CrashDisk(), "metadata", self._disk)), loop)
+        self.feed.start(self.machine)
+        self.writer = Writer(etcd, self.feed, loop)  # type: ignore[arg-type]
+        self._tasks = [asyncio.create_task(self.writer.run()), asyncio.create_task(self._write())]
+
+    async def _write(self) -> None:
         while True:
-            disk.run()
+            self._disk.run()
             await asyncio.sleep(0.001)
 
-    writing = asyncio.create_task(write())
+    def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+
+@on_loop
+async def test_done_follows_apply_where_the_watch_is_faster_than_the_answer() -> None:
+    etcd = SlowEtcd()
+    leader = Leader(etcd)
+    events = leader.machine.events
+    leader.writer.begin(lead(1, head=0))
+    for payload in (b"a", b"b"):
+        leader.writer.propose(payload, lambda outcome: events.append(f"done {outcome}"))
+    await until(lambda: len(etcd.written) == 2)
+    for index, entry in enumerate(etcd.written, 1):
+        leader.feed.offer(index, entry)  # the watch tells
+    await until(lambda: len(events) == 4)
+    assert not leader.writer.is_idle
+    etcd.answer.set()
+    await until(lambda: leader.writer.is_idle)
+    assert events == ["apply 1", "done 1", "apply 2", "done 2"]
+    leader.stop()
+
+
+@on_loop
+async def test_answer_to_an_earlier_leadership_changes_nothing_in_the_next_one() -> None:
+    etcd = SlowEtcd()
+    leader = Leader(etcd)
+    writer, machine = leader.writer, leader.machine
     outcomes: list[int | MetadataError] = []
     first = lead(1, head=0)
     writer.begin(first)
@@ -57,7 +89,7 @@ async def test_answer_to_an_earlier_leadership_changes_nothing_in_the_next_one()
 
     first.ended.set()
     writer.stop(NotActiveController(-1))
-    feed.offer(1, etcd.written[0])  # the watch tells
+    leader.feed.offer(1, etcd.written[0])  # the watch tells
     await until(lambda: machine.index == 1)
     writer.begin(lead(2, head=1))
     etcd.answer.set()
@@ -68,5 +100,4 @@ async def test_answer_to_an_earlier_leadership_changes_nothing_in_the_next_one()
     assert machine.state == [b"a", b"b"]
     assert isinstance(outcomes[0], NotActiveController)
     assert outcomes[1:] == [2]
-    running.cancel()
-    writing.cancel()
+    leader.stop()

@@ -42,7 +42,7 @@ class Feed:
         self._queue: list[Entry] = []
         self._writing = False
         self._is_closed = False
-        self._dones: dict[int, ProposalDone] = {}
+        self._dones: dict[EntryId, ProposalDone] = {}
         self._drained = asyncio.Event()
         self._drained.set()
         self.applied_index = 0
@@ -92,11 +92,14 @@ class Feed:
         self._loop.call_soon(self._write)
         return True
 
-    def when_applied(self, index: int, done: ProposalDone) -> None:
-        """Call `done(index)` right after that entry is applied; offer it afterwards."""
-        assert index > self.applied_index
-        assert index not in self._dones
-        self._dones[index] = done
+    def when_applied(self, entry_id: EntryId, done: ProposalDone) -> None:
+        """Call `done` with its index right after that entry is applied, whoever offers it."""
+        assert entry_id not in self._dones
+        self._dones[entry_id] = done
+
+    def forget(self, entry_id: EntryId) -> None:
+        """Nobody waits for that entry any more."""
+        self._dones.pop(entry_id, None)
 
     async def drained(self) -> None:
         """Wait until everything offered is applied."""
@@ -179,6 +182,6 @@ class Feed:
         self.applied_index += 1
         self.applied_id = entry.entry_id
         self._machine.apply(self.applied_index, entry.payload)
-        done = self._dones.pop(self.applied_index, None)
+        done = self._dones.pop(entry.entry_id, None)
         if done is not None:
             done(self.applied_index)

@@ -161,11 +161,23 @@ class Writer:
             Entry(EntryId(term, secrets.token_bytes(PROPOSAL_ID_BYTES)), one.payload)
             for one in group
         ]
+        # Before they are sent: the watch can be faster than the answer.
+        for proposal, entry in zip(group, entries, strict=True):
+            self._feed.when_applied(entry.entry_id, proposal.tell)
+        try:
+            await self._settle(lead, group, entries, backoff)
+        finally:
+            for entry in entries:
+                self._feed.forget(entry.entry_id)
+
+    async def _settle(
+        self, lead: Lead, group: list[_Proposal], entries: list[Entry], backoff: Backoff
+    ) -> None:
         outcome = await self._append(lead, entries, backoff)
         if self._lead is not lead:
             return  # it was told that its fate is open; what was written comes by the watch
         if outcome is True:
-            self._commit(group, entries)
+            self._commit(entries)
             await self._feed.drained()
         elif isinstance(outcome, MetadataError):
             for proposal in group:
@@ -223,16 +235,11 @@ class Writer:
         self.on_deposed(lead, f"the fate of a change is unknown ({error})")
         return False
 
-    def _commit(self, group: list[_Proposal], entries: list[Entry]) -> None:
+    def _commit(self, entries: list[Entry]) -> None:
         first_index = self._head + 1
         self._head += len(entries)
         self._in_flight = []
-        for index, (proposal, entry) in enumerate(zip(group, entries, strict=True), first_index):
-            if index <= self._feed.applied_index:  # the watch was faster than the answer
-                proposal.tell(index)
-                continue
-            if proposal.done is not None:
-                self._feed.when_applied(index, proposal.tell)
+        for index, entry in enumerate(entries, first_index):
             self._feed.offer(index, entry)
 
 
