@@ -1,7 +1,15 @@
-"""Hypothesis without time limits: a slow machine is not a failure. Timings go into benchmarks."""
+"""Hypothesis without time limits: a slow machine is not a failure. Timings go into benchmarks.
+
+An assertion that fails shows its values in the helpers and contracts too.
+"""
+
+from pathlib import Path
 
 import hypothesis
+import pytest
 
+rooms = [one.name for one in Path(__file__).parent.iterdir() if (one / "__init__.py").exists()]
+pytest.register_assert_rewrite(*(f"tests.{room}" for room in rooms))
 hypothesis.settings.register_profile(
     "no-deadline", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )

@@ -43,11 +43,13 @@ fi
 
 pip="$venv/bin/python -m pip --disable-pip-version-check --quiet --no-input"
 echo "setup: installing the pinned packages (about 1 GB at the first time, mostly Spark)"
-$pip install --require-hashes -r requirements/build.lock
-$pip install --require-hashes --no-build-isolation -r requirements/all.lock
-$pip install --no-deps --no-build-isolation --editable .
-# As pip does for what is not editable: else a start compiles all modules that it imports.
-"$venv/bin/python" -m compileall -q src
+install="$pip install --no-compile"
+$install --require-hashes -r requirements/build.lock
+$install --require-hashes --no-build-isolation -r requirements/all.lock
+$install --no-deps --no-build-isolation --editable .
+# All cores at once, where pip takes one; and ours too, which pip leaves out as it is editable:
+# else a start compiles all modules that it imports. Some packages bring files for other Pythons.
+"$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" src || true
 
 if "$venv/bin/python" -c 'import penstock.record._columns, penstock.protocol._produce' 2>/dev/null; then
     echo "setup: done; the hot functions are compiled"
