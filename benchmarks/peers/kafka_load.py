@@ -92,10 +92,16 @@ class KafkaLoad:
             with contextlib.suppress(KafkaException):
                 admin.delete_topics([name])[name].result(30)
 
-    def produce(self, bootstrap: str, topic: str, how: Sequence[object]) -> dict[str, Any]:
-        """Write; `how` is partitions, bytes a value, bytes a batch, codec and bytes in all."""
+    def produce(
+        self, bootstrap: str, topic: str, how: Sequence[object], *, seconds_max: float = 0.0
+    ) -> dict[str, Any]:
+        """Write; `how` is partitions, bytes a value, bytes a batch, codec and bytes in all.
+
+        With `seconds_max` what is acknowledged by then counts, and the rest is abandoned.
+        """
         *shape, total = how
-        return librdkafka("produce", bootstrap, topic, *shape, self.acks, total)
+        limit = (seconds_max,) if seconds_max else ()
+        return librdkafka("produce", bootstrap, topic, *shape, self.acks, total, *limit)
 
     def consume(self, bootstrap: str, topic: str, partitions: int, total: int) -> dict[str, Any]:
         """Read so many bytes from the beginning of every partition."""

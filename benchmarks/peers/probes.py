@@ -25,7 +25,8 @@ def produce(*, value: int = 1024, batch: int, codec: str = "none", partitions: i
 
     def ask(server: Server, scale: Scale) -> Answer:
         with server.load.topic(server.bootstrap, partitions) as topic:
-            return _written(server, topic, (partitions, value, batch, codec), _total(value, scale))
+            shape = (partitions, value, batch, codec)
+            return _written(server, topic, shape, _total(value, scale), scale.write_seconds)
 
     return ask
 
@@ -36,10 +37,15 @@ def _total(value: int, scale: Scale) -> int:
 
 
 def _written(
-    server: Server, topic: str, shape: tuple[int, int, int, str], total: int
+    server: Server,
+    topic: str,
+    shape: tuple[int, int, int, str],
+    total: int,
+    seconds_max: float = 0.0,
 ) -> dict[str, float]:
+    how = (*shape, total)
     before = server.cpu_seconds()
-    client = server.load.produce(server.bootstrap, topic, (*shape, total))
+    client = server.load.produce(server.bootstrap, topic, how, seconds_max=seconds_max)
     used = server.cpu_seconds() - before
     return _speed(client, used)
 

@@ -108,7 +108,9 @@ class Server:
         for batch in (16_384, 262_144, 1_000_000):
             with self.load.topic(self.bootstrap) as topic:
                 how = (1, WARM_VALUE_BYTES, batch, "none", scale.warm_bytes)
-                written = self.load.produce(self.bootstrap, topic, how)
+                written = self.load.produce(
+                    self.bootstrap, topic, how, seconds_max=scale.write_seconds
+                )
                 if self.spec.product != "stub":
                     self.load.consume(self.bootstrap, topic, 1, written["bytes"])
             time.sleep(0 if scale.is_smoke else RECYCLE_SECONDS)
