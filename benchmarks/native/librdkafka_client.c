@@ -119,8 +119,8 @@ static int produce(char **a, double seconds_max) {
         if (n % 1000 == 0) rd_kafka_poll(rk, 0), is_late = now() > until;
     }
     double left = until - now();
-    if (left > 0) rd_kafka_flush(rk, left < 120 ? (int)(left * 1000) : 120000);
-    is_late = is_late || (delivered <= total && now() > until);
+    if (left > 0 && rd_kafka_flush(rk, left < 120 ? (int)(left * 1000) : 120000))
+        is_late = left < 120;
     double seconds = now() - begun;
     printf("{\"records\": %ld, \"failed\": %ld, \"bytes\": %ld, \"seconds\": %f, \"client_cpu\": %f}\n",
            delivered - 1, failed, (delivered - 1) * (long)value_bytes, seconds, cpu() - begun_cpu);

@@ -105,7 +105,6 @@ class Node:
         self,
         disk: ReservingDisk,
         *,
-        timeout_ms: int = 30_000,
         commands_max: int = 1_000,
         snapshot_after_bytes: int = 1 << 20,
     ) -> None:
@@ -124,9 +123,7 @@ class Node:
             ),
             RaftLogConfig(snapshot_after_bytes=snapshot_after_bytes),
         )
-        self.driver = ControllerDriver(
-            controller, self.log, timeout_ms=timeout_ms, commands_max=commands_max
-        )
+        self.driver = ControllerDriver(controller, self.log, commands_max=commands_max)
         self._leads = asyncio.Event()
         self.log.on_leadership = self._on_leadership
         self.driver.start()
@@ -190,11 +187,13 @@ async def test_refused_command_raises_and_writes_nothing() -> None:
 
 @on_loop
 async def test_command_that_times_out_still_happens_before_the_next_one() -> None:
-    node = Node(ReservingDisk(), timeout_ms=20)
+    node = Node(ReservingDisk())
     await node.found()
+    patience_ms, node.driver._timeout_ms = node.driver._timeout_ms, 20
     node.worker.is_open = False
     with pytest.raises(MetadataTimeout):
         await node.create("t")
+    node.driver._timeout_ms = patience_ms  # a busy machine may need more than 20 ms for the next
     node.worker.open()
     assert not await node.create("t"), "it was there when the next command was judged"
     assert set(node.image.topics_by_name) == {"t"}

@@ -79,7 +79,7 @@ def test_a_ready_master_that_hears_of_no_other_goes_on_after_the_time(tmp_path: 
         async with ha_cluster(tmp_path, 1, 2) as cluster:
             await cluster.make_set(1, 2)
             await cluster.confirmed(1)
-            ready = await cluster[1].manager.prepare_transfer(transfer(0, 2, timeout_ms=100))
+            ready = await cluster[1].manager.prepare_transfer(transfer(0, 2, timeout_ms=1_000))
             assert ready.is_ready
             assert not cluster[1].member().is_master
             await cluster.leads(1)
