@@ -34,7 +34,7 @@ class CrashFile:
     def read_cached(self, position: int, length: int) -> memoryview | None:
         return self.read(position, length)
 
-    def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview] | None:
+    def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview]:
         return [self.read(position, length) for position, length in places]
 
     def read(self, position: int, length: int) -> memoryview:

@@ -2,11 +2,13 @@
 
 import errno
 from array import array
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.sim.kernel.disk_file import SimFile
 from penstock.storage import compiled, regions
 from penstock.storage.block_cache import SEGMENTS_MAX, BlockCache, SealedSegment
 from penstock.storage.chunk import NO_MORE, Chunk, Wanted, make_plan
@@ -142,6 +144,38 @@ def test_bytes_that_are_not_in_the_page_cache_are_loaded_off_the_loop(world, log
     assert not isinstance(found, Chunk)
     assert found.size == 1000
     assert len(read_all(world, log, partition)) == 5
+
+
+def test_what_the_page_cache_has_of_a_read_is_answered_and_the_rest_comes_next(
+    world, disk, monkeypatch
+):
+    log = open_log(world, disk, replace(SMALL, segment_bytes=1 << 20))
+    ours, other = (log.open_partition(partition_number(number)) for number in range(2))
+    for _ in range(10):
+        append(log, ours, size=20_000)
+        append(log, other, size=20_000)
+        world.run()
+    whole = log.read(ours, 0, 1 << 20, ALL)
+    gather = SimFile.gather_cached
+
+    def have(count):
+        monkeypatch.setattr(SimFile, "gather_cached", lambda *of: gather(of[0], of[1][:count]))
+
+    have(6)
+    found = log.read(ours, 0, 1 << 20, ALL)
+    headers = [header for header, _ in batches_of(whole.data)]
+    assert found.data == whole.data[: found.size]
+    assert [header.base_offset for header, _ in batches_of(found.data)] == [
+        header.base_offset for header in headers[:6]
+    ]
+    assert found.is_cut
+    assert found.next_offset == headers[6].base_offset
+    rest = log.read(ours, found.next_offset, 1 << 20, ALL)
+    assert found.size + rest.size == whole.size
+    assert not rest.is_cut
+    have(2)
+    assert not isinstance(log.read(ours, 0, 1 << 20, ALL), Chunk), "too little to be sent alone"
+    assert read_chunk(world, log, ours, 0).data == whole.data
 
 
 def test_a_disk_that_gives_nothing_back_is_a_typed_error(world, log, disk):

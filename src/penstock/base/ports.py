@@ -73,8 +73,8 @@ class DiskFile(Protocol):
         Fewer bytes than asked for only at the end of the file.
         """
 
-    def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview] | None:
-        """Return the same for many places, (position, length) each; None if one is not there."""
+    def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview]:
+        """Return the same for many places, (position, length) each, up to the first not there."""
 
     def read(self, position: int, length: int) -> memoryview:
         """Read up to `length` bytes; fewer only at the end of the file. May wait for the disk."""

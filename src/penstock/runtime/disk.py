@@ -136,7 +136,7 @@ class FileHandle:
         end = self.size()
         return view[:got] if position + got >= end else None
 
-    def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview] | None:
+    def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview]:
         found: list[memoryview] = []
         disk = self._disk
         while len(found) < len(places):
@@ -147,7 +147,7 @@ class FileHandle:
             if not more:  # alone, or unusual: read_cached knows what to do about it
                 data = self.read_cached(*places[len(found)])
                 if data is None:
-                    return None
+                    break
                 more = [data]
             found += more
         return found

@@ -6,7 +6,7 @@ that reads.
 Source: ours; ADR 0002 for the pieces, ADR 0020 for the checks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
@@ -21,8 +21,11 @@ PIECE_BYTES_MIN = 4 << 10
 """Pieces smaller than this on average are joined: one copy is cheaper than sending them."""
 NO_MORE = -1
 
-Gather = Callable[[list[tuple[int, int]]], list[memoryview] | None]
-"""(position in the file, length) of each place -> their bytes; None where that would wait."""
+CACHED_BYTES_MIN = 64 << 10
+"""Less than this of a plan is not sent by itself: the rest of it is read from the disk first."""
+
+Gather = Callable[[list[tuple[int, int]]], list[memoryview]]
+"""(position in the file, length) of each place -> their bytes, up to the first that would wait."""
 
 
 class Chunk:
@@ -59,6 +62,16 @@ class Plan(NamedTuple):
     first_offset: int
     next_offset: int
     """Of the first batch below the limit that was left out; NO_MORE when none was."""
+    bases: Sequence[int]
+    entry: int
+    """Where in `bases`, the first offsets of the partition's batches, the plan begins."""
+
+    def beginning(self, count: int) -> "Plan":
+        """Return the plan of its first regions alone, fewer than there are."""
+        regions = self.regions[:count]
+        sizes = [size for region in regions for _, size in region.pieces]
+        next_offset = self.bases[self.entry + len(sizes)]
+        return self._replace(regions=regions, size=sum(sizes), next_offset=next_offset)
 
 
 class Wanted(NamedTuple):
@@ -84,19 +97,25 @@ def make_plan(columns: Columns, wanted: Wanted) -> Plan:
         columns.positions, columns.sizes, entry, wanted.max_bytes, wanted.limit_position
     )
     next_offset = NO_MORE if following < 0 else bases[following]
-    return Plan(regions, size, bases[entry] if size else wanted.offset, next_offset)
+    first_offset = bases[entry] if size else wanted.offset
+    return Plan(regions, size, first_offset, next_offset, bases, entry)
 
 
 def read_plan(plan: Plan, wanted: Wanted, base: int, gather: Gather) -> Chunk | None:
-    """Carry out `plan` on the file whose first byte is at `base`; None when `gather` gives None.
+    """Carry out `plan` on the file whose first byte is at `base`, as far as `gather` goes.
+
+    A page may be out of reach for a moment (ADR 0022): what lies before it is an answer too. None
+    where that is too little.
 
     Raises:
         CorruptFrame: the file does not hold what the index says, or something else than was
             written.
     """
     found = gather([(start - base, length) for start, length, _ in plan.regions])
-    if found is None:
-        return None
+    if len(found) < len(plan.regions):
+        plan = plan.beginning(len(found))
+        if plan.size < CACHED_BYTES_MIN:
+            return None
     partition = wanted.topic_partition
     buffers: list[memoryview] = []
     for (start, length, pieces), data in zip(plan.regions, found, strict=True):

@@ -2,7 +2,7 @@
 
     plan        which batches, from the index alone (read_plan.py)
     gather      what the page cache holds, on the loop; every batch is checked
-    NeedsDisk   it does not hold all of it: `load` does the same work in the Offload
+    NeedsDisk   it does not hold the beginning: `load` does the same work in the Offload
 
 The index of the active segment and of segments that are just closing is in memory; blocks of older
 segments are cached, from the moment they close, and found off the loop when they are not there.

@@ -62,12 +62,12 @@ class SimFile:
         self._check("read_cached")
         return memoryview(inode.data[position : position + length])
 
-    def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview] | None:
-        found = []
+    def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview]:
+        found: list[memoryview] = []
         for position, length in places:
             data = self.read_cached(position, length)
             if data is None:
-                return None
+                break
             found.append(data)
         return found
 
