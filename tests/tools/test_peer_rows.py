@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.peer_plots import AXES, curves_of
 from benchmarks.peer_plots import main as plot
+from benchmarks.peers import cold
 from benchmarks.peers.__main__ import main
 from benchmarks.peers.failover import longest_silence
 from benchmarks.peers.model import Scale, Spec
@@ -153,3 +154,14 @@ def test_the_silence_of_a_failover_is_the_longest_one_after_it_began() -> None:
 
 def test_a_server_is_called_by_product_nodes_and_durability() -> None:
     assert Spec(product="kafka", nodes=3).label == "kafka, 3 nodes, page cache"
+
+
+def test_files_that_are_deleted_while_they_are_put_out_of_the_page_cache_are_passed_over(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "topic").mkdir()
+    (tmp_path / "topic" / "gone").symlink_to("nowhere")
+    kept = tmp_path / "topic" / "kept"
+    kept.write_bytes(b"x" * 10_000)
+    cold.forget([tmp_path])
+    assert kept.read_bytes() == b"x" * 10_000
