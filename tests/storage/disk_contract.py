@@ -48,6 +48,7 @@ class DiskContract:
         places += [(0, 3 << 20), (5, 0), (len(data) - 10, 100), (len(data) + 7, 5)]
         found = file.gather_cached(places)
         expected = [data[position : position + length] for position, length in places[: len(found)]]
+        assert found or file.read_cached(*places[0]) is None
         assert [bytes(view) for view in found] == expected
         assert file.gather_cached([]) == []
 

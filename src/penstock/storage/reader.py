@@ -1,6 +1,6 @@
 """The reading end: whole batches of one partition, as pieces of what was read from the file.
 
-    plan        which batches, from the index alone (read_plan.py)
+    plan        which batches, from the index alone (chunk.py)
     gather      what the page cache holds, on the loop; every batch is checked
     NeedsDisk   it does not hold the beginning: `load` does the same work in the Offload
 
