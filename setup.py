@@ -11,6 +11,7 @@ MODULES = (
     "protocol/_produce",
     "runtime/_gather",
     "storage/_frames",
+    "storage/_read_check",
     "storage/_regions",
 )
 

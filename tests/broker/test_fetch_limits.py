@@ -3,25 +3,14 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from penstock.broker.append import append_batch
-from penstock.broker.read_ahead import SWEEP_MS, ReadAhead
-from penstock.broker.stats import BrokerStats
-from penstock.controller.commands import CreateTopics, DeleteTopics, NewTopic, TopicReference
+from penstock.controller.commands import DeleteTopics, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.record.build import Record, build_batch
-from penstock.record.read import iter_batches
-from penstock.storage.set_log import Chunk
+from tests.broker.fetches import BATCH, SIZE, counts, create, fill, request
 from tests.live_node import LiveNode, RawClient, running_node
-from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import ALL, World, append, open_log, partition_number
-
-BATCH = build_batch([Record(None, b"x" * 939, (), 1000)])
-SIZE = len(BATCH)
 
 
 @pytest.fixture
@@ -34,41 +23,6 @@ def node(tmp_path: Path) -> Iterator[LiveNode]:
 def client(node: LiveNode) -> Iterator[RawClient]:
     with closing(node.connect()) as client:
         yield client
-
-
-def create(node: LiveNode, name: str = "events", partitions: int = 3) -> bytes:
-    new = NewTopic(name=name, partition_count=partitions)
-    (outcome,) = node.submit(CreateTopics(topics=(new,)))
-    assert outcome.error is None
-    return bytes(outcome.topic_id)
-
-
-def fill(client: RawClient, *counts: int, topic: str = "events") -> None:
-    """Append that many batches of 1000 bytes and a bit to partition 0, 1, ..."""
-    for partition, count in enumerate(counts):
-        for _ in range(count):
-            data = [{"name": topic, "partition_data": [{"index": partition, "records": BATCH}]}]
-            fields = {"transactional_id": None, "acks": -1, "timeout_ms": 5000, "topic_data": data}
-            client.ask(ApiKey.PRODUCE, 9, fields)
-
-
-def request(partitions: int = 3, topic: str = "events", **fields: Any) -> dict[str, Any]:
-    each = {"current_leader_epoch": -1, "fetch_offset": 0, "last_fetched_epoch": -1}
-    each |= {"log_start_offset": -1, "partition_max_bytes": fields.pop("partition_max", 1 << 20)}
-    wanted = [{"partition": number} | each for number in range(partitions)]
-    base = {"replica_id": -1, "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20}
-    base |= {"isolation_level": 0, "session_id": 0, "session_epoch": -1, "rack_id": ""}
-    named = {"topic": topic, "topic_id": fields.pop("topic_id", bytes(16)), "partitions": wanted}
-    return base | {"forgotten_topics_data": [], "topics": [named]} | fields
-
-
-def counts(answer: Any) -> dict[int, int]:
-    """Batches by partition."""
-    return {
-        partition.partition_index: len(list(iter_batches(memoryview(partition.records or b""))))
-        for topic in answer.responses
-        for partition in topic.partitions
-    }
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1, SIZE - 1])
@@ -222,126 +176,3 @@ def test_a_waiting_fetch_holds_nothing_of_what_it_has_seen(
         pass
     (waiting,) = node.call(lambda: list(hosted.waiters))
     assert [len(read.buffers) for read in waiting.reads] == [0]
-
-
-def fetch_from(offset: int, **fields: Any) -> dict[str, Any]:
-    wanted = request(1, **fields)
-    wanted["topics"][0]["partitions"][0]["fetch_offset"] = offset
-    return wanted
-
-
-def offsets(answer: Any) -> list[int]:
-    (partition,) = answer.responses[0].partitions
-    return [header.base_offset for header, _ in iter_batches(memoryview(partition.records))]
-
-
-def read_in_order(client: RawClient) -> None:
-    """Fetch twice, three batches each, so that the next three are read ahead."""
-    for offset in (0, 3):
-        client.ask(ApiKey.FETCH, 11, fetch_from(offset, partition_max=3 * SIZE))
-
-
-def test_a_consumer_that_reads_in_order_finds_the_next_batches_read_already(
-    node: LiveNode, client: RawClient
-) -> None:
-    create(node, partitions=1)
-    fill(client, 12)
-    stats = node.broker.stats
-    seen = []
-    for step in range(4):
-        answer = client.ask(ApiKey.FETCH, 11, fetch_from(3 * step, partition_max=3 * SIZE))
-        seen += offsets(answer)
-        node.call(lambda: None)
-    assert seen == list(range(12))
-    assert stats.reads_ahead_used == 2  # it is in order from the second fetch on
-    assert node.broker.read_ahead.kept_bytes == 0
-
-
-def test_what_was_read_ahead_is_served_only_to_who_asks_for_it(
-    node: LiveNode, client: RawClient
-) -> None:
-    create(node, partitions=1)
-    fill(client, 12)
-    read_in_order(client)
-    assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 3 * SIZE
-    elsewhere = client.ask(ApiKey.FETCH, 11, fetch_from(5, partition_max=3 * SIZE))
-    assert offsets(elsewhere) == [5, 6, 7]
-    smaller = client.ask(ApiKey.FETCH, 11, fetch_from(6, partition_max=2 * SIZE))
-    assert offsets(smaller) == [6, 7]
-    assert node.broker.stats.reads_ahead_used == 0
-
-
-def test_what_was_read_ahead_of_deleted_records_is_not_served(
-    node: LiveNode, client: RawClient
-) -> None:
-    create(node, partitions=1)
-    fill(client, 12)
-    read_in_order(client)
-    hosted = node.broker.partitions.find("events", 0)
-    assert hosted is not None
-    node.call(lambda: hosted.member.log.delete_records(hosted.log, 8))
-    answer = client.ask(ApiKey.FETCH, 11, fetch_from(6, partition_max=3 * SIZE))
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-def test_nothing_is_read_ahead_while_other_partitions_wait_for_their_turn(
-    node: LiveNode, client: RawClient
-) -> None:
-    create(node)
-    fill(client, 12, 12, 12)
-    for offset in (0, 3, 6):
-        wanted = request(max_bytes=4 * SIZE, partition_max=3 * SIZE)
-        wanted["topics"][0]["partitions"][0]["fetch_offset"] = offset
-        assert counts(client.ask(ApiKey.FETCH, 11, wanted)) == {0: 3, 1: 1, 2: 0}
-    assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 0
-
-
-def test_what_nobody_asks_for_is_let_go(node: LiveNode, client: RawClient) -> None:
-    create(node, partitions=1)
-    fill(client, 12)
-    read_in_order(client)
-    assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 3 * SIZE
-    node.call(node.broker.read_ahead._sweep)
-    assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 3 * SIZE
-    node.call(node.broker.read_ahead._sweep)
-    assert node.call(lambda: node.broker.read_ahead.kept_bytes) == 0
-    assert node.broker.stats.reads_ahead_dropped == 1
-
-
-def test_nothing_is_read_ahead_that_is_not_confirmed(node: LiveNode, client: RawClient) -> None:
-    create(node, partitions=1)
-    fill(client, 3)
-    hosted = node.broker.partitions.find("events", 0)
-    assert hosted is not None
-    member, ahead = hosted.member, node.broker.read_ahead
-
-    def kept_bytes() -> int:
-        append_batch(hosted, memoryview(bytearray(BATCH)), -1, 1000, node.broker.stats)
-        member.log.writer.write_staged()
-        assert member.confirm_position < hosted.log.last_end_position
-        hosted.next_fetch_offset = 1
-        ahead.answered(hosted, 1, 3, 1 << 20)
-        ahead._read()
-        return ahead.kept_bytes
-
-    assert node.call(kept_bytes) == 0
-
-
-def test_one_timer_lets_go_of_all_that_was_read_ahead() -> None:
-    world = World()
-    log = open_log(world, FaultyDisk())
-    partition = log.open_partition(partition_number(0))
-    append(log, partition)
-    world.run()
-    before = len(world.later)
-    ahead = ReadAhead(world, BrokerStats(), 1 << 20)
-    for _ in range(5):
-        chunk = log.read(partition, 0, 1 << 20, ALL)
-        assert isinstance(chunk, Chunk)
-        ahead._keep(partition, chunk)
-        assert ahead.take(partition, 0, 1 << 20) is chunk
-    assert len(world.later) == before + 1
-    ahead._keep(partition, chunk)
-    world.advance(2 * SWEEP_MS)
-    assert ahead.kept_bytes == 0
-    assert len(world.later) == before

@@ -1,5 +1,7 @@
 """A master that can not know whether it still is one gives nothing to consumers."""
 
+from penstock.broker.fetch_operation import Consumer, FetchOperation, PartitionRead
+from penstock.broker.fetch_session import SessionPartition
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.cluster import Cluster, fetched, produced
 
@@ -17,6 +19,28 @@ def test_a_fetch_at_a_master_that_was_cut_off_is_refused_until_it_hears_of_the_o
     assert not answer.records
     master.may_read = lambda: True
     assert fetched(cluster.nodes[0].fetch(0)).records
+
+
+def test_a_fetch_of_two_sets_asks_for_each_whether_its_master_still_is_one() -> None:
+    clusters = [Cluster(3), Cluster(3)]
+    reads = []
+    for cluster in clusters:
+        cluster.create("events")
+        cluster.nodes[0].produce(b"x")
+        cluster.replicate()
+        hosted = cluster.nodes[0].broker.partitions.find("events", 0)
+        wanted = SessionPartition((b"events", 0), 0, 1 << 20, -1, -1)
+        reads += [PartitionRead(wanted, hosted), PartitionRead(wanted, hosted)]
+    clusters[1].nodes[0].member.may_read = lambda: False
+    broker, answers = clusters[0].nodes[0].broker, []
+    limits = {"min_bytes": 1, "max_bytes": 1 << 20}
+    FetchOperation(broker, reads, on_done=answers.append, consumer=Consumer(), **limits).start(0)
+    assert [(read.error, read.size > 0) for read in answers[0]] == [
+        (ErrorCode.NONE, True),
+        (ErrorCode.NONE, True),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
+    ]
 
 
 def test_a_producer_is_not_ended_by_a_master_that_does_not_know_of_its_successor() -> None:

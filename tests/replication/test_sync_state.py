@@ -324,3 +324,18 @@ def test_whatever_set_is_recorded_next_its_elections_find_everything_confirmed(
             answers = min(policy.answers_needed(4, len(in_sync)), len(in_sync))
             for candidates in itertools.combinations(in_sync, answers):
                 assert max(held[one] for one in candidates) >= tracker.position
+
+
+def test_the_sets_that_count_are_told_anew_after_every_change_and_only_then() -> None:
+    one = Set(A, B, C)
+    one.connect(B)
+    first = one.keeper.membership
+    assert one.keeper.membership is first
+    assert one.next(after_ms=400) == (A, B)
+    asked = one.keeper.membership
+    assert (asked.committed, asked.proposed) == ((A, B, C), ((A, B),))
+    assert one.keeper.membership is asked
+    one.keeper.answered(Outcome.REFUSED, one.now)
+    assert one.keeper.membership == first
+    one.record(A, B)
+    assert one.keeper.membership.committed == (A, B)

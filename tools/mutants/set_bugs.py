@@ -14,7 +14,7 @@ MEMBER = "broker/replica_set.py"
 FETCH = "broker/fetch_operation.py"
 AHEAD = "broker/read_ahead.py"
 PENDING = "broker/pending_produce.py"
-FETCHES = ("tests/broker/test_fetch_limits.py",)
+FETCHES = ("tests/broker/test_read_ahead.py",)
 RUNS = ("tests/broker/test_produce_runs.py",)
 
 ACKNOWLEDGING = (
@@ -200,7 +200,13 @@ CONFIRMING = (
     plant(
         "read-ahead-of-another-offset", "Confirm position",
         "what was read ahead is served to whoever reads the partition next",
-        (AHEAD, "kept is None or kept.chunk.first_offset != offset or", "kept is None or"),
+        (AHEAD, "if kept.chunk.first_offset != offset or kept", "if kept"),
+        near=FETCHES,
+    ),
+    plant(
+        "read-ahead-joined-at-another-offset", "Confirm position",
+        "a fetch gets what the disk is being read for, whatever it has asked for",
+        (AHEAD, "loading is None or loading.offset != offset or", "loading is None or"),
         near=FETCHES,
     ),
     plant(
@@ -277,8 +283,21 @@ LEASES = (
     plant(
         "lease-ignored-by-fetches", "Lease",
         "fetches do not ask whether their master still is one",
-        (FETCH, "    hosted.member.check_readable()\n", ""),
+        (FETCH, "            member.check_readable()\n", ""),
         near=("tests/broker/test_lease_reads.py", *BROKER),
+    ),
+    plant(
+        "lease-asked-of-one-set-for-all", "Lease",
+        "a fetch of two replica sets asks only for the first whether its master still is one",
+        (FETCH, "if member is not self._readable:", "if self._readable is None:"),
+        near=("tests/broker/test_lease_reads.py", *BROKER),
+    ),
+    plant(
+        "lease-by-sets-of-yesterday", "Lease",
+        "a set that was asked for does not count until another one is recorded",
+        (KEEP, "if made_of[0] is not recorded or made_of[1] is not proposed:",
+         "if made_of[0] is not recorded:"),
+        near=IN_STEP,
     ),
     plant(
         "lease-kept-by-controllers-while-handing-over", "Lease",

@@ -1,7 +1,8 @@
 """A throwaway copy of the last commit, into which bugs are planted one at a time.
 
 Nothing outside the copy is touched, and it holds committed text only: a half-finished edit in the
-working tree decides nothing. Compiled extensions are taken from the working tree.
+working tree decides nothing. Compiled extensions are taken from the working tree; those of a room
+in which a bug is planted are put away for that time, as one may stand in for the planted function.
 
 Python knows stale bytecode by a file's time in whole seconds and its size, which two bugs planted
 within a second may share; so every planted file gets a time of its own.
@@ -57,15 +58,19 @@ class Tree:
     def planted(self, mutant: Mutant) -> Iterator[None]:
         """Plant a bug for as long as this lasts. Raises AnchorLost."""
         before: list[tuple[Path, str, float]] = []
+        away: list[Path] = []
         try:
             for place, text in mutant.mutated(self.path).items():
                 file = self.path / place
                 before.append((file, file.read_text(), file.stat().st_mtime))
                 _write(file, text, next(self._times))
+                away += [one.rename(f"{one}.away") for one in sorted(file.parent.glob("*.so"))]
             yield
         finally:
             for file, text, modified in before:
                 _write(file, text, modified)
+            for one in away:
+                one.rename(one.with_suffix(""))
 
     def run(self, *arguments: str, seconds_max: float) -> Finished:
         """Run a Python program of the copy, e.g. `-m pytest`, to its end or the end of its time."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable
@@ -29,6 +29,7 @@ from penstock.broker.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.error_map import error_code_of
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch_session import SessionPartition
+from penstock.broker.next_fetch import upcoming, was_expected
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.slave_reads import NO_PREFERENCE, ReplicaSelector
@@ -57,7 +58,6 @@ class PartitionRead:
         "hosted",
         "is_elsewhere",
         "is_told",
-        "limit",
         "log_start_offset",
         "next_offset",
         "preferred",
@@ -82,8 +82,6 @@ class PartitionRead:
         self.log_start_offset = -1
         self.size = 0
         self.buffers: list[memoryview] = []
-        self.limit = 0
-        """How many bytes of it the answer was to hold at most."""
         self.next_offset = NO_MORE
         self.diverging: tuple[int, int] | None = None
         self.preferred = NO_PREFERENCE
@@ -104,6 +102,14 @@ class PartitionRead:
         self.next_offset = chunk.next_offset
 
 
+class Consumer(NamedTuple):
+    """What is known of who fetches."""
+
+    selector: ReplicaSelector | None = None
+    """None for those that read from masters alone."""
+    has_session: bool = False
+
+
 class FetchOperation:
     """A fetch request in progress; `on_done(reads)` is called exactly once."""
 
@@ -112,6 +118,8 @@ class FetchOperation:
         "_deadline",
         "_found",
         "_has_left_out",
+        "_has_more",
+        "_has_session",
         "_hosted_bytes",
         "_is_done",
         "_is_parked",
@@ -119,6 +127,7 @@ class FetchOperation:
         "_max_bytes",
         "_min_bytes",
         "_on_done",
+        "_readable",
         "_selector",
         "reads",
     )
@@ -131,17 +140,21 @@ class FetchOperation:
         min_bytes: int,
         max_bytes: int,
         on_done: Callable[[list[PartitionRead]], None],
-        selector: ReplicaSelector | None = None,
+        consumer: Consumer,
     ) -> None:
-        """`selector` is None for consumers that read from masters alone."""
         self._broker = broker
         self._min_bytes = min_bytes
         self._max_bytes = max_bytes
         self._on_done = on_done
-        self._selector = selector
+        self._readable: ReplicaSetMember | None = None
+        """The last member that this look has found to be readable: it has many partitions."""
+        self._selector = consumer.selector
         self._deadline: Cancellable | None = None
         self._found = 0
         self._has_left_out = False
+        self._has_more = False
+        """Whether a partition that got something has more behind it."""
+        self._has_session = consumer.has_session
         self._hosted_bytes = 0
         self._is_done = False
         self._is_parked = False
@@ -243,7 +256,8 @@ class FetchOperation:
     def _look(self) -> bool:
         """Read every partition; returns whether the answer can go out."""
         left = self._max_bytes
-        self._has_left_out = has_error = is_full = False
+        self._readable = None
+        self._has_left_out = self._has_more = has_error = is_full = False
         pending: list[tuple[PartitionRead, NeedsDisk, bool]] = []
         for read in self.reads:
             read.clear()
@@ -257,7 +271,7 @@ class FetchOperation:
                 if isinstance(found, NeedsDisk):
                     pending.append((read, found, left == self._max_bytes))
                 else:
-                    read.take(found)
+                    self._take(read, found)
                     is_full = is_full or found.is_cut
                 left -= found.size
             elif found is not None:
@@ -272,25 +286,37 @@ class FetchOperation:
 
     def _read(self, read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
         """Look at one partition; None when there is nothing to read (or no room left for it)."""
-        hosted = _has_records(read, self._selector)
-        if hosted is None or max_bytes <= 0:
-            self._has_left_out = self._has_left_out or hosted is not None
+        hosted = _served(read, self._selector)
+        member = hosted.member
+        if member is not self._readable:
+            member.check_readable()
+            self._readable = member
+        if not _has_records(read, hosted, self._selector):
             return None
-        read.limit = limit = min(max_bytes, max(read.wanted.max_bytes, 0))
-        offset, member = read.wanted.fetch_offset, hosted.member
-        ahead = self._broker.read_ahead.take(hosted.log, offset, limit)
-        return ahead or member.log.read(hosted.log, offset, limit, member.confirm_position)
+        if max_bytes <= 0:
+            self._has_left_out = True
+            return None
+        limit = min(max_bytes, max(read.wanted.max_bytes, 0))
+        offset = read.wanted.fetch_offset
+        found = self._broker.read_ahead.take(hosted.log, offset, limit)
+        if found is None:
+            found = member.log.read(hosted.log, offset, limit, member.confirm_position)
+            self._broker.stats.fetch_cold_reads += isinstance(found, NeedsDisk)
+        return found
+
+    def _take(self, read: PartitionRead, chunk: Chunk) -> None:
+        read.take(chunk)
+        self._has_more = self._has_more or chunk.next_offset != NO_MORE
 
     def _load(self, read: PartitionRead, needs_disk: NeedsDisk, may_exceed: bool) -> None:
         self._loads_open += 1
-        self._broker.stats.fetch_cold_reads += 1
 
         def loaded(result: Chunk | None, error: PlatformError | None) -> None:
             self._loads_open -= 1
             if error is not None:
                 read.fail(error)
             elif result is not None and (may_exceed or result.size <= needs_disk.size):
-                read.take(result)
+                self._take(read, result)
             self._finish_when_loaded()
 
         needs_disk.load(loaded)
@@ -302,12 +328,12 @@ class FetchOperation:
         if self._is_parked:
             self._leave()
         self._on_done(self.reads)
-        if self._has_left_out:
-            return  # those come first in the next fetch, and what was read now would grow old
-        for read in self.reads:
-            if read.hosted is not None and read.next_offset != NO_MORE:
-                offset = read.wanted.fetch_offset
-                self._broker.read_ahead.answered(read.hosted, offset, read.next_offset, read.limit)
+        if self._has_more or self._has_left_out:
+            is_likely = was_expected(self.reads)
+            coming = upcoming(
+                self.reads, has_left_out=self._has_left_out, has_session=self._has_session
+            )
+            self._broker.read_ahead.expect(coming, self._max_bytes, is_likely=is_likely)
 
     def _leave(self) -> None:
         """Take the deadline back, and the places on partitions where nothing has come."""
@@ -329,9 +355,11 @@ def _has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
     return 0 <= leader_epoch < member.epochs.latest
 
 
-def _has_records(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPartition | None:
-    """Return the partition if it may be read and has records for this fetch; else None."""
-    hosted, wanted = _served(read, selector), read.wanted
+def _has_records(
+    read: PartitionRead, hosted: HostedPartition, selector: ReplicaSelector | None
+) -> bool:
+    """Say whether a partition that is served has records for this fetch."""
+    wanted = read.wanted
     member, log = hosted.member, hosted.log
     is_slave = member.role is not Role.MASTER
     end = member.high_watermark(log)
@@ -348,7 +376,7 @@ def _has_records(read: PartitionRead, selector: ReplicaSelector | None) -> Hoste
     elif selector is not None and not is_slave:
         read.preferred = selector.preferred(hosted, offset)
         read.is_told = read.preferred != NO_PREFERENCE
-    return None if offset >= end or read.is_told else hosted
+    return offset < end and not read.is_told
 
 
 def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPartition:
@@ -363,7 +391,6 @@ def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPart
     role = hosted.member.role
     if role is not Role.MASTER and (selector is None or role is not Role.SLAVE):
         raise NotMaster
-    hosted.member.check_readable()
     return hosted
 
 

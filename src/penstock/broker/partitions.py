@@ -67,7 +67,7 @@ class HostedPartition:
         """At a slave: what the parked fetches have seen. Every move of the confirm position may
         concern the partition there, and most do not."""
         self.next_fetch_offset = -1
-        """Where the last fetch that left something readable behind will go on, if it does."""
+        """Where a fetch of it is expected that begins with it (next_fetch.py)."""
         self.trusted_from_offset = 0
         """Below it the page cache is not trusted to hold the records (slave_reads.py)."""
         self.trusted_from_position = 0

@@ -106,7 +106,7 @@ _PARTITION_V5 = struct.Struct(">iqqi")
 _PARTITION_V9 = struct.Struct(">iiqqi")
 _PARTITION_V12 = struct.Struct(">iiqiqi")
 
-_make = tuple.__new__
+make_tuple = tuple.__new__
 """What a class call does in the end; there is one for each partition that a consumer follows."""
 
 
@@ -157,7 +157,7 @@ def _read_partition(walker: Walker, version: int, topic: bytes) -> FetchPartitio
     if version >= FLEXIBLE_VERSION:
         fields = walker.unpack(_PARTITION_V12)
         walker.tags()
-        return _make(FetchPartition, (topic, *fields))
+        return make_tuple(FetchPartition, (topic, *fields))
     if version >= 9:
         partition, epoch, offset, start, size = walker.unpack(_PARTITION_V9)
         return FetchPartition(topic, partition, epoch, offset, -1, start, size)

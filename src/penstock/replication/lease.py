@@ -78,13 +78,13 @@ class Lease:
     def _has_heard(
         self, membership: Membership, now_ms: int, *, by_controller: bool = True
     ) -> bool:
+        oldest = now_ms - self._lease_ms
+        if by_controller and self._controller_ms > oldest:
+            return True
         policy = membership.policy
         in_step = membership.effective
         voters = membership.replicas if policy.counts_replicas else in_step
         if voters == (self._own_id,):
-            return True
-        oldest = now_ms - self._lease_ms
-        if by_controller and self._controller_ms > oldest:
             return True
         answering = sum(
             voter == self._own_id or self._heard_ms.get(voter, oldest) > oldest for voter in voters

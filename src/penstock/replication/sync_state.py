@@ -113,18 +113,20 @@ class SyncStateKeeper:
         self._retry_at_ms = now_ms
         self._failures = 0
         self.slaves: dict[int, Slave] = {}
+        self._made: tuple[tuple[Recorded, tuple[int, ...] | None], Membership]
+        self._made = (recorded, None), _membership(recorded, None)
+        """What `membership` was last made of, and itself: every read of a client asks for it."""
         self._follow_replicas(now_ms)
 
     @property
     def membership(self) -> Membership:
-        """The sets that confirmations go by now."""
-        recorded = self._recorded
-        return Membership(
-            replicas=recorded.replicas,
-            committed=recorded.sync_state_set,
-            proposed=() if self._proposed is None else (self._proposed,),
-            policy=recorded.policy,
-        )
+        """The sets that confirmations go by now; the same object until they change."""
+        recorded, proposed = self._recorded, self._proposed
+        made_of, membership = self._made
+        if made_of[0] is not recorded or made_of[1] is not proposed:
+            membership = _membership(recorded, proposed)
+            self._made = (recorded, proposed), membership
+        return membership
 
     def connected(
         self, broker_id: int, *, log_start: int, position: int, log_end: int, now_ms: int
@@ -282,3 +284,12 @@ class SyncStateKeeper:
             self.slaves[broker_id] = known.get(broker_id) or Slave(
                 gone_ms=now_ms, grace_ms=self._config.dial_timeout_ms, caught_up_ms=now_ms
             )
+
+
+def _membership(recorded: Recorded, proposed: tuple[int, ...] | None) -> Membership:
+    return Membership(
+        replicas=recorded.replicas,
+        committed=recorded.sync_state_set,
+        proposed=() if proposed is None else (proposed,),
+        policy=recorded.policy,
+    )

@@ -71,10 +71,12 @@ class ReadBuffers:
     def _free_buffer(self) -> memoryview:
         """Return a whole buffer without any view on it; a new one when all are in use."""
         for buffer in self._pool:
-            with contextlib.suppress(BufferError):
+            try:
                 buffer.pop()  # refused while a view exists, and then nothing has changed
-                buffer.append(0)
-                return memoryview(buffer)
+            except BufferError:
+                continue
+            buffer.append(0)
+            return memoryview(buffer)
         buffer = bytearray(POOLED_BYTES)
         if len(self._pool) < POOL_BUFFERS:
             self._pool.append(buffer)

@@ -10,11 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
-from penstock.storage.compiled import choose
-from penstock.storage.errors import CorruptFrame
-from penstock.storage.frames import FRAME_HEADER_BYTES
+from penstock.storage.compiled import check_regions, choose
 from penstock.storage.partition_log import Columns
-from penstock.storage.read_check import check_batch, check_place
+from penstock.storage.read_check import check_length, check_place
 from penstock.storage.regions import Region
 
 PIECE_BYTES_MIN = 4 << 10
@@ -42,7 +40,8 @@ class Chunk:
         self.first_offset = first_offset
         """Base offset of the first batch; the offset asked for where there is none."""
         self.next_offset = next_offset
-        """Base offset of the batch behind these where that is known to be readable, or NO_MORE."""
+        """Base offset of the batch behind these where that is known to be readable, or where the
+        next segment goes on; else NO_MORE."""
         self.is_cut = next_offset != NO_MORE
         """Whether there may be more to read than this."""
 
@@ -61,7 +60,8 @@ class Plan(NamedTuple):
     size: int
     first_offset: int
     next_offset: int
-    """Of the first batch below the limit that was left out; NO_MORE when none was."""
+    """Of the first batch below the limit that was left out, or where the next segment begins;
+    NO_MORE when there is neither."""
     bases: Sequence[int]
     entry: int
     """Where in `bases`, the first offsets of the partition's batches, the plan begins."""
@@ -86,10 +86,11 @@ class Wanted(NamedTuple):
     """Whether checksums are looked at; else only that the frames are the right ones."""
 
 
-def make_plan(columns: Columns, wanted: Wanted) -> Plan:
+def make_plan(columns: Columns, wanted: Wanted, end_offset: int = NO_MORE) -> Plan:
     """Choose the batches from `wanted.offset` on: whole ones, below the limit, at least one.
 
-    `columns` must hold the offset. The plan is empty when that batch lies above the limit.
+    `columns` must hold the offset. `end_offset` is where the segment behind theirs goes on, for a
+    closed one. The plan is empty when the first batch lies above the limit.
     """
     bases = columns.bases
     entry = columns.entry_of(wanted.offset)
@@ -97,6 +98,8 @@ def make_plan(columns: Columns, wanted: Wanted) -> Plan:
         columns.positions, columns.sizes, entry, wanted.max_bytes, wanted.limit_position
     )
     next_offset = NO_MORE if following < 0 else bases[following]
+    if following < 0 and entry + sum([len(region.pieces) for region in regions]) == len(bases):
+        next_offset = end_offset
     first_offset = bases[entry] if size else wanted.offset
     return Plan(regions, size, first_offset, next_offset, bases, entry)
 
@@ -117,17 +120,22 @@ def read_plan(plan: Plan, wanted: Wanted, base: int, gather: Gather) -> Chunk | 
         if plan.size < CACHED_BYTES_MIN:
             return None
     partition = wanted.topic_partition
-    buffers: list[memoryview] = []
-    for (start, length, pieces), data in zip(plan.regions, found, strict=True):
-        if len(data) != length:
-            raise CorruptFrame(start, f"{len(data)} of {length} bytes are there")
-        if wanted.is_checked:
-            for at, size in pieces:
-                check_batch(data, at, size, start + at - FRAME_HEADER_BYTES, partition)
-                buffers.append(data[at : at + size])
-        else:
-            check_place(data, 0, start, partition)
-            buffers += [data[at : at + size] for at, size in pieces]
+    if wanted.is_checked:
+        buffers = check_regions(plan.regions, found, partition)
+    else:
+        buffers = _trust_regions(plan.regions, found, partition)
     if len(buffers) > 1 and plan.size < PIECE_BYTES_MIN * len(buffers):
         buffers = [memoryview(b"".join(buffers))]
     return Chunk(buffers, plan.size, plan.first_offset, plan.next_offset)
+
+
+def _trust_regions(
+    regions: list[Region], found: list[memoryview], partition: TopicPartition
+) -> list[memoryview]:
+    """Return the batches; only that each read begins with the right frame is looked at."""
+    batches: list[memoryview] = []
+    for (start, length, pieces), data in zip(regions, found, strict=True):
+        check_length(data, start, length)
+        check_place(data, 0, start, partition)
+        batches += [data[at : at + size] for at, size in pieces]
+    return batches

@@ -9,8 +9,13 @@ except ImportError:  # no C compiler at installation
     from penstock.storage.frames import put_batch_frame
 
 try:
+    from penstock.storage._read_check import check_regions
+except ImportError:
+    from penstock.storage.read_check import check_regions
+
+try:
     from penstock.storage._regions import choose
 except ImportError:
     from penstock.storage.regions import choose
 
-__all__ = ["choose", "put_batch_frame"]
+__all__ = ["check_regions", "choose", "put_batch_frame"]

@@ -18,7 +18,7 @@ from typing import TypeVar
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Disk, DiskFile, Offload
 from penstock.storage.block_cache import BlockCache
-from penstock.storage.chunk import Chunk, Plan, Wanted, make_plan, read_plan
+from penstock.storage.chunk import NO_MORE, Chunk, Plan, Wanted, make_plan, read_plan
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptFrame, CorruptLog, OffsetOutOfRange, ReadFailed
 from penstock.storage.lookup import Block, ClosedSegment, SealedLookup
@@ -85,22 +85,23 @@ class LogReader:
         wanted = Wanted(key, partition.serial, offset, max_bytes, limit, self._is_checking)
         bases = partition.bases
         if bases and offset >= bases[0]:
-            return self._read_segment(self._store.active, partition.columns, wanted)
+            return self._read_segment(self._store.active, partition.columns, wanted, NO_MORE)
         for segment in self._store.closing:
-            columns = (segment.pending or {}).get(wanted.topic_partition)
-            if columns is not None and columns.columns.bases[0] <= offset < columns.end_offset:
-                return self._read_segment(segment, columns.columns, wanted)
+            sealed = (segment.pending or {}).get(wanted.topic_partition)
+            if sealed is not None and sealed.columns.bases[0] <= offset < sealed.end_offset:
+                return self._read_segment(segment, sealed.columns, wanted, sealed.end_offset)
         block = self.cache.find(partition.serial, key, offset)
         if block is not None:
             segment_of_block = self._store.segment_of(block.segment_base)
             if segment_of_block is not None:
-                return self._read_segment(segment_of_block, block.columns, wanted)
+                columns, end_offset = block.columns, block.end_offset
+                return self._read_segment(segment_of_block, columns, wanted, end_offset)
         return self._later(wanted, None)
 
     def _read_segment(
-        self, segment: Segment, columns: Columns, wanted: Wanted
+        self, segment: Segment, columns: Columns, wanted: Wanted, end_offset: int
     ) -> Chunk | NeedsDisk:
-        plan = make_plan(columns, wanted)
+        plan = make_plan(columns, wanted, end_offset)
         if not plan.regions:
             return Chunk([], 0, wanted.offset)
         if segment.file is not None:
@@ -112,8 +113,6 @@ class LogReader:
                 self.on_damage(error.position, error.reason)
                 raise
             if chunk is not None:
-                if segment is not self._store.active:
-                    chunk.is_cut = True
                 return chunk
         return self._later(wanted, (segment, plan))
 
@@ -268,7 +267,7 @@ def _find_and_read(
         where = closed[-1].base if closed else 0
         what = f"no segment holds offset {wanted.offset} of partition {wanted.topic_partition[1]}"
         raise CorruptLog(directory, where, f"{what} of topic {wanted.topic_partition[0].hex()}")
-    plan = make_plan(block.columns, wanted)
+    plan = make_plan(block.columns, wanted, block.end_offset)
     return read_file(disk, block.segment_path, block.segment_base, plan, wanted), block
 
 

@@ -31,7 +31,7 @@ from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.partition_log import PartitionLog
 from penstock.storage.parts import LogParts
-from penstock.storage.reader import NeedsDisk, as_platform_error
+from penstock.storage.reader import Loaded, NeedsDisk, as_platform_error
 from penstock.storage.replicable import ReplicableLog
 from penstock.storage.retention import SettingsOf
 from penstock.storage.scrub import Done as ScrubDone
@@ -39,7 +39,7 @@ from penstock.storage.scrub import scrub
 from penstock.storage.timestamps import Examine, InMemory, TimeSearch, TimestampHit
 from penstock.storage.usage import LogNumbers, Usage
 
-__all__ = ["NO_MORE", "Chunk", "NeedsDisk", "SetLog", "TimestampHit", "Usage"]
+__all__ = ["NO_MORE", "Chunk", "Loaded", "NeedsDisk", "SetLog", "TimestampHit", "Usage"]
 
 T = TypeVar("T")
 Found = Callable[[T | None, PlatformError | None], None]

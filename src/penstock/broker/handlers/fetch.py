@@ -15,7 +15,7 @@ Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-392,
 
 from penstock.broker.broker import Broker
 from penstock.broker.config import SlaveReads
-from penstock.broker.fetch_operation import FetchOperation, PartitionRead
+from penstock.broker.fetch_operation import Consumer, FetchOperation, PartitionRead
 from penstock.broker.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -33,6 +33,7 @@ from penstock.protocol.fetch import (
     FetchAnswer,
     FetchRequest,
     encode_fetch_response,
+    make_tuple,
     parse_fetch_request,
 )
 from penstock.protocol.header import RequestHeader
@@ -96,18 +97,10 @@ class FetchReply:
         if error and self._version >= TOPIC_ID_VERSION:
             error = _by_topic_id(error)
         last_stable_offset = end = read.high_watermark
-        return FetchAnswer(
-            topic,
-            partition,
-            error,
-            end,
-            last_stable_offset,
-            read.log_start_offset,
-            read.buffers,
-            preferred_read_replica=read.preferred,
-            diverging=read.diverging,
-            current_leader=leader,
-        )
+        start, buffers, diverging = read.log_start_offset, read.buffers, read.diverging
+        told = (read.preferred, diverging, leader)
+        offsets = (end, last_stable_offset, start)
+        return make_tuple(FetchAnswer, (topic, partition, error, *offsets, buffers, None, *told))
 
 
 def _by_topic_id(error: ErrorCode) -> ErrorCode:
@@ -158,7 +151,7 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
         on_done=FetchReply(broker, reply, version, session, is_incremental).send,
-        selector=_selector(broker, version, request.rack_id),
+        consumer=Consumer(_selector(broker, version, request.rack_id), session is not None),
     )
     operation.start(min(request.max_wait_ms, WAIT_MS_MAX))
 
