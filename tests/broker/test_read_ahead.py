@@ -260,6 +260,20 @@ def test_only_one_fetch_gets_what_is_being_read_ahead(
     assert offsets(client.receive(ApiKey.FETCH, 11)) == [6, 7, 8]
 
 
+def test_a_fetch_of_another_place_does_not_get_what_is_being_read_ahead(
+    node: LiveNode, client: RawClient, disk: SlowDisk
+) -> None:
+    create(node, partitions=1)
+    fill(client, 9)
+    disk.let_through(2)
+    read_in_order(client)
+    until(node, lambda: node.broker.read_ahead._loading)
+    client.send(ApiKey.FETCH, 11, fetch_from(1, partition_max=3 * SIZE))
+    until(node, lambda: node.broker.stats.fetch_cold_reads == 4)
+    disk.let_through(2)
+    assert offsets(client.receive(ApiKey.FETCH, 11)) == [1, 2, 3]
+
+
 def test_who_waits_for_a_read_ahead_that_fails_hears_of_it(
     node: LiveNode, client: RawClient, disk: SlowDisk
 ) -> None:
