@@ -1,8 +1,6 @@
 """How much a fetch answers with, and when: max_bytes, min_bytes, isolation, sessions, ids."""
 
-from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -10,19 +8,7 @@ from penstock.controller.commands import DeleteTopics, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.fetches import BATCH, SIZE, counts, create, fill, request
-from tests.live_node import LiveNode, RawClient, running_node
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[LiveNode]:
-    with running_node(tmp_path) as node:
-        yield node
-
-
-@pytest.fixture
-def client(node: LiveNode) -> Iterator[RawClient]:
-    with closing(node.connect()) as client:
-        yield client
+from tests.live_node import LiveNode, RawClient
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1, SIZE - 1])

@@ -1,6 +1,5 @@
 """Produce and Fetch over a real connection to a real node."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +13,6 @@ from penstock.record.read import iter_records
 from tests.live_node import LiveNode, RawClient, running_node
 
 PRODUCE, FETCH = ApiKey.PRODUCE, ApiKey.FETCH
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[LiveNode]:
-    with running_node(tmp_path) as node:
-        yield node
-
-
-@pytest.fixture
-def client(node: LiveNode) -> Iterator[RawClient]:
-    client = node.connect()
-    yield client
-    client.close()
 
 
 def create(node: LiveNode, name: str, partitions: int = 1, **configs: str) -> bytes:

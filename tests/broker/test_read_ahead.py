@@ -4,7 +4,6 @@ import errno
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -17,21 +16,9 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.runtime.disk import FileHandle
 from penstock.storage.set_log import Chunk
 from tests.broker.fetches import BATCH, SIZE, counts, create, fetch_from, fill, offsets, request
-from tests.live_node import ANSWER_SECONDS, LiveNode, RawClient, running_node
+from tests.live_node import ANSWER_SECONDS, LiveNode, RawClient
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import ALL, World, append, open_log, partition_number
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[LiveNode]:
-    with running_node(tmp_path) as node:
-        yield node
-
-
-@pytest.fixture
-def client(node: LiveNode) -> Iterator[RawClient]:
-    with closing(node.connect()) as client:
-        yield client
 
 
 def read_in_order(client: RawClient) -> None:

@@ -117,6 +117,30 @@ def test_a_chunk_says_where_the_next_one_begins(world, log):
     assert (chunk.next_offset, chunk.is_cut) == (NO_MORE, False)
 
 
+@pytest.mark.parametrize("is_cold", [False, True])
+def test_the_end_of_a_segment_says_where_the_next_one_goes_on(world, log, disk, is_cold):
+    (partition,) = filled(world, log, batches=400, size=500)
+    disk.is_cold = is_cold
+    ends, offset = [], 0
+    while offset != NO_MORE:
+        chunk = read_chunk(world, log, partition, offset, 1 << 20)
+        assert chunk.first_offset == offset
+        offset += len(batches_of(chunk.data))
+        ends.append(offset)
+        assert chunk.is_cut == (chunk.next_offset != NO_MORE)
+        assert chunk.next_offset in {offset, NO_MORE}
+        offset = chunk.next_offset
+    assert len(ends) == len(log.writer._store.segments) > 2
+    assert ends[-1] == partition.log_end_offset
+
+
+def test_a_limit_within_a_closed_segment_is_the_end_of_what_can_be_read(world, log):
+    (partition,) = filled(world, log, batches=400, size=500)
+    chunk = read_chunk(world, log, partition, 0, limit=5000)
+    assert chunk.size
+    assert (chunk.next_offset, chunk.is_cut) == (NO_MORE, False)
+
+
 def test_what_was_just_closed_is_read_without_a_look_at_the_disk(world, log):
     (partition,) = filled(world, log, batches=400)
     assert partition.bases[0] > 10
