@@ -8,7 +8,7 @@ import pytest
 from tools.mutants import runner
 from tools.mutants.catalogue import MUTANTS, chosen
 from tools.mutants.excuses import EXCUSES
-from tools.mutants.mutant import AnchorLost, plant
+from tools.mutants.mutant import AnchorLost, Kind, plant
 from tools.mutants.report import score_of, write
 from tools.mutants.results import Results
 from tools.mutants.runner import FOUND, SURVIVED, NotGreen, Outcome, first_red, look_for
@@ -26,7 +26,8 @@ SUITE = ("tests/replication/test_doubling.py",)
 
 
 def bug(old: str, new: str, *, near: tuple[str, ...] = SUITE):
-    return plant("bug", "Kind", "it breaks", ("base/doubling.py", old, new), near=near)
+    edit = ("base/doubling.py", old, new)
+    return plant("bug", "Subject", "it breaks", edit, kind=Kind.RANGE, near=near)
 
 
 @pytest.fixture
@@ -66,7 +67,8 @@ def test_every_bug_can_be_planted_in_the_present_source(mutant):
 
 def test_there_are_bugs_of_every_kind_and_each_has_its_own_name():
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS) >= 40
-    assert len({mutant.kind for mutant in MUTANTS}) >= 15
+    assert len({mutant.subject for mutant in MUTANTS}) >= 15
+    assert {mutant.kind for mutant in MUTANTS} == set(Kind)
     assert set(EXCUSES) <= {mutant.name for mutant in MUTANTS}
 
 
@@ -171,6 +173,20 @@ def test_the_page_counts_what_was_found_and_names_what_was_not(root):
     page = (root / "docs/mutation-score.md").read_text()
     assert "## Not found" in page
     assert MUTANTS[0].name in page.partition("## Not found")[2]
+
+
+def test_the_page_gives_both_scores_for_each_kind_of_mistake(root):
+    (root / "docs").mkdir()
+    results = Results(root)
+    orders = [mutant for mutant in MUTANTS if mutant.kind is Kind.ORDER]
+    for mutant in orders[1:]:
+        results.note(mutant, "now", Outcome(status=FOUND, test="tests/a.py::b"))
+    results.note_seeds(orders[1], "now", {"red": 1, "tried": 8})
+    results.note_seeds(orders[2], "now", {"red": 0, "tried": 8})
+    write(root, results)
+    tests = f"{len(orders) - 1} of {len(orders) - 1} (100 %)"
+    row = f"| order | {len(orders)} | {tests} | 1 of 2 (50 %) |"
+    assert row in (root / "docs/mutation-score.md").read_text()
 
 
 def test_bugs_are_chosen_by_how_their_names_begin():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .catalogue import MUTANTS, chosen
 from .excuses import EXCUSES
-from .mutant import AnchorLost, Mutant
+from .mutant import AnchorLost, Kind, Mutant
 from .report import PLACE, write
 from .results import Results
 from .runner import FOUND, NotGreen, check_clean, look_for
@@ -26,6 +26,8 @@ def main(arguments: list[str]) -> int:
     except KeyError as error:
         print(error.args[0], file=sys.stderr)
         return 2
+    if options.kind:
+        mutants = [one for one in mutants if one.kind in options.kind]
     if options.check:
         return _check(mutants)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # so that the copy is removed
@@ -45,6 +47,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument("--only", nargs="+", default=[], help="names, or how they begin")
+    parser.add_argument("--kind", nargs="+", type=Kind, choices=list(Kind), default=[])
     parser.add_argument(
         "--check", action="store_true", help="see that each can be planted, no more"
     )

@@ -1,25 +1,30 @@
-"""All planted bugs, in the order of the table."""
+"""All planted bugs, in the order of the table: `MUTANTS` of every module called `*_bugs`."""
 
-from . import (
-    controller_bugs,
-    disk_bugs,
-    group_bugs,
-    link_bugs,
-    log_bugs,
-    raft_bugs,
-    set_bugs,
-)
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+
 from .mutant import Mutant
 
-MUTANTS: tuple[Mutant, ...] = (
-    *raft_bugs.MUTANTS,
-    *log_bugs.MUTANTS,
-    *disk_bugs.MUTANTS,
-    *set_bugs.MUTANTS,
-    *link_bugs.MUTANTS,
-    *group_bugs.MUTANTS,
-    *controller_bugs.MUTANTS,
-)
+_FIRST = ("raft", "log", "disk", "set", "link", "group", "controller")
+"""Modules that come first in the table, in this order; the others follow by name."""
+
+
+def _modules() -> list[str]:
+    found = pkgutil.iter_modules([str(Path(__file__).parent)])
+    names = [one.name for one in found if one.name.endswith("_bugs")]
+    first = [f"{name}_bugs" for name in _FIRST]
+    return [*first, *sorted(set(names) - set(first))]
+
+
+def _mutants() -> Iterator[Mutant]:
+    for name in _modules():
+        module = importlib.import_module(f"{__package__}.{name}")
+        yield from module.MUTANTS
+
+
+MUTANTS: tuple[Mutant, ...] = tuple(_mutants())
 
 
 def chosen(names: list[str]) -> list[Mutant]:

@@ -2,7 +2,7 @@
 
 # ruff: noqa: E501  the text of the source, as it stands there
 
-from .mutant import plant
+from .mutant import Kind, plant
 from .suites import CONTROLLER, ELECTION, SESSIONS
 
 ELECT = "controller/election.py"
@@ -19,7 +19,7 @@ ELECTIONS = (
         "election-late-log-waits", "Election",
         "a member that has just opened its log leads only when the next try is due",
         (LIVENESS, "        return len(named) > count\n", "        return False\n"),
-        near=CONTROLLER,
+        kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
         "elect-without-probing", "Election",
@@ -30,21 +30,21 @@ ELECTIONS = (
          "            for report in (each.report for each in known.values())\n"),
         (ROUNDS, "        if one.waiting:\n            timeout_ms",
          "        one.waiting.clear()\n        if one.waiting:\n            timeout_ms"),
-        near=ELECTION,
+        kind=Kind.STALE, near=ELECTION,
     ),
     plant(
         "elect-shorter-log", "Election",
         "the member with the shortest log is elected",
         (ELECT, "best = max(answered, key=lambda one: _rank(ballot, one))",
          "best = min(answered, key=lambda one: _rank(ballot, one))"),
-        near=ELECTION,
+        kind=Kind.GUARD, near=ELECTION,
     ),
     plant(
         "elect-longest-of-older-epoch", "Election",
         "the longer log wins over the one with the newer mastership",
         (ELECT, "return report.last_log_epoch, report.log_end_position",
          "return report.log_end_position, report.last_log_epoch"),
-        near=ELECTION,
+        kind=Kind.EPOCH, near=ELECTION,
     ),
     plant(
         "elect-out-of-sync", "Election",
@@ -55,33 +55,33 @@ ELECTIONS = (
          "for broker_id in replica_set.replicas:"),
         (MASTERSHIPS, "eligible = replica_set.replicas if wanted.is_unclean else replica_set.candidates",
          "eligible = replica_set.replicas"),
-        near=ELECTION,
+        kind=Kind.GUARD, near=ELECTION,
     ),
     plant(
         "elect-with-too-few-answers", "Election",
         "one answer is enough under policies that need several",
         (ELECT, "needed = 1 if ballot.is_unclean else answers_needed(replica_set)", "needed = 1"),
-        near=ELECTION,
+        kind=Kind.GUARD, near=ELECTION,
     ),
     plant(
         "elect-with-one-answer-fewer", "Election",
         "one answer fewer than the policy asks for is enough",
         (ELECT, "len(replica_set.candidates) - replica_set.copies_held + 1)",
          "len(replica_set.candidates) - replica_set.copies_held)"),
-        near=ELECTION,
+        kind=Kind.RANGE, near=ELECTION,
     ),
     plant(
         "elect-keeps-shorter-logs-in-step", "Election",
         "members with shorter logs stay in step under policies where they may lack records",
         (ELECT, "return tuple(sorted(one for one in answered if _log(ballot.reports[one]) == longest))",
          "return tuple(sorted(one for one in answered if longest))"),
-        near=ELECTION,
+        kind=Kind.GUARD, near=ELECTION,
     ),
     plant(
         "elect-wanted-in-spite-of-log", "Election",
         "an operator's candidate wins although it may lack confirmed records",
         (ELECT, "return _log(ballot.reports[winner]) == _log(ballot.reports[best])", "return True"),
-        near=ELECTION,
+        kind=Kind.GUARD, near=ELECTION,
     ),
     plant(
         "elect-unclean-without-flag", "Election",
@@ -89,45 +89,45 @@ ELECTIONS = (
         (ROUNDS, "is_allowed = one.is_unclean or replica_set.is_unclean_allowed",
          "is_allowed = True"),
         (ROUNDS, "everybody = one.is_unclean or replica_set.is_unclean_allowed", "everybody = True"),
-        near=ELECTION,
+        kind=Kind.GUARD, near=ELECTION,
     ),
     plant(
         "elect-lost-log", "Election",
         "a member that has lost its log is elected with the empty one",
         (ROUNDS, "            and replica_set.log_ids.get(broker_id) == report.log_id\n", ""),
-        near=("tests/controller/test_lost_logs.py", *ELECTION),
+        kind=Kind.GUARD, near=("tests/controller/test_lost_logs.py", *ELECTION),
     ),
     plant(
         "elect-failed-log", "Failed fsync",
         "a member whose log has failed is elected",
         (ROUNDS, "            and report.role != FAILED\n", ""),
-        near=("tests/controller/test_lost_logs.py", *ELECTION),
+        kind=Kind.GUARD, near=("tests/controller/test_lost_logs.py", *ELECTION),
     ),
     plant(
         "elect-lost-log-stays-in-step", "Sync-state set",
         "a member that registers another log stays in the sync-state set",
         (SETS, "lost = [] if known is None else _log_lost(context, replica_set, broker_id)",
          "lost: list[MetadataRecord] = []"),
-        near=CONTROLLER,
+        kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
         "elect-floor-ignored", "Election",
         "after a change of members or policy an election may miss what was confirmed before it",
         ("controller/overlap.py", "    if held >= changed.copies_needed:\n", "    if True:\n"),
-        near=("tests/controller/test_overlap.py", *CONTROLLER),
+        kind=Kind.GUARD, near=("tests/controller/test_overlap.py", *CONTROLLER),
     ),
     plant(
         "elect-floor-counts-the-lost", "Election",
         "a lost copy still counts for what an election may rely on",
         ("controller/overlap.py", "held = before.copies_held - (lost in before.candidates)",
          "held = before.copies_held"),
-        near=("tests/controller/test_overlap.py", *CONTROLLER),
+        kind=Kind.STALE, near=("tests/controller/test_overlap.py", *CONTROLLER),
     ),
     plant(
         "transfer-when-not-ready", "Election",
         "a mastership moves although the master says that the target lacks records",
         ("controller/transfers.py", "        if not answer.is_ready:\n", "        if False:\n"),
-        near=("tests/controller/test_transfers.py",),
+        kind=Kind.GUARD, near=("tests/controller/test_transfers.py",),
     ),
     plant(
         "transfer-by-somebody-else", "Election",
@@ -135,7 +135,7 @@ ELECTIONS = (
         ("controller/transfers.py",
          "if one is None or one.is_submitted or one.master != broker_id:",
          "if one is None or one.is_submitted:"),
-        near=("tests/controller/test_late_words.py", "tests/controller/test_transfers.py"),
+        kind=Kind.GUARD, near=("tests/controller/test_late_words.py", "tests/controller/test_transfers.py"),
     ),
 )  # fmt: skip
 
@@ -146,13 +146,13 @@ EPOCHS = (
         (MASTERSHIPS,
          "    if command.leader_epoch != replica_set.leader_epoch:\n"
          "        raise StaleLeaderEpoch(command.leader_epoch, replica_set.leader_epoch)\n", ""),
-        near=CONTROLLER,
+        kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
         "metadata-change-of-somebody-else", "Leader epochs",
         "a broker that is not the master changes the sync-state set",
         (MASTERSHIPS, "    if command.master != replica_set.master:\n", "    if False:\n"),
-        near=CONTROLLER,
+        kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
         "metadata-change-over-a-newer-one", "Leader epochs",
@@ -161,20 +161,20 @@ EPOCHS = (
          "    if command.sync_state_set_epoch != replica_set.sync_state_set_epoch:\n"
          "        raise StaleSyncStateSet(command.sync_state_set_epoch,"
          " replica_set.sync_state_set_epoch)\n", ""),
-        near=CONTROLLER,
+        kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
         "metadata-choice-that-was-overtaken", "Leader epochs",
         "a mastership begins by a choice that was made before the last change",
         (MASTERSHIPS,
          "        _check_epochs(replica_set, wanted.leader_epoch, wanted.sync_state_set_epoch)\n", ""),
-        near=CONTROLLER,
+        kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
         "metadata-dead-member-in-step", "Sync-state set",
         "a fenced broker gets into a sync-state set",
         (MASTERSHIPS, "        _check_able(context, broker_id)\n", ""),
-        near=CONTROLLER,
+        kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
         "metadata-two-masters-in-one-epoch", "Leader epochs",
@@ -183,7 +183,7 @@ EPOCHS = (
          "leader_epoch=replica_set.leader_epoch + (replica_set.master == NO_MASTER),"),
         ("controller/replay_sets.py", "        record.leader_epoch > before.leader_epoch,\n",
          "        record.leader_epoch >= before.leader_epoch,\n"),
-        near=CONTROLLER,
+        kind=Kind.EPOCH, near=CONTROLLER,
     ),
     plant(
         "metadata-restarted-master-stays", "Election",
@@ -191,7 +191,7 @@ EPOCHS = (
         ("controller/brokers.py",
          "    if known is not None and known.incarnation != command.incarnation:\n",
          "    if False:\n"),
-        near=CONTROLLER,
+        kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
         "metadata-fences-a-newer-process", "Session ids",
@@ -199,7 +199,7 @@ EPOCHS = (
         (MASTERSHIPS,
          "        if broker_id in brokers and brokers[broker_id].broker_epoch == broker_epoch\n",
          "        if broker_id in brokers\n"),
-        near=CONTROLLER,
+        kind=Kind.GUARD, near=CONTROLLER,
     ),
 )  # fmt: skip
 
@@ -210,27 +210,27 @@ SESSION_IDS = (
         (LIVENESS,
          "if session is None or session.session_id != session_id or not session.is_open:",
          "if session is None or not session.is_open:"),
-        near=SESSIONS,
+        kind=Kind.GUARD, near=SESSIONS,
     ),
     plant(
         "session-late-close-drops-newer", "Session ids",
         "the end of a replaced link takes the newer session away",
         (SERVICE, "        if self._sessions.get(broker_id) is session:\n            del",
          "        if broker_id in self._sessions:\n            del"),
-        near=SESSIONS,
+        kind=Kind.CLEARED, near=SESSIONS,
     ),
     plant(
         "session-older-one-taken", "Session ids",
         "a link that was opened earlier and arrives later replaces the newer one",
         (SERVICE, "elif channel.session_id < before.channel.session_id:", "elif False:"),
-        near=SESSIONS,
+        kind=Kind.GUARD, near=SESSIONS,
     ),
     plant(
         "session-of-another-process-taken", "Session ids",
         "a second process under the same id takes the broker's session",
         (SERVICE, "elif not _is_same_process(channel.session_id, before.channel.session_id):",
          "elif False:"),
-        near=SESSIONS,
+        kind=Kind.GUARD, near=SESSIONS,
     ),
     plant(
         "session-heartbeat-of-older-session", "Session ids",
@@ -240,14 +240,14 @@ SESSION_IDS = (
         (LIVENESS,
          "if session is None or session.session_id != session_id or not session.is_open:",
          "if session is None or not session.is_open:"),
-        near=SESSIONS,
+        kind=Kind.GUARD, near=SESSIONS,
     ),
     plant(
         "session-word-of-replaced-session", "Session ids",
         "answers that come over a replaced session count",
         (SERVICE, "                if self._sessions.get(session.broker_id) is session:\n",
          "                if session.broker_id in self._sessions:\n"),
-        near=SESSIONS,
+        kind=Kind.EPOCH, near=SESSIONS,
     ),
     plant(
         "probe-answer-unasked", "Session ids",
@@ -256,7 +256,7 @@ SESSION_IDS = (
          "if one is None or one.is_submitted:"),
         (ROUNDS, "        del one.waiting[broker_id]\n        one.answers",
          "        one.waiting.pop(broker_id, None)\n        one.answers"),
-        near=("tests/controller/test_late_words.py", *ELECTION),
+        kind=Kind.GUARD, near=("tests/controller/test_late_words.py", *ELECTION),
     ),
 )  # fmt: skip
 
@@ -265,7 +265,7 @@ TERMS = (
         "term-probe-of-replaced-controller", "Controller terms",
         "a broker binds itself by the question of a controller that was replaced",
         (CLIENT, "if message.controller_epoch >= self._tracker.controller_epoch:", "if True:"),
-        near=SESSIONS,
+        kind=Kind.GUARD, near=SESSIONS,
     ),
     plant(
         "term-lease-by-replaced-controller", "Controller terms",
@@ -273,14 +273,14 @@ TERMS = (
         (CLIENT, "        is_active = answer.active_id == session.controller_id == tracker.active_id\n"
          "        if not is_active or answer.controller_epoch < tracker.controller_epoch:\n",
          "        is_active = answer.active_id == session.controller_id\n        if not is_active:\n"),
-        near=("tests/runtime/test_replaced_controllers.py", *SESSIONS),
+        kind=Kind.GUARD, near=("tests/runtime/test_replaced_controllers.py", *SESSIONS),
     ),
     plant(
         "term-replaced-controller-believed", "Controller terms",
         "a broker believes who is active from a controller of an earlier term",
         ("runtime/session_active.py", "is_newer = controller_epoch > self.controller_epoch",
          "is_newer = active_id >= 0"),
-        near=("tests/runtime/test_replaced_controllers.py", *SESSIONS),
+        kind=Kind.EPOCH, near=("tests/runtime/test_replaced_controllers.py", *SESSIONS),
     ),
     plant(
         "term-rounds-outlive-leadership", "Controller terms",
@@ -288,19 +288,19 @@ TERMS = (
         (ACTIVE, "        elif was_active:\n            self._forget()\n", ""),
         (ACTIVE, "    def _activate(self, term: int) -> None:\n        self._forget()\n",
          "    def _activate(self, term: int) -> None:\n"),
-        near=CONTROLLER,
+        kind=Kind.CLEARED, near=CONTROLLER,
     ),
     plant(
         "term-sleeper-keeps-leases", "Controller terms",
         "a controller that stood still, and may be replaced, keeps masters' leases",
         (ACTIVE, "        if context.liveness.was_asleep(context.now_ms):\n", "        if False:\n"),
-        near=CONTROLLER,
+        kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
         "term-sleeper-evicts-everybody", "Controller terms",
         "a controller that stood still takes its own pause for the brokers' silence",
         (LIVENESS, "        if self._tick_ms >= 0 and paused_ms > 0:\n", "        if False:\n"),
-        near=("tests/controller/test_liveness.py", *CONTROLLER),
+        kind=Kind.STALE, near=("tests/controller/test_liveness.py", *CONTROLLER),
     ),
     plant(
         "term-new-active-evicts-everybody", "Controller terms",
@@ -308,7 +308,7 @@ TERMS = (
         (ACTIVE,
          "        for broker_id in context.image.brokers:\n"
          "            context.liveness.expect(broker_id, context.now_ms)\n", ""),
-        near=CONTROLLER,
+        kind=Kind.STALE, near=CONTROLLER,
     ),
     plant(
         "term-proposal-outlives-leadership", "Controller terms",
@@ -316,7 +316,7 @@ TERMS = (
         ("runtime/raft/proposals.py", "        if known.term == term:\n", "        if True:\n"),
         ("runtime/raft/raft_log.py", "            self._proposals.fail_all(error)\n            self._members",
          "            self._members"),
-        near=("tests/runtime/test_raft_log.py",),
+        kind=Kind.EPOCH, near=("tests/runtime/test_raft_log.py",),
     ),
 )  # fmt: skip
 

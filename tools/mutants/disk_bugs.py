@@ -1,6 +1,6 @@
 """Planted bugs of the real disk, of failing disks, retention, and producers."""
 
-from .mutant import plant
+from .mutant import Kind, plant
 from .suites import DISK, FOLLOWING, PRODUCERS, RECOVERY, RETENTION, WRITING
 
 WRITER = "storage/writer.py"
@@ -15,49 +15,49 @@ REAL_DISK = (
         "disk-sync-does-nothing", "Left-out fsync: the disk",
         "the real disk's sync does not reach the kernel",
         (REAL, "            os.fdatasync(self._descriptor)\n", "            pass\n"),
-        near=DISK,
+        kind=Kind.GUARD, near=DISK,
     ),
     plant(
         "disk-replace-not-synced", "Left-out fsync: the disk",
         "a replaced file gets its name before its bytes are durable",
         (REAL, "                os.fsync(descriptor)\n            finally", "            finally"),
-        near=DISK,
+        kind=Kind.ORDER, near=DISK,
     ),
     plant(
         "disk-replace-forgets-directory", "Left-out fsync: the disk",
         "a replaced file's new name is not durable",
         (REAL, "        _sync_directory(target.parent)\n", ""),
-        near=DISK,
+        kind=Kind.GUARD, near=DISK,
     ),
     plant(
         "disk-rename-forgets-directory", "Left-out fsync: the disk",
         "a renamed file's new name is not durable",
         (REAL, "        _sync_directory((self._root / target).parent)\n", ""),
-        near=DISK,
+        kind=Kind.GUARD, near=DISK,
     ),
     plant(
         "disk-directory-sync-does-nothing", "Left-out fsync: the disk",
         "syncing a directory does not reach the kernel",
         (REAL, "        _sync_directory(self._root / path)\n", "        pass\n"),
-        near=DISK,
+        kind=Kind.GUARD, near=DISK,
     ),
     plant(
         "disk-new-directory-not-synced", "Left-out fsync: the disk",
         "a new directory is gone after a crash, with the log in it",
         (REAL, "                _sync_directory(parent)\n", ""),
-        near=DISK,
+        kind=Kind.GUARD, near=DISK,
     ),
     plant(
         "disk-short-write-not-continued", "Writing",
         "a write that the kernel took in part counts as done",
         (REAL, "        while written < total:\n", "        while False:\n"),
-        near=DISK,
+        kind=Kind.GUARD, near=DISK,
     ),
     plant(
         "disk-failed-work-reported-as-good", "Failed fsync",
         "an error on a disk thread never reaches the loop",
         (REAL, "                failure = error\n", "                pass\n"),
-        near=DISK,
+        kind=Kind.GUARD, near=DISK,
     ),
 )  # fmt: skip
 
@@ -66,7 +66,7 @@ FAILURES = (
         "log-goes-on-after-failed-fsync", "Failed fsync",
         "a log whose fsync failed acknowledges what the kernel may have dropped",
         (COMMIT, '            self._on_failed(f"sync failed: {error}")\n            return\n', ""),
-        near=WRITING,
+        kind=Kind.GUARD, near=WRITING,
     ),
     plant(
         "log-syncs-again-after-failed-fsync", "Failed fsync",
@@ -76,14 +76,14 @@ FAILURES = (
          "            self.request()\n            return\n"),
         (COMMIT, "        self._in_sync = []\n        if self.is_stopped:",
          "        self._lost, self._in_sync = self._in_sync, []\n        if self.is_stopped:"),
-        near=WRITING,
+        kind=Kind.GUARD, near=WRITING,
     ),
     plant(
         "log-goes-on-after-failed-write", "Failed fsync",
         "a write that failed with an I/O error is tried again as if the disk were full",
         (WRITER, '            self.fence(f"write failed: {error}")\n            return\n',
          "            pass\n"),
-        near=WRITING,
+        kind=Kind.GUARD, near=WRITING,
     ),
 )  # fmt: skip
 
@@ -93,34 +93,34 @@ RETENTION_BUGS = (
         "a partition keeps less than retention.bytes",
         (RETAIN, "return 0 <= keep_bytes <= partition.size_bytes - entry.batch_bytes",
          "return 0 <= keep_bytes <= partition.size_bytes"),
-        near=RETENTION,
+        kind=Kind.RANGE, near=RETENTION,
     ),
     plant(
         "retention-forgets-the-newest", "Retention",
         "records younger than retention.ms are deleted",
         (RETAIN, "if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms - keep_ms:",
          "if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms + keep_ms:"),
-        near=RETENTION,
+        kind=Kind.GUARD, near=RETENTION,
     ),
     plant(
         "retention-removes-living-segment", "Retention",
         "a segment goes when the first of its partitions is done with it",
         (RETAIN, "all_dead = self._judge(segment, entry) and all_dead",
          "all_dead = self._judge(segment, entry) or all_dead"),
-        near=RETENTION,
+        kind=Kind.GUARD, near=RETENTION,
     ),
     plant(
         "retention-removes-before-snapshot", "Retention",
         "segments are removed before the new log starts are durable",
         (RETAIN, "self._checkpointer.request(self._delete_dead)", "self._delete_dead(True)"),
-        near=RETENTION,
+        kind=Kind.ORDER, near=RETENTION,
     ),
     plant(
         "retention-removes-under-a-read", "Retention",
         "a file is removed and used again while a read off the loop still has it",
         ("storage/segments.py", "self.guard.when_clear(lambda: self._delete(segment))",
          "self._delete(segment)"),
-        near=("tests/storage/test_guarded_removal.py", *RETENTION),
+        kind=Kind.GUARD, near=("tests/storage/test_guarded_removal.py", *RETENTION),
     ),
 )  # fmt: skip
 
@@ -130,45 +130,45 @@ PRODUCER_BUGS = (
         "a batch is taken although the producer's sequence has a gap",
         (WINDOW, "raise OutOfOrderSequence(producer_id, sequence, (newest + 1) & SEQUENCE_MAX)",
          "return None"),
-        near=PRODUCERS,
+        kind=Kind.GUARD, near=PRODUCERS,
     ),
     plant(
         "producers-retry-appended-again", "Producers",
         "a producer's retry is appended a second time",
         ("broker/append.py", "        if earlier is not None:\n", "        if False:\n"),
-        near=("tests/broker/test_batches_end_to_end.py", "tests/broker"),
+        kind=Kind.GUARD, near=("tests/broker/test_batches_end_to_end.py", "tests/broker"),
     ),
     plant(
         "producers-old-epoch-accepted", "Producers",
         "a fenced producer goes on writing",
         (WINDOW, "raise ProducerFenced(producer_id, header.producer_epoch, epoch)", "return None"),
-        near=PRODUCERS,
+        kind=Kind.GUARD, near=PRODUCERS,
     ),
     plant(
         "producers-window-too-small", "Producers",
         "only the newest batch of a producer is remembered",
         (WINDOW, "WINDOW_BATCHES = 5", "WINDOW_BATCHES = 1"),
-        near=PRODUCERS,
+        kind=Kind.RANGE, near=PRODUCERS,
     ),
     plant(
         "producers-lost-at-failover", "Producers",
         "a slave does not remember producers, so a new master takes retries again",
         ("storage/run_append.py", "            index(partition, header, position, size)\n",
          "            index(partition, header._replace(producer_id=-1), position, size)\n"),
-        near=FOLLOWING,
+        kind=Kind.SNAPSHOT, near=FOLLOWING,
     ),
     plant(
         "producers-of-snapshot-lost-at-restart", "Producers",
         "a restart forgets the producers that the snapshot has",
         (RECOVER, "        self._states.entries.update(snapshot.producers)\n", ""),
-        near=("tests/storage/test_producers.py", *RECOVERY),
+        kind=Kind.SNAPSHOT, near=("tests/storage/test_producers.py", *RECOVERY),
     ),
     plant(
         "producers-of-tail-lost-at-restart", "Producers",
         "a restart forgets what producers wrote behind the snapshot",
         (RECOVER, "            partition.producers.record(batch, batch.base_offset)\n",
          "            pass\n"),
-        near=("tests/storage/test_producers.py", *RECOVERY),
+        kind=Kind.SNAPSHOT, near=("tests/storage/test_producers.py", *RECOVERY),
     ),
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 # ruff: noqa: E501  the text of the source, as it stands there
 
-from .mutant import plant
+from .mutant import Kind, plant
 from .suites import GROUPS
 
 POSITIONS = (
@@ -11,7 +11,7 @@ POSITIONS = (
         "a broker that takes groups over has none of their positions",
         ("groups/loading.py",
          "        group.offsets.values.update(self._offsets.get(group_id, {}))\n", ""),
-        near=GROUPS,
+        kind=Kind.SNAPSHOT, near=GROUPS,
     ),
     plant(
         "groups-commit-answered-by-master-alone", "Groups",
@@ -19,14 +19,14 @@ POSITIONS = (
         ("broker/group_journal.py",
          "member.waiting_for_all.park(member.log.end_position, JournalWrite(done, deadline_ms))",
          "member.waiting_for_master.park(member.log.end_position, JournalWrite(done, deadline_ms))"),
-        near=("tests/broker/test_group_journal.py", "tests/broker/test_group_ownership.py", *GROUPS),
+        kind=Kind.ORDER, near=("tests/broker/test_group_journal.py", "tests/broker/test_group_ownership.py", *GROUPS),
     ),
     plant(
         "groups-loaded-to-the-confirmed-only", "Groups",
         "a new coordinator reads its partition only as far as that is confirmed at the moment",
         ("broker/group_journal.py", "self._end = hosted.log.log_end_offset",
          "self._end = hosted.member.high_watermark(hosted.log)"),
-        near=("tests/broker/test_group_ownership.py", *GROUPS),
+        kind=Kind.RANGE, near=("tests/broker/test_group_ownership.py", *GROUPS),
     ),
     plant(
         "groups-served-before-confirmed", "Groups",
@@ -34,7 +34,7 @@ POSITIONS = (
         ("broker/group_ownership.py",
          "                member.waiting_for_all.park(member.log.end_position, tenure)\n",
          "                tenure.complete()\n"),
-        near=("tests/broker/test_group_ownership.py", *GROUPS),
+        kind=Kind.GUARD, near=("tests/broker/test_group_ownership.py", *GROUPS),
     ),
     plant(
         "groups-tenure-outlives-mastership", "Groups",
@@ -42,14 +42,14 @@ POSITIONS = (
         ("broker/group_ownership.py",
          "return hosted is self.hosted and hosted.member.leader_epoch == self.leader_epoch",
          "return hosted is self.hosted"),
-        near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
+        kind=Kind.CLEARED, near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
     ),
     plant(
         "groups-rewrite-cuts-before-confirmed", "Groups",
         "the old records of a group go although the rewritten ones were lost",
         ("broker/group_journal.py", "            if error is not None or hosted.is_dropped:\n",
          "            if hosted.is_dropped:\n"),
-        near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
+        kind=Kind.ORDER, near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
     ),
     plant(
         "groups-rewrite-undoes-newer", "Groups",
@@ -57,20 +57,20 @@ POSITIONS = (
         ("groups/journal.py",
          "offsets=group.offsets.latest(), metadata=group.metadata.latest()",
          "offsets=group.offsets.values, metadata=group.metadata.values"),
-        near=GROUPS,
+        kind=Kind.ORDER, near=GROUPS,
     ),
     plant(
         "groups-older-commit-wins", "Groups",
         "of two commits under way the one that is confirmed last wins, not the later one",
         ("groups/confirmed_map.py",
          "            if self._changed_by.get(key, 0) > ticket:\n                continue\n", ""),
-        near=GROUPS,
+        kind=Kind.ORDER, near=GROUPS,
     ),
     plant(
         "groups-lost-commit-shown", "Groups",
         "a commit that was refused shows in the group's positions",
         ("groups/journal.py", "settle(is_confirmed=error is None)", "settle(is_confirmed=True)"),
-        near=GROUPS,
+        kind=Kind.CLEARED, near=GROUPS,
     ),
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 # ruff: noqa: E501  the text of the source, as it stands there
 
-from .mutant import plant
+from .mutant import Kind, plant
 from .suites import ALIGN, BROKER, LINKS, MEMBERS
 
 ALIGNED = "replication/alignment.py"
@@ -19,14 +19,14 @@ ROLES = (
         "role-slave-takes-writes", "Leader epochs",
         "a broker that is not master any more takes writes",
         ("broker/append.py", "    if not member.is_master:\n        member.check_writable()\n", ""),
-        near=BROKER,
+        kind=Kind.GUARD, near=BROKER,
     ),
     plant(
         "role-parked-writes-survive", "Leader epochs",
         "writes parked under a mastership that is over are answered by what comes after it",
         (MEMBER, "        self.master_id = master_id\n        self._refuse_parked()\n",
          "        self.master_id = master_id\n"),
-        near=MEMBERS,
+        kind=Kind.CLEARED, near=MEMBERS,
     ),
     plant(
         "role-fenced-client-epoch-accepted", "Leader epochs",
@@ -36,14 +36,14 @@ ROLES = (
          "        raise FencedLeaderEpoch(requested, member.leader_epoch)\n"
          "    raise UnknownLeaderEpoch",
          "    if requested < member.leader_epoch:\n        return\n    raise UnknownLeaderEpoch"),
-        near=BROKER,
+        kind=Kind.GUARD, near=BROKER,
     ),
     plant(
         "role-unknown-client-epoch-accepted", "Leader epochs",
         "a client that knows a newer mastership is served by the replaced master",
         ("broker/partitions.py", "    raise UnknownLeaderEpoch(requested, member.leader_epoch)\n",
          "    return\n"),
-        near=BROKER,
+        kind=Kind.GUARD, near=BROKER,
     ),
     plant(
         "role-diverging-consumer-not-told", "Leader epochs",
@@ -51,21 +51,21 @@ ROLES = (
         (FETCH,
          "    if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:\n",
          "    if False:\n"),
-        near=BROKER,
+        kind=Kind.GUARD, near=BROKER,
     ),
     plant(
         "role-unknown-epoch-answered", "Leader epochs",
         "an epoch above all known ones is answered as if it were known (KAFKA-6857)",
         ("replication/epochs.py",
          "        if leader_epoch > self.latest:\n            return None\n", ""),
-        near=ALIGN,
+        kind=Kind.GUARD, near=ALIGN,
     ),
     plant(
         "role-fenced-log-keeps-mastership", "Failed fsync",
         "a master whose log has failed stays master",
         (DRIVER, "        if image is None or image.replicas != (self._own_id,):\n            self._leave",
          "        if False:\n            self._leave"),
-        near=("tests/runtime/test_ha_failed_log.py", *LINKS),
+        kind=Kind.GUARD, near=("tests/runtime/test_ha_failed_log.py", *LINKS),
     ),
 )  # fmt: skip
 
@@ -75,44 +75,44 @@ ALIGNING = (
         "a slave goes on at the shorter of the two ends, whatever masterships wrote them",
         (ALIGNED, "end = min(slave.end_of(at), master.end_of(found))",
          "end = min(slave.end_position, master.end_position)"),
-        near=ALIGN,
+        kind=Kind.EPOCH, near=ALIGN,
     ),
     plant(
         "align-keeps-own-tail", "Truncation",
         "a slave keeps what it has of an epoch beyond where the master's ends",
         (ALIGNED, "end = min(slave.end_of(at), master.end_of(found))", "end = slave.end_of(at)"),
-        near=ALIGN,
+        kind=Kind.GUARD, near=ALIGN,
     ),
     plant(
         "align-ignores-where-epochs-start", "Truncation",
         "two masterships with one number and different starts count as the same",
         (ALIGNED, "if found is not None and master.epochs[found] == entry:",
          "if found is not None:"),
-        near=ALIGN,
+        kind=Kind.GUARD, near=ALIGN,
     ),
     plant(
         "align-cuts-confirmed", "Truncation",
         "a slave cuts records that it knows to be confirmed",
         (ALIGNED, "if point < slave.confirm_position and not may_cut_confirmed:", "if False:"),
-        near=ALIGN,
+        kind=Kind.GUARD, near=ALIGN,
     ),
     plant(
         "align-throws-confirmed-away", "Truncation",
         "a slave without a common epoch throws away what it knows to be confirmed",
         (ALIGNED, "if slave.confirm_position == 0 or may_cut_confirmed:", "if True:"),
-        near=ALIGN,
+        kind=Kind.GUARD, near=ALIGN,
     ),
     plant(
         "align-may-always-cut-confirmed", "Truncation",
         "every slave may cut confirmed records, also without an unclean election",
         (DRIVER, 'return may_lose or "unclean" in image.last_cause', "return True"),
-        near=("tests/runtime/test_replica_manager.py", *LINKS),
+        kind=Kind.GUARD, near=("tests/runtime/test_replica_manager.py", *LINKS),
     ),
     plant(
         "align-begin-unchecked", "Truncation",
         "a master feeds a slave from wherever that says, also where the logs differ",
         (SESSION, "if not self.master_set.can_begin(self._shape, message.position):", "if False:"),
-        near=LINKS,
+        kind=Kind.GUARD, near=LINKS,
     ),
 )  # fmt: skip
 
@@ -123,7 +123,7 @@ LINKING = (
         (FOLLOW,
          "if message.leader_epoch != self.leader_epoch or self.state is State.CLOSED:",
          "if self.state is State.CLOSED:"),
-        near=LINKS,
+        kind=Kind.GUARD, near=LINKS,
     ),
     plant(
         "ha-acknowledgement-of-older-mastership", "Leader epochs",
@@ -131,7 +131,7 @@ LINKING = (
         (SERVER,
          "if session is None or session.is_closed or session.leader_epoch != message.leader_epoch:",
          "if session is None or session.is_closed:"),
-        near=LINKS,
+        kind=Kind.GUARD, near=LINKS,
     ),
     plant(
         "ha-hello-of-older-mastership", "Leader epochs",
@@ -139,14 +139,14 @@ LINKING = (
         (SERVER,
          "        if hello.leader_epoch < newest:\n            return Reason.STALE_EPOCH\n"
          "        if hello.leader_epoch > newest:\n            return Reason.UNKNOWN_EPOCH\n", ""),
-        near=LINKS,
+        kind=Kind.GUARD, near=LINKS,
     ),
     plant(
         "ha-unknown-replica-greeted", "Session ids",
         "a slave with another log than the registered one is fed and counted",
         (SERVER, "return None if recorded == hello.replica_id else Reason.UNKNOWN_REPLICA",
          "return None"),
-        near=LINKS,
+        kind=Kind.GUARD, near=LINKS,
     ),
     plant(
         "ha-late-end-of-session", "Session ids",
@@ -155,33 +155,33 @@ LINKING = (
          "        if self.sessions.get(session.broker_id) is session:\n"
          "            del self.sessions[session.broker_id]\n",
          "        if self.sessions.pop(session.broker_id, None) is not None:\n"),
-        near=LINKS,
+        kind=Kind.CLEARED, near=LINKS,
     ),
     plant(
         "ha-restarted-master-leads-at-once", "Election",
         "a restarted master leads its old epoch again, without election or agreement",
         (DRIVER, "if is_new or image.replicas == (self._own_id,):", "if True:"),
-        near=("tests/runtime/test_replica_manager.py", *LINKS),
+        kind=Kind.GUARD, near=("tests/runtime/test_replica_manager.py", *LINKS),
     ),
     plant(
         "ha-resumes-without-everybody", "Election",
         "a restarted master resumes when one of the others agrees",
         (SET, "return all(one in self.sessions and", "return any(one in self.sessions and"),
-        near=("tests/runtime/test_replica_manager.py", *LINKS),
+        kind=Kind.GUARD, near=("tests/runtime/test_replica_manager.py", *LINKS),
     ),
     plant(
         "ha-lost-log-takes-role", "Election",
         "a broker whose log is another one than the registered takes its role all the same",
         (DRIVER, 'return recorded is not None and self.log_id not in {"", recorded}',
          "return False"),
-        near=("tests/runtime/test_replica_manager.py", *LINKS),
+        kind=Kind.GUARD, near=("tests/runtime/test_replica_manager.py", *LINKS),
     ),
     plant(
         "ha-reports-undurable-end", "Election",
         "a member is elected by bytes that it has not made durable",
         ("runtime/replica_manager.py", "log_end_position=own_log.durable_position,",
          "log_end_position=own_log.end_position,"),
-        near=("tests/runtime/test_reported_ends.py", *LINKS),
+        kind=Kind.ORDER, near=("tests/runtime/test_reported_ends.py", *LINKS),
     ),
     plant(
         "ha-transfer-before-caught-up", "Election",
@@ -189,14 +189,14 @@ LINKING = (
         ("runtime/ha/transfer.py",
          "return session is not None and session.is_streaming and session.acknowledged >= end",
          "return session is not None and session.is_streaming and end >= 0"),
-        near=("tests/runtime/test_ha_transfer.py", *LINKS),
+        kind=Kind.GUARD, near=("tests/runtime/test_ha_transfer.py", *LINKS),
     ),
     plant(
         "ha-transfer-takes-writes", "Election",
         "a master takes writes while its successor is being brought level",
         (MEMBER, "        self.is_master = False\n        self._pauses += 1\n",
          "        self._pauses += 1\n"),
-        near=("tests/runtime/test_ha_transfer.py", *LINKS),
+        kind=Kind.GUARD, near=("tests/runtime/test_ha_transfer.py", *LINKS),
     ),
 )  # fmt: skip
 

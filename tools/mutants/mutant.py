@@ -11,6 +11,7 @@ import ast
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,25 @@ PASS = "pass"
 
 class AnchorLost(Exception):
     """The text that a bug replaces does not stand exactly once in its file."""
+
+
+class Kind(StrEnum):
+    """What sort of mistake it is; the score is told for each."""
+
+    GUARD = "guard"
+    """A check, a sync, a wait or a step is left out, or always says yes."""
+    STALE = "stale-state"
+    """A decision is made by what was so earlier, or by somebody else's copy of it."""
+    ORDER = "order"
+    """Both steps are there, the wrong one comes first."""
+    RANGE = "range"
+    """A bound of a range or a count is one off, or inclusive where it is exclusive."""
+    SNAPSHOT = "memory-vs-snapshot"
+    """What is in memory, what a snapshot says and what replay makes of the log are not the same."""
+    CLEARED = "cleared-early-or-late"
+    """State outlives what it belongs to, or is forgotten while it is still needed."""
+    EPOCH = "wrong-epoch"
+    """An epoch, term or generation is compared with another one than that it belongs to."""
 
 
 class Edit(NamedTuple):
@@ -35,8 +55,9 @@ class Mutant:
     """One planted bug."""
 
     name: str
-    kind: str
+    subject: str
     """A heading of the table."""
+    kind: Kind
     breaks: str
     """What goes wrong with it, as one sentence without a full stop."""
     edits: tuple[Edit, ...]
@@ -75,9 +96,19 @@ class Mutant:
 
 
 def plant(
-    name: str, kind: str, breaks: str, *edits: tuple[str, str, str], near: tuple[str, ...]
+    name: str,
+    subject: str,
+    breaks: str,
+    *edits: tuple[str, str, str],
+    kind: Kind,
+    near: tuple[str, ...],
 ) -> Mutant:
     """Return a planted bug; each edit is (path under src/penstock, text, text in its place)."""
     return Mutant(
-        name=name, kind=kind, breaks=breaks, edits=tuple(Edit(*one) for one in edits), near=near
+        name=name,
+        subject=subject,
+        kind=kind,
+        breaks=breaks,
+        edits=tuple(Edit(*one) for one in edits),
+        near=near,
     )

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .catalogue import MUTANTS
 from .excuses import EXCUSES
-from .mutant import Mutant
+from .mutant import Kind, Mutant
 from .results import Results
 from .runner import FOUND
 
@@ -16,12 +16,13 @@ SHARE_MIN = 0.95
 _HEAD = """# Mutation score: what the tests find when bugs are planted
 
 Each row is a bug that is planted in a copy of the source, and the first test that turns red with
-it. The bugs are not random edits: each leaves out one rule that the design rests on (a sync, a
-check of an epoch, a rule of truncation, acknowledgement or election), or is a bug that a system of
-this kind had.
+it. The bugs are not random edits: each breaks one rule that the design rests on (a sync, a check of
+an epoch, a rule of truncation, acknowledgement or election), or is a bug that a system of this kind
+had. The kind says which sort of mistake it is; `tools/mutants/mutant.py` defines them.
 
     make mutants                              plant what was not planted since its files changed
     python -m tools.mutants --only raft-vote  some of them
+    python -m tools.mutants --kind order      those of one kind
     python -m tools.mutants --seeds 1..20     look with the simulator instead of the tests
 
 A test counts when it is red twice with the bug; all tests that are tried are green without one, in
@@ -58,9 +59,9 @@ def score_of(results: Results) -> Score:
 def write(root: Path, results: Results) -> Score:
     """Write the page; return the score."""
     score = score_of(results)
-    parts = [_HEAD, _summary(results, score), _survivors(results)]
-    kinds = dict.fromkeys(mutant.kind for mutant in MUTANTS)
-    parts += [_table(kind, results) for kind in kinds]
+    parts = [_HEAD, _summary(results, score), _by_kind(results), _survivors(results)]
+    subjects = dict.fromkeys(mutant.subject for mutant in MUTANTS)
+    parts += [_table(subject, results) for subject in subjects]
     (root / PLACE).write_text("\n".join(part for part in parts if part))
     return score
 
@@ -80,6 +81,25 @@ def _summary(results: Results, score: Score) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _by_kind(results: Results) -> str:
+    """Return the table of both scores for each kind; what was not tried counts in neither."""
+    lines = ["## By kind of mistake", "", "| kind | planted | tests find | simulator finds |"]
+    lines.append("|---|---|---|---|")
+    for kind in Kind:
+        mutants = [mutant for mutant in MUTANTS if mutant.kind is kind]
+        known = [results.of(mutant) or {} for mutant in mutants]
+        tried = [one["status"] for one in known if "status" in one]
+        seeds = [found["red"] for one in known if (found := one.get("simulator")) is not None]
+        by_tests = _share(tried.count(FOUND), len(tried))
+        by_seeds = _share(sum(red > 0 for red in seeds), len(seeds))
+        lines.append(f"| {kind} | {len(mutants)} | {by_tests} | {by_seeds} |")
+    return "\n".join(lines) + "\n"
+
+
+def _share(found: int, tried: int) -> str:
+    return f"{found} of {tried} ({100 * found / tried:.0f} %)" if tried else "not tried"
+
+
 def _line_of(kind: str, facts: dict[str, Any]) -> str:
     told = ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in facts.items())
     return f"- {kind}: {told}"
@@ -97,10 +117,13 @@ def _survivors(results: Results) -> str:
     return "\n".join([*head, *rows]) + "\n"
 
 
-def _table(kind: str, results: Results) -> str:
-    rows = [_row(mutant, results) for mutant in MUTANTS if mutant.kind == kind]
-    head = ["| bug | what it breaks | found by | seconds | seeds |", "|---|---|---|---|---|"]
-    return "\n".join([f"## {kind}", "", *head, *rows]) + "\n"
+def _table(subject: str, results: Results) -> str:
+    rows = [_row(mutant, results) for mutant in MUTANTS if mutant.subject == subject]
+    head = [
+        "| bug | what it breaks | kind | found by | seconds | seeds |",
+        "|---|---|---|---|---|---|",
+    ]
+    return "\n".join([f"## {subject}", "", *head, *rows]) + "\n"
 
 
 def _row(mutant: Mutant, results: Results) -> str:
@@ -112,7 +135,8 @@ def _row(mutant: Mutant, results: Results) -> str:
         cells = ("not tried" if status is None else "**not found**", "")
     seeds = _seeds(results, mutant)
     last = "" if seeds is None else f"{seeds['red']} of {seeds['tried']}"
-    return f"| `{mutant.name}` | {mutant.breaks} | {' | '.join(cells)} | {last} |"
+    cells = (mutant.kind, *cells, last)
+    return f"| `{mutant.name}` | {mutant.breaks} | {' | '.join(cells)} |"
 
 
 def _seeds(results: Results, mutant: Mutant) -> dict[str, Any] | None:
