@@ -1,21 +1,15 @@
 """The landing job as a real process, killed with -9 wherever it happens to be; so is the node."""
 
-import contextlib
 import os
 import random
-import subprocess
-import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 from benchmarks.harness.node import NodeProcess
-from confluent_kafka import Producer
 
+from tests.spark.landing import PARTITIONS, WAIT_SECONDS, LandProcess, Stream, check_exactly_once
 from tests.spark.tables import read_table
 from tests.spark.topics import Topics
 
@@ -25,65 +19,6 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning"),
 ]
-PARTITIONS = 3
-WAIT_SECONDS = 60.0
-
-
-class LandProcess:
-    """`penstock land` and all its processes: Python, the JVM, Spark's workers."""
-
-    def __init__(self, table: Path, topic: str, bootstrap: str, *more: str) -> None:
-        command = ["land", topic, "--to", str(table), "--bootstrap", bootstrap]
-        settings = ["--master", "local[2]", "--trigger", "0.1"]
-        self._log = table.with_name("land.log").open("ab")
-        self._process = subprocess.Popen(
-            [str(Path(sys.executable).with_name("penstock")), *command, *settings, *more],
-            stdout=self._log,
-            stderr=self._log,
-            env=os.environ | {"PYTHONWARNINGS": "ignore"},
-        )
-
-    @property
-    def is_running(self) -> bool:
-        return self._process.poll() is None
-
-    def kill(self) -> None:
-        """Kill the whole family; one that has ended is fine."""
-        if not self.is_running:
-            return
-        family = psutil.Process(self._process.pid)
-        for process in [family, *family.children(recursive=True)]:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        self.wait()
-
-    def wait(self) -> int:
-        code = self._process.wait(WAIT_SECONDS)
-        self._log.close()
-        return code
-
-
-class Stream:
-    """An idempotent producer of the stock client that numbers its records per partition."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5}
-        )
-        self._topic = topic
-        self.sent = [0] * PARTITIONS
-
-    def send(self, count: int) -> None:
-        for n in range(count):
-            partition = n % PARTITIONS
-            number = self.sent[partition]
-            value = b"broken" if number % 100 == 99 else b'{"n": %d}' % number
-            self._producer.produce(self._topic, value, partition=partition)
-            self.sent[partition] += 1
-        self._producer.poll(0)
-
-    def finish(self) -> None:
-        assert self._producer.flush(WAIT_SECONDS) == 0
 
 
 @pytest.fixture
@@ -116,13 +51,13 @@ def _rows(kind: str, table: Path) -> int:
 def _wait_for_rows(kind: str, table: Path, above: int, job: LandProcess, stream: Stream) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while _rows(kind, table) <= above:
-        assert job.is_running, table.with_name("land.log").read_text()[-2000:]
-        assert time.monotonic() < deadline, table.with_name("land.log").read_text()[-2000:]
+        assert job.is_running, job.log()
+        assert time.monotonic() < deadline, job.log()
         stream.send(60)
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("kind", ["parquet"])
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
 def test_kills_of_job_and_node_leave_no_row_missing_or_double(
     node: NodeProcess, start: Callable[..., LandProcess], tmp_path: Path, kind: str
 ) -> None:
@@ -146,15 +81,6 @@ def test_kills_of_job_and_node_leave_no_row_missing_or_double(
         job.kill()
     stream.finish()
     assert start(table, topic, node.bootstrap, *how).wait() == 0
-    _check(stream, read_table(kind, table), read_table(kind, tmp_path / "table_dead_letter"))
-
-
-def _check(stream: Stream, rows: Any, dead: Any) -> None:
-    landed = Counter(zip(*(rows.column(c).to_pylist() for c in ("_partition", "n")), strict=True))
-    letters = Counter(
-        zip(*(dead.column(c).to_pylist() for c in ("_partition", "_offset")), strict=True)
+    check_exactly_once(
+        stream, read_table(kind, table), read_table(kind, tmp_path / "table_dead_letter")
     )
-    sent = {(p, n) for p in range(PARTITIONS) for n in range(stream.sent[p])}
-    assert set(landed) == {(p, n) for p, n in sent if n % 100 != 99}
-    assert set(letters) == {(p, n) for p, n in sent if n % 100 == 99}
-    assert set(landed.values()) | set(letters.values()) == {1}

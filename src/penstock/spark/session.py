@@ -68,6 +68,9 @@ def spark_session(
     is_local = master.startswith("local")
     if is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "spark.pyspark.python" in settings:
+        # spark-submit hands this setting to Python by the environment; nothing else reads it.
+        os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]
     chosen = _SETTINGS | (_LOCAL_SETTINGS if is_local else {}) | dict(settings)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
