@@ -53,6 +53,17 @@ class Wire:
     def __init__(self) -> None:
         self.answers: dict[int, bytes] = {}
         self.closed: str | None = None
+        self.is_closed = False
+        self.held_bytes = 0
+
+    def has_gone(self) -> bool:
+        return self.is_closed
+
+    def hold(self, size: int) -> None:
+        self.held_bytes += size
+
+    def go_on(self, size: int) -> None:
+        self.held_bytes -= size
 
     def enqueue(self, place: Any, count: int = 1) -> bool:
         return True
@@ -62,6 +73,7 @@ class Wire:
 
     def close(self, reason: str) -> None:
         self.closed = reason
+        self.is_closed = True
 
 
 class Asked:
@@ -132,6 +144,7 @@ class Node:
             new_session_id=lambda: 7,
         )
         self.broker.controller = ControllerPort(cluster.metadata)
+        self.broker.workers = cluster.world
         self.broker.apis = APIS
         self.journal = InternalTopicJournal(self.broker)
         self.broker.groups = GroupCoordinator(

@@ -1,7 +1,7 @@
 """One produced batch on its way into the log: the checks in protocol order, then the append.
 
     find partition ─ internal? ─ master? ─ replicas? ─ one whole valid batch? ─ size ─ timestamps
-      ─ recompress? ─ log append time? ─ producer sequence ─ log.append
+      ─ prepare? ─ log append time? ─ producer sequence ─ log.append
 
 Every refusal is an error with its own Kafka code (error_map.py); nothing is appended then. A
 duplicate of an idempotent producer is a success with the offset that the first copy got.
@@ -10,6 +10,7 @@ A batch counts as too large by what was sent and, where the codec is changed, by
 
 Source: Kafka `ReplicaManager.appendRecords`, `LogValidator`, `UnifiedLog.append`; KIP-98 for
 sequences. Departure: records inside a batch are looked at only when the broker recompresses.
+What may take long is left to a worker, before the append (preparation.py).
 """
 
 from penstock.broker.batch_rules import BatchRules
@@ -19,6 +20,7 @@ from penstock.broker.errors import (
     UnknownPartition,
 )
 from penstock.broker.partitions import HostedPartition, HostedTopic
+from penstock.broker.preparation import Prepared, needs_preparation, prepare_here
 from penstock.broker.stats import BrokerStats
 from penstock.record.batch import (
     BatchHeader,
@@ -28,7 +30,6 @@ from penstock.record.batch import (
 )
 from penstock.record.compiled import check_batch
 from penstock.record.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
-from penstock.record.recompress import recompress
 from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
 from penstock.storage.producers import Duplicate
@@ -53,12 +54,18 @@ def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
     return hosted
 
 
-def append_batch(
-    hosted: HostedPartition, records: memoryview, acks: int, now_ms: int, stats: BrokerStats
-) -> tuple[int, int]:
+def append_batch(  # noqa: C901, PLR0917  called for every batch, and calls cost
+    hosted: HostedPartition,
+    records: memoryview,
+    acks: int,
+    now_ms: int,
+    stats: BrokerStats,
+    prepared: Prepared | None = None,
+) -> tuple[int, int] | None:
     """Check `records`, which must be exactly one batch, and append it.
 
-    Returns (base offset, log append time in ms, -1 under CreateTime).
+    Returns (base offset, log append time in ms, -1 under CreateTime); None, and nothing is
+    appended, where a worker has to prepare the batch first. `prepared` is what it made of it.
     The bytes are stamped in place and free again on return.
     Raises RecordError, ReplicationError, StorageError, ProducerError kinds.
     """
@@ -79,7 +86,10 @@ def append_batch(
         raise BatchTooLarge(size, rules.max_message_bytes)
     append_time = NO_TIMESTAMP
     if rules.needs_rewrite:
-        records, header, append_time = _rewrite(records, header, rules, now_ms)
+        rewritten = _rewrite(records, header, rules, now_ms, prepared)
+        if rewritten is None:
+            return None
+        records, header, append_time = rewritten
     else:
         _check_timestamps(header, rules, now_ms)
     if header.producer_id >= 0:
@@ -120,15 +130,23 @@ def _check_timestamps(header: BatchHeader, rules: BatchRules, now_ms: int) -> No
 
 
 def _rewrite(
-    records: memoryview, header: BatchHeader, rules: BatchRules, now_ms: int
-) -> tuple[memoryview, BatchHeader, int]:
-    """Recompress for `compression.type`, stamp for LogAppendTime; returns the append time."""
-    codec = rules.codec
-    if codec is not None and codec != header.codec:
-        records = memoryview(bytearray(recompress(records, codec, rules.bounds)))
+    records: memoryview,
+    header: BatchHeader,
+    rules: BatchRules,
+    now_ms: int,
+    prepared: Prepared | None,
+) -> tuple[memoryview, BatchHeader, int] | None:
+    """Prepare for `compression.type`, stamp for LogAppendTime; returns the append time, too.
+
+    None where a worker has to prepare the batch.
+    """
+    if needs_preparation(header, rules):
+        prepared = prepared or prepare_here(records, rules)
+        if prepared is None:
+            return None
+        records, header = prepared
         if len(records) > rules.max_message_bytes:
             raise BatchTooLarge(len(records), rules.max_message_bytes)
-        header = read_header(records)
     if not rules.is_log_append_time:
         _check_timestamps(header, rules, now_ms)
         return records, header, NO_TIMESTAMP

@@ -18,7 +18,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.base.ports import Clock, Scheduler
+from penstock.base.ports import Clock, Offload, Scheduler
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch_session import FetchSessionCache
 from penstock.broker.group_ownership import GroupOwnership
@@ -71,6 +71,8 @@ class Broker:
         self.clock = clock
         self.scheduler = scheduler
         self.metadata = metadata
+        self.workers: Offload
+        """For what takes long with batches; no disk waits for it."""
         self.memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         self.stats = BrokerStats()
         self.members: dict[int, ReplicaSetMember] = {}

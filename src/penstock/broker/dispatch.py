@@ -106,6 +106,8 @@ class Dispatcher:
             stats.errors += 1
             self._on_bug(connection, api, error)
             return 1, run.requests[0].end
+        if reply is None:
+            return 0, at
         stats.requests += reply.count
         if reply.is_timed:
             reply.handled()

@@ -26,9 +26,11 @@ from typing import Any, cast
 from penstock.base.ports import Buffer
 from penstock.net.context import ConnectionContext
 from penstock.net.errors import CloseKind, kind_of_size
-from penstock.net.limits import FRAME_BYTES_MIN, NetLimits
+from penstock.net.limits import FRAME_BYTES_MIN
+from penstock.net.overdue import overdue
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
 from penstock.net.replies import ReplyPlace, ReplySlot
+from penstock.net.sockets import has_hung_up
 
 _SIZE = Struct(">i")
 _SIZE_BYTES = _SIZE.size
@@ -39,7 +41,8 @@ _ABORT_TICKS = 10
 """A connection that is closing may send what is queued for so long."""
 
 _PAUSED_IN_FLIGHT, _PAUSED_WRITES, _PAUSED_MEMORY, _PAUSED_DRAINING, _PAUSED_TURN = 1, 2, 4, 8, 16
-_PAUSED_FRAMES = _PAUSED_IN_FLIGHT | _PAUSED_WRITES | _PAUSED_DRAINING | _PAUSED_TURN
+_PAUSED_WORK = 32
+_PAUSED_FRAMES = ~_PAUSED_MEMORY
 
 log = logging.getLogger(__name__)
 
@@ -52,27 +55,27 @@ class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_context",
         "_flush_is_due",
-        "_frame_tick",
         "_head",
         "_held_bytes",
         "_in_flight",
         "_is_in_loop",
         "_is_reading",
-        "_last_tick",
         "_out",
         "_out_bytes",
         "_part",
         "_paused",
         "_saved",
         "_tail",
-        "_taken_bytes",
-        "_taken_tick",
         "_transport",
-        "_written_bytes",
         "client_host",
+        "frame_tick",
         "has_sent",
         "is_closed",
+        "last_tick",
         "state",
+        "taken_bytes",
+        "taken_tick",
+        "written_bytes",
     )
 
     def __init__(self, context: ConnectionContext, client_host: str) -> None:
@@ -94,8 +97,8 @@ class Connection(asyncio.BufferedProtocol):
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._flush_is_due = False
-        self._last_tick = self._frame_tick = self._taken_tick = context.tick
-        self._written_bytes = self._taken_bytes = 0
+        self.last_tick = self.frame_tick = self.taken_tick = context.tick
+        self.written_bytes = self.taken_bytes = 0
 
     @property
     def listener_name(self) -> str:
@@ -145,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         context.stats.bytes_in += nbytes
-        self._last_tick = context.tick
+        self.last_tick = context.tick
         self.has_sent = True
         part = self._part
         if part is None:
@@ -209,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
             self._is_in_loop = False
         if count:
             context.stats.frames += count
-            self._frame_tick = context.tick
+            self.frame_tick = context.tick
         return at
 
     def _save(self, start: int, end: int) -> None:
@@ -221,7 +224,7 @@ class Connection(asyncio.BufferedProtocol):
         if size == saved_before == 0:
             return
         if not saved_before:
-            self._frame_tick = self._context.tick
+            self.frame_tick = self._context.tick
         if size > SAVED_BYTES_MAX and budget.has_room(len(buffers.spare) - saved_before):
             self._saved = b""
             self._part = buffers.adopt(start, end)
@@ -274,6 +277,26 @@ class Connection(asyncio.BufferedProtocol):
             self._context.buffers.budget.give_back(saved)
 
     # --- pausing -------------------------------------------------------------------------------
+
+    def hold(self, size: int) -> None:
+        """Hand over no more frames until `go_on`: one of `size` bytes, copied, is being worked on.
+
+        What it holds counts as memory of unfinished frames.
+        """
+        assert not self._paused & _PAUSED_WORK, "one frame at a time is worked on"
+        self._paused |= _PAUSED_WORK
+        self._context.buffers.budget.used += size
+        if not self._is_in_loop:
+            self._read_or_not()
+
+    def go_on(self, size: int) -> None:
+        """End `hold`, also of a connection that is closed; called in a turn of its own."""
+        self._context.buffers.budget.give_back(size)
+        self._go_on(_PAUSED_WORK)
+
+    def has_gone(self) -> bool:
+        """Whether the peer has closed, also where nobody has read so far as to notice."""
+        return self.is_closed or has_hung_up(self._transport.get_extra_info("socket"))
 
     def _pause(self, reason: int) -> None:
         self._paused |= reason
@@ -403,8 +426,8 @@ class Connection(asyncio.BufferedProtocol):
         out, self._out = self._out, []
         total, self._out_bytes = self._out_bytes, 0
         self._context.stats.bytes_out += total
-        self._written_bytes += total
-        self._last_tick = self._context.tick
+        self.written_bytes += total
+        self.last_tick = self._context.tick
         if len(out) == 1:
             self._transport.write(out[0])
         elif total <= _JOIN_BYTES_MAX:
@@ -427,7 +450,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._out:
             self._write_out()
         self.is_closed = True
-        self._frame_tick = self._context.tick
+        self.frame_tick = self._context.tick
         self._forget_received()
         self._transport.close()
 
@@ -449,43 +472,22 @@ class Connection(asyncio.BufferedProtocol):
         """Check the times; the listener calls it once a tick."""
         tick = self._context.tick
         if self.is_closed:
-            if tick - self._frame_tick > _ABORT_TICKS:
+            if tick - self.frame_tick > _ABORT_TICKS:
                 self._transport.abort()
             return
-        kind = self._overdue(tick, self._context.limits)
+        kind = overdue(self, self._transport.get_write_buffer_size(), tick, self._context.limits)
         if kind is CloseKind.ANSWERS_NOT_READ:
             self._context.stats.closed[kind] += 1
             self.abort()
         elif kind is not None:
             self.end(kind)
 
-    def _overdue(self, tick: int, limits: NetLimits) -> CloseKind | None:
-        if self._is_stalled(tick):
-            return CloseKind.ANSWERS_NOT_READ
-        if self.unfinished_ticks > limits.frame_seconds_max:
-            return CloseKind.FRAME_TOO_SLOW
-        quiet = tick - self._last_tick
-        if not self.has_sent:
-            first = limits.first_frame_seconds_max
-            return CloseKind.NO_FIRST_FRAME if first and quiet > first else None
-        idle = limits.idle_seconds_max
-        return CloseKind.IDLE if idle and quiet > idle and not self._in_flight else None
-
-    def _is_stalled(self, tick: int) -> bool:
-        """Whether the peer has not taken a single byte of its answers for too long."""
-        queued = self._transport.get_write_buffer_size()
-        taken = self._written_bytes - queued
-        if queued == 0 or taken > self._taken_bytes:
-            self._taken_tick = tick
-        self._taken_bytes = taken
-        return tick - self._taken_tick > self._context.limits.write_stall_seconds_max
-
     @property
     def unfinished_ticks(self) -> int:
         """For how long a frame has been arriving; 0 when none is, or when it waits for us."""
         if (self._part is None and not self._saved) or self._paused & _PAUSED_FRAMES:
             return 0
-        return self._context.tick - self._frame_tick
+        return self._context.tick - self.frame_tick
 
     @property
     def unfinished_bytes(self) -> int:

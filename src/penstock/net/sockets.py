@@ -4,6 +4,7 @@ Whoever listens may be given another way to open one, such as that of a simulate
 """
 
 import errno
+import select
 import socket
 from collections.abc import Callable
 
@@ -41,3 +42,12 @@ _BIND_HINTS = {
     errno.EACCES: "ports below 1024 need privileges, choose another port",
     errno.EADDRNOTAVAIL: "this machine does not have the address, choose another host",
 }
+
+
+def has_hung_up(accepted: socket.socket | None) -> bool:
+    """Whether the peer has closed its end; False where there is no socket of the system's."""
+    if accepted is None:
+        return False
+    poll = select.poll()
+    poll.register(accepted.fileno(), select.POLLRDHUP)
+    return bool(poll.poll(0))

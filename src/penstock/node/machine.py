@@ -9,6 +9,7 @@ the data directories and the page for metrics, which belong to a real machine on
 """
 
 import asyncio
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,8 @@ class Machine:
     """Of a data directory that exists."""
     open_workers: Callable[[Path, str], Workers]
     """Of a data directory; the text names the threads."""
+    open_batch_workers: Callable[[], Workers]
+    """For work on batches, which needs a processor and no disk."""
     open_socket: OpenSocket
 
 
@@ -58,5 +61,11 @@ def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
         randomness=SystemRandomness(),
         open_disk=FileDisk,
         open_workers=lambda _path, name: ThreadOffload(loop, name=name),
+        open_batch_workers=lambda: ThreadOffload(loop, name="batches", threads=_batch_threads()),
         open_socket=open_socket,
     )
+
+
+def _batch_threads() -> int:
+    """Half of the processors: the loop needs one for itself."""
+    return max(1, (os.cpu_count() or 1) // 2)

@@ -73,6 +73,7 @@ class Node:
             path: machine.open_workers(path, f"disk-{number}")
             for number, path in enumerate(self._directories, 1)
         }
+        self._batch_workers = machine.open_batch_workers()
         self._disks = {path: machine.open_disk(path) for path in self._directories}
         self._readiness = Readiness()
         self._opener = LogOpener(settings.log, self._clock, self._scheduler, self._readiness)
@@ -86,6 +87,7 @@ class Node:
             metadata=self._image,
             new_session_id=self._new_session_id,
         )
+        self._broker.workers = self._batch_workers
         self._journal = InternalTopicJournal(self._broker)
         self._housekeeping = Housekeeping(self._broker, self._journal)
         first = self._directories[0]
@@ -183,6 +185,7 @@ class Node:
         self._housekeeping.stop()
         if self._listener is not None:
             await self._listener.stop()
+        self._batch_workers.close()  # what they have done goes into logs that are open yet
         if self._sessions is not None:
             await self._sessions.stop()
         if self._manager is not None:

@@ -211,6 +211,7 @@ class Server:
             randomness=SeededRandomness(draw),
             open_disk=open_disk,
             open_workers=open_workers,
+            open_batch_workers=lambda: SimOffload(loop, disk, draw),
             open_socket=loop.open_socket,
         )
 

@@ -1,6 +1,7 @@
 """Produce (key 0), versions 3 to 13: append the batches, answer once they are durable enough.
 
     parse ─► append each partition's batch ─► park at the log's end ─► answer in request order
+                    └─► a batch takes long to prepare: a worker does it, then the rest is appended
 
 acks=0 answers nothing, and an error ends the connection so that the producer looks for the leader
 again (as Kafka does). What a client has sent one behind the other is appended and answered as a run
@@ -29,6 +30,7 @@ from penstock.broker.pending_produce import (
 from penstock.broker.refused_batches import Refusal
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.broker.request import Reply
+from penstock.broker.unprepared_produce import Appended, PreparedOrError, UnpreparedProduce
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.compiled import appended, parse_produce_request
 from penstock.protocol.error_codes import ErrorCode
@@ -50,6 +52,10 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     transactional_id, acks, timeout_ms, parts = request
     if -1 <= acks <= 1 and transactional_id is None:
         answers, members, has_errors = _append(broker, version, frame, parts, acks)
+        if len(answers) < len(parts):
+            begun = Appended(answers, members, has_errors)
+            _prepare_rest(broker, header, request, reply).start(frame, begun)
+            return
     else:
         answers, members, has_errors = _refuse_all(broker, version, request), [], True
     if acks == 0:
@@ -59,35 +65,63 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     PendingProduce(broker, reply, header, answers, deadline_ms, has_errors).park(members, acks)
 
 
+def _prepare_rest(
+    broker: Broker, header: RequestHeader, request: ProduceRequest, reply: Reply
+) -> UnpreparedProduce:
+    """Make what carries on with a request that a worker has to prepare a batch of."""
+    version, acks = header.api_version, request.acks
+
+    def append(
+        memory: memoryview, parts: list[PartitionData], prepared: PreparedOrError
+    ) -> Appended:
+        return Appended(*_append(broker, version, memory, parts, acks, prepared=prepared))
+
+    def finish(appended: Appended) -> None:
+        answers = appended.answers
+        if acks == 0:
+            _finish_without_answer(answers, reply)
+            return
+        deadline_ms = broker.clock.monotonic_ms() + _wait_ms(request.timeout_ms)
+        pending = PendingProduce(broker, reply, header, answers, deadline_ms, appended.has_errors)
+        pending.park(appended.members, acks)
+
+    return UnpreparedProduce(broker, version, reply, request, append=append, finish=finish)
+
+
 def handle_run(
     broker: Broker, memory: memoryview, run: ProduceRun, owe: Callable[[int], Reply]
-) -> Reply:
+) -> Reply | None:
     """Append and park requests that came together; they are then answered together.
 
     Takes the first of them, as many as go to one replica set: what another set may fail to
     acknowledge says nothing about these. `owe(count)` makes the reply for those that were taken.
+    None was taken where a worker has to prepare the first: it comes again by itself.
     """
     header, acks, timeout_ms, requests = run
     parts = [request.part for request in requests]
     answers, members, has_errors = _append(
         broker, header.api_version, memory, parts, acks, is_one_set=True
     )
+    if not answers:
+        return None
     reply = owe(len(answers))
     deadline_ms = _deadline_ms(reply, timeout_ms)
     PendingRun(broker, reply, run, answers, deadline_ms, has_errors).park(members, acks)
     return reply
 
 
-def _append(  # noqa: PLR0917  called for every request
+def _append(  # noqa: PLR0913, PLR0917  called for every request
     broker: Broker,
     version: int,
     memory: memoryview,
     parts: list[PartitionData],
     acks: int,
     is_one_set: bool = False,
+    prepared: PreparedOrError | None = None,
 ) -> tuple[list[PartitionAnswer], list[ReplicaSetMember], bool]:
     """Append the batch of each part, with `is_one_set` up to the first of a second replica set.
 
+    Ends before a batch that a worker has to prepare; `prepared` is the first one, or why not.
     Returns the answers, the sets that got some, and whether any was refused.
     """
     topics = topics_by_key(broker, version)
@@ -102,13 +136,20 @@ def _append(  # noqa: PLR0917  called for every request
             if is_one_set and members and hosted.member is not members[0]:
                 break
             records = memory[records_at:records_end]
-            offset, time_ms = append_batch(hosted, records, acks, now_ms, broker.stats)
+            if isinstance(prepared, PlatformError):
+                raise prepared
+            appended_at = append_batch(hosted, records, acks, now_ms, broker.stats, prepared)
         except PlatformError as error:
             has_errors = True
             batch = memory[records_at:records_end]
             refusal = broker.refused_batches.refuse(topic, partition, batch, error)
             answers.append(_refused(broker, part, refusal, version))
+            prepared = None
             continue
+        if appended_at is None:
+            break
+        prepared = None
+        offset, time_ms = appended_at
         if hosted.member not in members:
             members.append(hosted.member)
         answers.append(appended(part, offset, time_ms, hosted.log.log_start_offset))
@@ -117,8 +158,12 @@ def _append(  # noqa: PLR0917  called for every request
 
 def _deadline_ms(reply: Reply, timeout_ms: int) -> int:
     if not 0 <= timeout_ms <= WAIT_MS_MAX:
-        timeout_ms = min(max(timeout_ms, 0), WAIT_MS_MAX)
+        timeout_ms = _wait_ms(timeout_ms)
     return reply.started_us // 1000 + timeout_ms
+
+
+def _wait_ms(timeout_ms: int) -> int:
+    return min(max(timeout_ms, 0), WAIT_MS_MAX)
 
 
 def _refuse_all(broker: Broker, version: int, request: ProduceRequest) -> list[PartitionAnswer]:

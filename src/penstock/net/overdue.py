@@ -1,0 +1,37 @@
+"""What has taken too long on a connection: its first byte, a frame, an answer, or its silence.
+
+Times are counted in the ticks of the listener, which looks once a second.
+"""
+
+from typing import TYPE_CHECKING
+
+from penstock.net.errors import CloseKind
+from penstock.net.limits import NetLimits
+
+if TYPE_CHECKING:
+    from penstock.net.connection import Connection
+
+
+def overdue(
+    connection: "Connection", queued_bytes: int, tick: int, limits: NetLimits
+) -> CloseKind | None:
+    """Return why to end the connection, if it is to be ended; `queued_bytes` wait to be sent."""
+    if _is_stalled(connection, queued_bytes, tick, limits):
+        return CloseKind.ANSWERS_NOT_READ
+    if connection.unfinished_ticks > limits.frame_seconds_max:
+        return CloseKind.FRAME_TOO_SLOW
+    quiet = tick - connection.last_tick
+    if not connection.has_sent:
+        first = limits.first_frame_seconds_max
+        return CloseKind.NO_FIRST_FRAME if first and quiet > first else None
+    idle = limits.idle_seconds_max
+    return CloseKind.IDLE if idle and quiet > idle and not connection.in_flight else None
+
+
+def _is_stalled(connection: "Connection", queued_bytes: int, tick: int, limits: NetLimits) -> bool:
+    """Whether the peer has not taken a single byte of its answers for too long."""
+    taken = connection.written_bytes - queued_bytes
+    if queued_bytes == 0 or taken > connection.taken_bytes:
+        connection.taken_tick = tick
+    connection.taken_bytes = taken
+    return tick - connection.taken_tick > limits.write_stall_seconds_max
