@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.broker.group_journal import InternalTopicJournal, KeyValue
+from penstock.broker.group_journal import InternalTopicJournal
 from penstock.broker.partitions import HostedPartition
+from penstock.groups.housekeeping import JournalRecord
 from penstock.groups.partitioning import partition_of
+from penstock.groups.records import UnreadRecord
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.test_produce_fetch import create
@@ -35,20 +37,23 @@ class Journal:
         assert hosted is not None
         return hosted
 
-    def append(self, *records: KeyValue) -> ErrorCode | None:
+    def append(self, *records: JournalRecord) -> ErrorCode | None:
         return self._wait(lambda done: self.journal.append(GROUP, list(records), done))
 
     def load(self) -> list[tuple[bytes | None, bytes | None]]:
-        found: list[tuple[bytes | None, bytes | None]] = []
+        return [record[:2] for record in self.load_whole()[0]]
+
+    def load_whole(self) -> tuple[list[UnreadRecord], list[str]]:
+        """Every record, and what is told of batches that are not read."""
+        found: list[UnreadRecord] = []
+        unread: list[str] = []
         error: PlatformError | None = self._wait(
-            lambda done: self.journal.load(
-                self.hosted, lambda key, value: found.append((key, value)), done
-            )
+            lambda done: self.journal.load(self.hosted, found.append, done, unread.append)
         )
         assert error is None
-        return found
+        return found, unread
 
-    def rewrite(self, *live: list[KeyValue]) -> int:
+    def rewrite(self, *live: list[JournalRecord]) -> int:
         return self._wait(lambda done: self.journal.rewrite(self.hosted, live, done))
 
     def _wait(self, start: Any) -> Any:

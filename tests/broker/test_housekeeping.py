@@ -21,7 +21,8 @@ OLD_MS = 1_000
 
 def until(node: LiveNode, holds: Callable[[], bool]) -> bool:
     """Look again and again, a long poll of an empty topic between two looks, for 10 s at most."""
-    create(node, "quiet")
+    if node.broker.partitions.find("quiet", 0) is None:
+        create(node, "quiet")
     client = node.connect()
     try:
         for _ in range(200):

@@ -99,16 +99,6 @@ def test_a_commit_confirmed_after_its_partition_was_given_up_is_answered() -> No
     assert only(answers) == {("t", 0): ErrorCode.NONE}
 
 
-def test_records_that_can_not_be_understood_are_skipped_and_counted() -> None:
-    world = World()
-    world.commit({("t", 0): 1})
-    log = world.journal.logs[world.coordinator.partition_of("orders")]
-    log += [(b"\x00\x01\x7f", b"x"), (b"\x00\x09future", b"x"), (log[0][0], b"\x00\x63")]
-    world.restart()
-    assert world.committed() == 1
-    assert world.coordinator.counters.records_skipped == 3
-
-
 def test_a_group_loaded_over_its_size_limit_rebalances() -> None:
     world = World()
     first, _second = world.stable(2)
@@ -189,8 +179,8 @@ def test_a_partition_that_is_not_loaded_is_never_rewritten() -> None:
     partition = world.coordinator.partition_of("orders")
     world.coordinator.unload(partition)
     world.coordinator.begin_loading(partition)
-    for key, value in world.journal.logs[partition]:
-        world.coordinator.load(partition, key, value)
+    for record in world.journal.logs[partition]:
+        world.coordinator.load(partition, record)
     assert world.coordinator.rewrites.due() == ()
     with pytest.raises(InvariantViolation):
         world.coordinator.snapshot(partition)

@@ -243,8 +243,8 @@ class GroupMachine(RuleBasedStateMachine):
         )
         for partition in range(PARTITIONS):
             coordinator.begin_loading(partition)
-            for key, value in self.world.journal.logs[partition]:
-                coordinator.load(partition, key, value)
+            for record in self.world.journal.logs[partition]:
+                coordinator.load(partition, record)
             coordinator.finish_loading(partition)
         return coordinator
 

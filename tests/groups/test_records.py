@@ -21,7 +21,13 @@ text = st.text(max_size=20)
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 offsets = st.builds(
-    CommittedOffset, int64, int32, text, int64, st.none() | st.binary(min_size=16, max_size=16)
+    CommittedOffset,
+    int64,
+    int32,
+    text,
+    int64,
+    st.none() | st.binary(min_size=16, max_size=16),
+    unread=st.none(),
 )
 members = st.builds(
     MemberRecord,

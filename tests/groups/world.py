@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.housekeeping import JournalRecord
 from penstock.groups.messages import (
     CommitOffsets,
     Heartbeat,
@@ -60,7 +61,7 @@ class ListJournal:
 
     def __init__(self, partition_count: int = PARTITIONS) -> None:
         self.partition_count = partition_count
-        self.logs: dict[int, list[tuple[bytes, bytes | None]]] = {
+        self.logs: dict[int, list[JournalRecord]] = {
             partition: [] for partition in range(partition_count)
         }
         self.is_prompt = True
@@ -70,7 +71,7 @@ class ListJournal:
     def append(
         self,
         group_id: str,
-        records: Sequence[tuple[bytes, bytes | None]],
+        records: Sequence[JournalRecord],
         done: Callable[[ErrorCode | None], None],
     ) -> None:
         if self.refuses is not None:
@@ -109,8 +110,8 @@ class World:
         )
         for partition, log in self.journal.logs.items():
             coordinator.begin_loading(partition)
-            for key, value in log:
-                coordinator.load(partition, key, value)
+            for record in log:
+                coordinator.load(partition, record)
             coordinator.finish_loading(partition)
         return coordinator
 

@@ -20,15 +20,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
 from penstock.broker.partitions import HostedPartition
-from penstock.groups.housekeeping import records_bytes
+from penstock.groups.housekeeping import JournalRecord, records_bytes
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.groups.records import UnreadRecord
 from penstock.protocol.error_codes import ErrorCode
-from penstock.record.batch import read_header
+from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
 from penstock.record.read import iter_records
 from penstock.replication.errors import ReplicationError
@@ -39,10 +41,20 @@ OFFSETS_TOPIC = INTERNAL_TOPIC
 WRITE_TIMEOUT_MS = 30_000
 LOAD_BYTES = 1 << 20
 
-KeyValue = tuple[bytes, bytes | None]
+OnRecord = Callable[[UnreadRecord], None]
+OnUnreadBatch = Callable[[str], None]
 Done = Callable[[ErrorCode | None], None]
 
 log = logging.getLogger(__name__)
+
+
+class LoadCallbacks(NamedTuple):
+    """Who hears of what is loaded; nobody any more once `is_over()`."""
+
+    on_record: OnRecord
+    on_done: Callable[[PlatformError | None], None]
+    on_unread_batch: OnUnreadBatch
+    is_over: Callable[[], bool]
 
 
 class JournalWrite:
@@ -97,7 +109,7 @@ class InternalTopicJournal:
         topic = self._broker.partitions.by_name.get(OFFSETS_TOPIC.encode())
         return () if topic is None else topic.partitions
 
-    def append(self, group_id: str, records: Sequence[KeyValue], done: Done) -> None:
+    def append(self, group_id: str, records: Sequence[JournalRecord], done: Done) -> None:
         """Append in one batch; `done(None)` once it is confirmed, or `done(error)`.
 
         After `done(REQUEST_TIMED_OUT)` it is called once more, when the write is confirmed or lost.
@@ -112,11 +124,12 @@ class InternalTopicJournal:
         except (StorageError, ReplicationError) as error:
             done(error_code_of(error))
 
-    def _append(self, hosted: HostedPartition, records: Sequence[KeyValue], done: Done) -> int:
+    def _append(self, hosted: HostedPartition, records: Sequence[JournalRecord], done: Done) -> int:
         hosted.member.check_writable()
         hosted.member.check_in_step(hosted.topic.rules.min_insync_replicas)
         now_ms = self._broker.clock.wall_ms()
-        batch = memoryview(bytearray(build_batch([Record(k, v, (), now_ms) for k, v in records])))
+        built = build_batch([_as_record(record, now_ms) for record in records])
+        batch = memoryview(bytearray(built))
         member = hosted.member
         base_offset = member.log.append(hosted.log, batch, read_header(batch))
         deadline_ms = self._broker.clock.monotonic_ms() + WRITE_TIMEOUT_MS
@@ -128,7 +141,7 @@ class InternalTopicJournal:
     def rewrite(
         self,
         hosted: HostedPartition,
-        live: Iterable[Sequence[KeyValue]],
+        live: Iterable[Sequence[JournalRecord]],
         done: Callable[[int], None],
     ) -> None:
         """Append all live records at the partition's head, then cut off what is older.
@@ -170,16 +183,28 @@ class InternalTopicJournal:
     def load(
         self,
         hosted: HostedPartition,
-        on_record: Callable[[bytes | None, bytes | None], None],
+        on_record: OnRecord,
         on_done: Callable[[PlatformError | None], None],
+        on_unread_batch: OnUnreadBatch,
         *,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         """Read a partition from its start to its end, a chunk per loop turn.
 
-        Neither callback is called any more once `is_over()`.
+        Records come whole. Of a batch that belongs to a transaction only that it is there is told:
+        which of its records count depends on how the transaction ended. No callback is called any
+        more once `is_over()`.
         """
-        _Loader(self._broker, hosted, on_record, on_done, is_over).step()
+        take = LoadCallbacks(on_record, on_done, on_unread_batch, is_over)
+        _Loader(self._broker, hosted, take).step()
+
+
+def _as_record(record: JournalRecord, now_ms: int) -> Record:
+    """Return what is to be appended: what could not be read goes as it came."""
+    if isinstance(record, UnreadRecord):
+        return Record(*record)
+    key, value = record
+    return Record(key, value, (), now_ms)
 
 
 class _Loader:
@@ -189,15 +214,11 @@ class _Loader:
         self,
         broker: Broker,
         hosted: HostedPartition,
-        on_record: Callable[[bytes | None, bytes | None], None],
-        on_done: Callable[[PlatformError | None], None],
-        is_over: Callable[[], bool],
+        take: LoadCallbacks,
     ) -> None:
         self._broker = broker
         self._hosted = hosted
-        self._on_record = on_record
-        self._on_done = on_done
-        self._is_over = is_over
+        self._on_record, self._on_done, self._on_unread_batch, self._is_over = take
         self._offset = hosted.log.log_start_offset
         self._end = hosted.log.log_end_offset
 
@@ -241,8 +262,13 @@ class _Loader:
         at = 0
         while at < len(buffer):
             header = read_header(buffer, at)
-            for record in iter_records(buffer[at : at + header.size_bytes]):
-                self._on_record(record.key, record.value)
+            if header.attributes & (TRANSACTIONAL | CONTROL):
+                self._on_unread_batch(f"batch of a transaction at offset {header.base_offset}")
+            else:
+                for record in iter_records(buffer[at : at + header.size_bytes]):
+                    self._on_record(
+                        UnreadRecord(record.key, record.value, record.headers, record.timestamp_ms)
+                    )
             at += header.size_bytes
             self._offset = header.base_offset + header.last_offset_delta + 1
 

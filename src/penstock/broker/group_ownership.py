@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from penstock.base.errors import PlatformError
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.replica_set import Role
+from penstock.groups.records import UnreadRecord
 from penstock.replication.errors import ReplicationError
 
 if TYPE_CHECKING:
@@ -111,9 +112,11 @@ class GroupOwnership:
     def _load(self, tenure: Tenure) -> None:
         groups, partition = self._broker.groups, tenure.hosted.partition
 
-        def on_record(key: bytes | None, value: bytes | None) -> None:
-            if key is not None:
-                groups.load(partition, key, value)
+        def on_record(record: UnreadRecord) -> None:
+            groups.load(partition, record)
+
+        def on_unread_batch(reason: str) -> None:
+            groups.load_unread_batch(partition, reason)
 
         def on_done(error: PlatformError | None) -> None:
             if error is not None:
@@ -122,7 +125,9 @@ class GroupOwnership:
                 member = tenure.hosted.member
                 member.waiting_for_all.park(member.log.end_position, tenure)
 
-        self._journal.load(tenure.hosted, on_record, on_done, is_over=lambda: tenure.is_over)
+        self._journal.load(
+            tenure.hosted, on_record, on_done, on_unread_batch, is_over=lambda: tenure.is_over
+        )
 
     def _finish(self, tenure: Tenure) -> None:
         partition = tenure.hosted.partition

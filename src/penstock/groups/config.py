@@ -66,6 +66,10 @@ class GroupConfig:
     """A partition of the internal topic is rewritten when it grew by this much (and by as much
     as its live records take), since no compaction removes what was superseded."""
 
+    unread_bytes_max: Annotated[int, Ge(0)] = 16 * 1024 * 1024
+    """Records of one partition that this version can not read, kept in memory for its rewrites.
+    A partition with more of them is not rewritten: they stay in its log, as does the rest."""
+
     def __post_init__(self) -> None:
         """Check what the fields must be to one another."""
         if self.session_timeout_min_ms > self.session_timeout_max_ms:

@@ -102,10 +102,12 @@ class GroupCoordinator:
         partitions = PartitionOwnership(self._table, self._context, self._rebalances, self.rewrites)
         self.begin_loading = partitions.begin_loading
         self.load = partitions.load
+        self.load_unread_batch = partitions.load_unread_batch
         self.finish_loading = partitions.finish_loading
         self.unload = partitions.unload
         self.snapshot = partitions.snapshot
         self.rewritten = partitions.rewritten
+        self._ownership = partitions
         self._deadlines.set(_EXPIRY, clock.monotonic_ms() + config.expiry_check_interval_ms)
 
     # Membership
@@ -303,6 +305,11 @@ class GroupCoordinator:
     def is_loading(self) -> bool:
         """Whether groups may be missing still."""
         return self._table.is_loading
+
+    @property
+    def unread_bytes(self) -> int:
+        """What is kept of records that this version can not read, as found when loading."""
+        return self._ownership.unread_bytes
 
     @property
     def group_count(self) -> int:

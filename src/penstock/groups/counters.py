@@ -39,7 +39,7 @@ class GroupCounters:
     offsets_committed: int = 0
     commits_refused: int = 0
     groups_expired: int = 0
-    records_skipped: int = 0
+    records_unread: int = 0
     journal_errors: int = 0
     hold_ups: deque[HoldUp] = field(default_factory=lambda: deque(maxlen=HOLD_UPS_KEPT))
 

@@ -44,8 +44,11 @@ def delete_group(
 
 
 def is_expired(group: Group, *, wall_ms: int, retention_ms: int) -> bool:
-    """Tell whether an idle group may go: nothing to keep, or nothing new for the retention time."""
-    if not group.is_idle:
+    """Tell whether an idle group may go: nothing to keep, or nothing new for the retention time.
+
+    One with records that this version can not read stays: they may say why it is to be kept.
+    """
+    if not group.is_idle or group.has_unread:
         return False
     offsets = group.offsets.values
     if not offsets:

@@ -21,7 +21,7 @@ from penstock.base.invariant import invariant
 from penstock.groups.confirmed_map import ConfirmedMap
 from penstock.groups.member import Member
 from penstock.groups.messages import JoinedMember, OfferedProtocol
-from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.records import CommittedOffset, TopicKey, UnreadRecord
 from penstock.groups.voting import choose_protocol
 
 
@@ -91,7 +91,7 @@ class Group:
         self.offered: dict[str, int] = {}
         """How many members offer each protocol: joins of large groups must not cost n squared."""
         self.offsets: ConfirmedMap[TopicKey, CommittedOffset] = ConfirmedMap()
-        self.metadata: ConfirmedMap[str, bytes] = ConfirmedMap()
+        self.metadata: ConfirmedMap[str, bytes | UnreadRecord] = ConfirmedMap()
         self.is_assignment_in_flight = False
         self.rebalance_started_ms = 0
         self.initial_delay_left_ms: int | None = None
@@ -219,6 +219,13 @@ class Group:
             and not self.pending
             and not self.offsets.in_flight_count
             and not self.metadata.in_flight_count
+        )
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether something of it was written by a version that says more than this one reads."""
+        return isinstance(self.metadata.values.get(METADATA), UnreadRecord) or any(
+            offset.unread is not None for offset in self.offsets.values.values()
         )
 
     def members_for_leader(self) -> tuple[JoinedMember, ...]:

@@ -15,26 +15,47 @@ Source: the log-structured cleaning argument (Rosenblum and Ousterhout 1992, sec
 compacts instead (LogCleaner).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+from penstock.groups.records import UnreadRecord
 
 RECORD_OVERHEAD_BYTES = 12
 """About what a record costs in a batch beside key and value."""
 
-JournalRecord = tuple[bytes, bytes | None]
+REWRITE_BATCH_BYTES = 256 * 1024
+"""A large group's records are written in several batches: any log takes one of this size."""
+
+JournalRecord = tuple[bytes, bytes | None] | UnreadRecord
+"""Key and value, of which None is a tombstone; or a record that is written as it was read."""
 
 
 def records_bytes(records: Sequence[JournalRecord]) -> int:
     """Return about how many bytes these records take in the log."""
-    return sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records)
+    return sum(len(r[0] or b"") + len(r[1] or b"") + RECORD_OVERHEAD_BYTES for r in records)
+
+
+def in_batches(records: Iterable[JournalRecord]) -> Iterator[list[JournalRecord]]:
+    """Yield the records in their order, as many together as one batch of a rewrite holds."""
+    batch: list[JournalRecord] = []
+    size_bytes = 0
+    for record in records:
+        size_bytes += records_bytes((record,))
+        if batch and size_bytes > REWRITE_BATCH_BYTES:
+            yield batch
+            batch, size_bytes = [], records_bytes((record,))
+        batch.append(record)
+    if batch:
+        yield batch
 
 
 class RewriteTracker:
     """Bytes appended per partition since its last rewrite."""
 
-    __slots__ = ("_appended", "_live", "_threshold_bytes")
+    __slots__ = ("_appended", "_held", "_live", "_threshold_bytes")
 
     def __init__(self, threshold_bytes: int) -> None:
         self._threshold_bytes = threshold_bytes
+        self._held: set[int] = set()
         self._appended: dict[int, int] = {}
         self._live: dict[int, int] = {}
 
@@ -51,11 +72,22 @@ class RewriteTracker:
         """Note that the partition is no longer this coordinator's."""
         self._appended.pop(partition, None)
         self._live.pop(partition, None)
+        self._held.discard(partition)
+
+    def hold(self, partition: int) -> None:
+        """Note that the partition has what a rewrite would lose: it stays as it is."""
+        self._held.add(partition)
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """The partitions that are never rewritten while they are owned, in ascending order."""
+        return tuple(sorted(self._held))
 
     def due(self) -> tuple[int, ...]:
         """Return the partitions to rewrite, in ascending order."""
         return tuple(
             partition
             for partition, appended in sorted(self._appended.items())
-            if appended >= max(self._threshold_bytes, self._live.get(partition, 0))
+            if partition not in self._held
+            and appended >= max(self._threshold_bytes, self._live.get(partition, 0))
         )

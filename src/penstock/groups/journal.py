@@ -22,11 +22,14 @@ from penstock.groups.group import METADATA, Group
 from penstock.groups.housekeeping import JournalRecord, RewriteTracker, records_bytes
 from penstock.groups.outbox import Outbox
 from penstock.groups.records import (
+    NO_OFFSET,
     CommittedOffset,
     TopicKey,
+    UnreadRecord,
     encode_group_key,
     encode_offset_key,
     encode_offset_value,
+    says_position,
 )
 from penstock.protocol.error_codes import ErrorCode
 
@@ -60,18 +63,17 @@ class GroupChanges:
     """What one write changes; None removes."""
 
     offsets: Mapping[TopicKey, CommittedOffset | None] = field(default_factory=dict)
-    metadata: Mapping[str, bytes | None] = field(default_factory=dict)
+    metadata: Mapping[str, bytes | UnreadRecord | None] = field(default_factory=dict)
 
     def records(self, group_id: str) -> list[JournalRecord]:
         """Return them as records of the internal topic."""
-        records: list[JournalRecord] = [
-            (
-                encode_offset_key(group_id, key),
-                None if offset is None else encode_offset_value(offset),
-            )
-            for key, offset in self.offsets.items()
+        records: list[JournalRecord] = []
+        for key, offset in self.offsets.items():
+            records += _offset_records(group_id, key, offset)
+        records += [
+            value if isinstance(value, UnreadRecord) else (encode_group_key(group_id), value)
+            for value in self.metadata.values()
         ]
-        records += [(encode_group_key(group_id), value) for value in self.metadata.values()]
         return records
 
 
@@ -136,6 +138,20 @@ class GroupWriter:
                 group.metadata.refuse(metadata)
 
         self._journal.append(group.group_id, records, confirmed)
+
+
+def _offset_records(
+    group_id: str, key: TopicKey, offset: CommittedOffset | None
+) -> list[JournalRecord]:
+    """Return the record of a position; of one that can not be read, the one before it as well."""
+    name = encode_offset_key(group_id, key)
+    if offset is None:
+        return [(name, None)]
+    if offset.unread is None:
+        return [(name, encode_offset_value(offset))]
+    if offset.offset == NO_OFFSET or says_position(offset.unread.value):
+        return [offset.unread]
+    return [(name, encode_offset_value(offset)), offset.unread]
 
 
 def live_records(group: Group) -> list[JournalRecord]:

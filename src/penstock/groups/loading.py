@@ -1,10 +1,20 @@
 """Rebuilding groups from a partition of the internal topic, record by record.
 
 The log is read from its start to its end; the last record of each key counts. What can not be
-understood is skipped, counted and logged: one record from a newer version must not keep every
-other group of the partition away from its clients.
+understood is no reason to keep every other group of the partition away from its clients, and no
+reason to lose it: a newer version wrote it, and may come back. So it is kept whole, counted and
+logged, and a rewrite of the partition writes it again as it was:
 
-Source: Kafka, GroupMetadataManager.doLoadGroupsAndOffsets.
+    what can not be read            where it is kept                  what ends it
+    value of a known key            with the position or group        the next record of the key
+    a known value that says more    the same; what is known is used   the same
+    key of an unknown kind          in `UnreadRecords`                the same; a tombstone
+    record without a key            in `UnreadRecords`                nothing
+    batch of a transaction          in the log alone: no rewrite      nothing
+
+More of them than `unread_bytes_max` stay in the log alone as well, and hold it as it is.
+
+Source: Kafka, GroupMetadataManager.doLoadGroupsAndOffsets (it refuses to load such a partition).
 """
 
 import logging
@@ -13,15 +23,22 @@ from penstock.groups.counters import GroupCounters
 from penstock.groups.errors import MalformedGroupRecord
 from penstock.groups.group import METADATA, Group
 from penstock.groups.records import (
+    NO_OFFSET,
     CommittedOffset,
     GroupKey,
     OffsetKey,
     TopicKey,
+    UnreadRecord,
     decode_group_value,
     decode_key,
     decode_offset_value,
+    encode_offset_value,
 )
 from penstock.groups.snapshot import restore_group
+from penstock.groups.unread import IN_LOG_ONLY, UnreadRecords
+
+NOTES_MAX = 16
+"""Log lines of one loading about single records; the rest is counted."""
 
 _log = logging.getLogger("penstock.groups")
 
@@ -29,62 +46,131 @@ _log = logging.getLogger("penstock.groups")
 class PartitionLoader:
     """Collects the latest record of each key of one partition."""
 
-    __slots__ = ("_counters", "_metadata", "_offsets", "loaded_bytes", "partition")
+    __slots__ = (
+        "_counters",
+        "_metadata",
+        "_notes",
+        "_offsets",
+        "loaded_bytes",
+        "partition",
+        "unread",
+    )
 
-    def __init__(self, partition: int, counters: GroupCounters) -> None:
+    def __init__(self, partition: int, counters: GroupCounters, *, unread_bytes_max: int) -> None:
         self.partition = partition
         self.loaded_bytes = 0
+        self.unread = UnreadRecords(partition, unread_bytes_max)
         self._counters = counters
+        self._notes = 0
         self._offsets: dict[str, dict[TopicKey, CommittedOffset]] = {}
-        self._metadata: dict[str, bytes] = {}
+        self._metadata: dict[str, bytes | UnreadRecord] = {}
 
-    def load(self, key: bytes, value: bytes | None) -> None:
-        """Take the next record in log order; None is a tombstone."""
-        try:
-            name = decode_key(key)
-            if isinstance(name, OffsetKey):
-                self._load_offset(name, value)
-            elif isinstance(name, GroupKey):
-                self._load_metadata(name, value)
-            else:
-                self._skip("key of an unknown kind")
-        except MalformedGroupRecord as error:
-            self._skip(error.reason)
+    def load(self, record: UnreadRecord) -> None:
+        """Take the next record in log order; a value of None is a tombstone."""
+        name = self._name(record)
+        if isinstance(name, OffsetKey):
+            self._load_offset(name, record)
+        elif isinstance(name, GroupKey):
+            self._load_metadata(name, record)
+        else:
+            self.unread.put(record)
 
     def groups(self, *, wall_ms: int) -> list[Group]:
         """Return the groups, in the order of their ids."""
         ids = dict.fromkeys([*self._metadata, *self._offsets])
         return [self._group(group_id, wall_ms) for group_id in sorted(ids)]
 
-    def _load_offset(self, name: OffsetKey, value: bytes | None) -> None:
-        key = TopicKey(name.topic, name.partition)
-        if value is not None:
-            self._offsets.setdefault(name.group_id, {})[key] = decode_offset_value(value)
-            return
-        offsets = self._offsets.get(name.group_id, {})
-        offsets.pop(key, None)
-        if not offsets:
-            self._offsets.pop(name.group_id, None)
+    def _name(self, record: UnreadRecord) -> OffsetKey | GroupKey | None:
+        """Return what the record is of, or None after saying why that is unknown."""
+        if record.key is None:
+            self._note_unread("a record without a key")
+            return None
+        try:
+            name = decode_key(record.key)
+        except MalformedGroupRecord as error:
+            self._note_unread(error.reason)
+            return None
+        if name is None:
+            self._note_unread("key of an unknown kind")
+        return name
 
-    def _load_metadata(self, name: GroupKey, value: bytes | None) -> None:
-        if value is None:
-            self._metadata.pop(name.group_id, None)
+    def _load_offset(self, name: OffsetKey, record: UnreadRecord) -> None:
+        key = TopicKey(name.topic, name.partition)
+        offsets = self._offsets.setdefault(name.group_id, {})
+        before = offsets.pop(key, None)
+        if before is not None and before.unread is not None:
+            self.unread.drop(before.unread)
+        if record.value is not None:
+            offsets[key] = self._offset(record, record.value, before)
+        elif not offsets:
+            del self._offsets[name.group_id]
+
+    def _offset(
+        self, record: UnreadRecord, value: bytes, before: CommittedOffset | None
+    ) -> CommittedOffset:
+        """Return the position, with the record where it says more than a position.
+
+        Where it can not be read, the position before it is the best there is: its readers read
+        some records twice, and miss none.
+        """
+        try:
+            offset = decode_offset_value(value)
+        except MalformedGroupRecord as error:
+            self._note_unread(error.reason)
+            offset = (before or CommittedOffset(NO_OFFSET))._replace(unread=None)
+        else:
+            if not record.headers and encode_offset_value(offset) == value:
+                return offset
+        return offset._replace(unread=self.unread.keep(record))
+
+    def _load_metadata(self, name: GroupKey, record: UnreadRecord) -> None:
+        before = self._metadata.pop(name.group_id, None)
+        if isinstance(before, UnreadRecord):
+            self.unread.drop(before)
+        if record.value is None:
             return
-        decode_group_value(value)
-        self._metadata[name.group_id] = value
+        try:
+            decode_group_value(record.value)
+        except MalformedGroupRecord as error:
+            self._note_unread(error.reason)
+            self._metadata[name.group_id] = self.unread.keep(record)
+            return
+        is_kept = bool(record.headers) and self.unread.keep(record) is record
+        self._metadata[name.group_id] = record if is_kept else record.value
 
     def _group(self, group_id: str, wall_ms: int) -> Group:
         group = Group(group_id, self.partition, wall_ms=wall_ms)
-        group.offsets.values.update(self._offsets.get(group_id, {}))
+        offsets = self._offsets.get(group_id, {})
         value = self._metadata.get(group_id)
-        if value is None:
-            # Only offsets were ever kept: their own times decide about expiry.
-            group.state_since_ms = 0
-        else:
+        if self.unread.is_in_log_only:
+            offsets = {key: _without_record(offset) for key, offset in offsets.items()}
+        group.offsets.values.update(offsets)
+        raw = value.value if isinstance(value, UnreadRecord) else value
+        if isinstance(value, UnreadRecord) and self.unread.is_in_log_only:
+            value = IN_LOG_ONLY
+        if value is not None:
             group.metadata.values[METADATA] = value
-            restore_group(group, decode_group_value(value))
+        # Of a group without readable metadata its offsets' own times decide about expiry.
+        group.state_since_ms = 0
+        if raw is not None:
+            self._restore(group, raw)
         return group
 
-    def _skip(self, reason: str) -> None:
-        self._counters.records_skipped += 1
-        _log.warning("internal partition=%d record skipped: %s", self.partition, reason)
+    @staticmethod
+    def _restore(group: Group, raw: bytes) -> None:
+        """Fill the group from its metadata; from what can not be read nothing is taken."""
+        try:
+            record = decode_group_value(raw)
+        except MalformedGroupRecord:
+            return
+        restore_group(group, record)
+
+    def _note_unread(self, reason: str) -> None:
+        self._counters.records_unread += 1
+        self._notes += 1
+        if self._notes <= NOTES_MAX:
+            _log.warning("internal partition=%d record not understood: %s", self.partition, reason)
+
+
+def _without_record(offset: CommittedOffset) -> CommittedOffset:
+    return offset if offset.unread is None else offset._replace(unread=IN_LOG_ONLY)

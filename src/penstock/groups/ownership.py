@@ -15,19 +15,26 @@ from penstock.base.invariant import invariant
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.group import Group, GroupState
-from penstock.groups.housekeeping import JournalRecord, RewriteTracker, records_bytes
+from penstock.groups.housekeeping import (
+    JournalRecord,
+    RewriteTracker,
+    in_batches,
+    records_bytes,
+)
 from penstock.groups.journal import live_records
 from penstock.groups.loading import PartitionLoader
 from penstock.groups.messages import JoinReply, SyncReply
 from penstock.groups.rebalance import Rebalances
+from penstock.groups.records import UnreadRecord
 from penstock.groups.table import GroupTable, PartitionState
+from penstock.groups.unread import UnreadRecords
 from penstock.protocol.error_codes import ErrorCode
 
 
 class PartitionOwnership:
     """Which internal partitions this coordinator has, for the broker that gives and takes them."""
 
-    __slots__ = ("_context", "_loaders", "_rebalances", "_rewrites", "_table")
+    __slots__ = ("_context", "_loaders", "_rebalances", "_rewrites", "_table", "_unread")
 
     def __init__(
         self,
@@ -41,19 +48,29 @@ class PartitionOwnership:
         self._rebalances = rebalances
         self._rewrites = rewrites
         self._loaders: dict[int, PartitionLoader] = {}
+        self._unread: dict[int, UnreadRecords] = {}
 
     def begin_loading(self, partition: int) -> None:
         """Take over a partition: its groups answer that they are being loaded."""
         assert 0 <= partition < self._table.partition_count, partition
         assert partition not in self._table.partitions, partition
         self._table.partitions[partition] = PartitionState.LOADING
-        self._loaders[partition] = PartitionLoader(partition, self._context.counters)
+        self._loaders[partition] = PartitionLoader(
+            partition,
+            self._context.counters,
+            unread_bytes_max=self._context.config.unread_bytes_max,
+        )
 
-    def load(self, partition: int, key: bytes, value: bytes | None) -> None:
+    def load(self, partition: int, record: JournalRecord) -> None:
         """Take the next record of a partition that is being loaded, in log order."""
         loader = self._loaders[partition]
-        loader.load(key, value)
-        loader.loaded_bytes += records_bytes(((key, value),))
+        loader.load(UnreadRecord(*record))
+        loader.loaded_bytes += records_bytes((record,))
+
+    def load_unread_batch(self, partition: int, reason: str) -> None:
+        """Note a batch whose records count only by what stands elsewhere: it stays in the log."""
+        self._context.counters.records_unread += 1
+        self._loaders[partition].unread.leave_in_log(reason)
 
     def finish_loading(self, partition: int) -> None:
         """Answer for the partition's groups from now on; sessions of loaded members start now."""
@@ -62,6 +79,9 @@ class PartitionOwnership:
             self._table.partitions[partition] = PartitionState.ACTIVE
             # Counted only now: a rewrite of a partition that is half loaded would lose the rest.
             self._rewrites.appended(partition, loader.loaded_bytes)
+            self._unread[partition] = loader.unread
+            if loader.unread.is_in_log_only:
+                self._rewrites.hold(partition)
             for group in loader.groups(wall_ms=self._context.clock.wall_ms()):
                 self._table.groups[group.group_id] = group
                 for member in group.members.values():
@@ -73,6 +93,7 @@ class PartitionOwnership:
         """Give a partition up: parked requests are answered with NOT_COORDINATOR."""
         self._table.partitions.pop(partition, None)
         self._loaders.pop(partition, None)
+        self._unread.pop(partition, None)
         self._rewrites.forget(partition)
         with self._context.outbox.turn():
             for group in self._groups_of(partition):
@@ -91,18 +112,24 @@ class PartitionOwnership:
         invariant(
             state is PartitionState.ACTIVE, "only a loaded partition is rewritten", n=partition
         )
-        return self._live_records(partition)
+        unread = self._unread[partition]
+        invariant(not unread.is_in_log_only, "what is only in the log stays there", n=partition)
+        return self._live_records(partition, unread)
+
+    @property
+    def unread_bytes(self) -> int:
+        """About what records that could not be read take in memory, as found when loading."""
+        return sum(unread.size_bytes for unread in self._unread.values())
 
     def rewritten(self, partition: int, live_bytes: int) -> None:
         """Note that a rewrite of so many bytes is durable."""
         self._rewrites.rewritten(partition, live_bytes)
 
-    def _live_records(self, partition: int) -> Iterator[list[JournalRecord]]:
+    def _live_records(self, partition: int, unread: UnreadRecords) -> Iterator[list[JournalRecord]]:
         for group_id in sorted(group.group_id for group in self._groups_of(partition)):
             group = self._table.groups.get(group_id)
-            records = [] if group is None else live_records(group)
-            if records:
-                yield records
+            yield from in_batches([] if group is None else live_records(group))
+        yield from in_batches(unread.records())
 
     def _groups_of(self, partition: int) -> list[Group]:
         return [group for group in self._table.groups.values() if group.partition == partition]

@@ -24,8 +24,18 @@ GROUP_VALUE_VERSION = 3
 TOPIC_ID_TAG = 0
 TOPIC_ID_BYTES = 16
 NO_LEADER_EPOCH = -1
+NO_OFFSET = -1
 NO_TIMESTAMP = -1
 _MEMBER_BYTES_MIN = 2 + 2 + 2 + 4 + 4 + 4
+
+
+class UnreadRecord(NamedTuple):
+    """A record of which something could not be understood, whole: a rewrite writes it as it was."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int = NO_TIMESTAMP
 
 
 class TopicKey(NamedTuple):
@@ -50,13 +60,18 @@ class GroupKey(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """One committed offset: the next record to read (so: exclusive end of what was processed)."""
+    """One committed offset: the next record to read (so: exclusive end of what was processed).
+
+    `unread` is the record itself where it says more than these fields do. Of one that could not be
+    read at all the fields are those of the one before it, or offset -1, which is no position.
+    """
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
     metadata: str = ""
     commit_timestamp_ms: int = NO_TIMESTAMP
     topic_id: bytes | None = None
+    unread: UnreadRecord | None = None
 
 
 class MemberRecord(NamedTuple):
@@ -144,6 +159,17 @@ def decode_offset_value(data: bytes) -> CommittedOffset:
     if topic_id is not None and len(topic_id) != TOPIC_ID_BYTES:
         raise MalformedGroupRecord(f"topic id of {len(topic_id)} bytes")
     return CommittedOffset(offset, leader_epoch, metadata, timestamp, topic_id)
+
+
+def says_position(value: bytes | None) -> bool:
+    """Tell whether a committed offset can be read from a value."""
+    if value is None:
+        return False
+    try:
+        decode_offset_value(value)
+    except MalformedGroupRecord:
+        return False
+    return True
 
 
 def encode_group_value(group: GroupRecord) -> bytes:

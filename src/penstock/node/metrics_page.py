@@ -161,6 +161,16 @@ class NodeCollector(Collector):
         if groups is None:  # the node is still starting
             return
         yield GaugeMetricFamily("penstock_groups", "Groups known.", groups.group_count)
+        yield GaugeMetricFamily(
+            "penstock_group_unread_bytes",
+            "Kept in memory of records of the internal topic that could not be understood.",
+            groups.unread_bytes,
+        )
+        yield GaugeMetricFamily(
+            "penstock_group_partitions_not_rewritten",
+            "Internal partitions that stay as they are for what could not be understood in them.",
+            len(groups.rewrites.held),
+        )
         for name, text in GROUP_COUNTERS.items():
             yield _counter(f"penstock_group_{name}", text, getattr(groups.counters, name))
 
@@ -286,7 +296,7 @@ GROUP_COUNTERS = {
     "offsets_committed": "Positions committed.",
     "commits_refused": "Commits refused.",
     "groups_expired": "Groups deleted because nobody used them.",
-    "records_skipped": "Records of the internal topic that could not be understood.",
+    "records_unread": "Records of the internal topic that could not be understood; they are kept.",
     "journal_errors": "Writes to the internal topic that failed.",
 }
 

@@ -1,0 +1,84 @@
+"""Records of one internal partition that this version can not read, kept for its rewrites.
+
+    keep(record)      it stands in a rewrite as it is, until the next one of its key
+    more than the bound, or a batch whose records can not be told one by one
+                      ──► is_in_log_only: memory keeps none, and the partition is never rewritten
+
+Who downgrades a broker for a day finds everything as it was after the upgrade. The price of too
+much that can not be read is a log that is not cut, which a metric and a log line say.
+
+Source: none; Kafka keeps such records by compacting without understanding (LogCleaner).
+"""
+
+import logging
+from collections.abc import Iterator
+
+from penstock.groups.records import UnreadRecord
+
+RECORD_OVERHEAD_BYTES = 200
+"""About what one record costs in memory beside its bytes."""
+
+IN_LOG_ONLY = UnreadRecord(None, None)
+"""Stands for a record that is not kept in memory: its partition is not rewritten."""
+
+_log = logging.getLogger("penstock.groups")
+
+
+def unread_bytes(record: UnreadRecord) -> int:
+    """Return about what keeping a record costs."""
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
+
+
+class UnreadRecords:
+    """What one partition holds of them; records of known keys lie with their groups."""
+
+    __slots__ = ("_by_key", "_bytes_max", "_keyless", "is_in_log_only", "partition", "size_bytes")
+
+    def __init__(self, partition: int, bytes_max: int) -> None:
+        self.partition = partition
+        self.size_bytes = 0
+        self.is_in_log_only = False
+        self._bytes_max = bytes_max
+        self._by_key: dict[bytes, UnreadRecord] = {}
+        self._keyless: list[UnreadRecord] = []
+
+    def put(self, record: UnreadRecord) -> None:
+        """Take a record that belongs to no group: the newest of its key counts."""
+        if record.key is None:
+            if self.keep(record) is record:
+                self._keyless.append(record)
+            return
+        before = self._by_key.pop(record.key, None)
+        if before is not None:
+            self.drop(before)
+        if record.value is not None and self.keep(record) is record:
+            self._by_key[record.key] = record
+
+    def keep(self, record: UnreadRecord) -> UnreadRecord:
+        """Count a record as kept and return it, or what stands for it where there is no room."""
+        if not self.is_in_log_only:
+            self.size_bytes += unread_bytes(record)
+            if self.size_bytes > self._bytes_max:
+                self.leave_in_log(f"more than {self._bytes_max} bytes can not be read")
+        return IN_LOG_ONLY if self.is_in_log_only else record
+
+    def drop(self, record: UnreadRecord) -> None:
+        """Count a record as kept no longer: a later one of its key took its place."""
+        if not self.is_in_log_only:
+            self.size_bytes -= unread_bytes(record)
+
+    def leave_in_log(self, reason: str) -> None:
+        """Keep nothing in memory: the partition is not rewritten while it is owned."""
+        if self.is_in_log_only:
+            return
+        self.is_in_log_only = True
+        self.size_bytes = 0
+        self._by_key.clear()
+        self._keyless.clear()
+        _log.warning("internal partition=%d is not rewritten: %s", self.partition, reason)
+
+    def records(self) -> Iterator[UnreadRecord]:
+        """Yield those that belong to no group, keyless ones first."""
+        yield from self._keyless
+        yield from self._by_key.values()
