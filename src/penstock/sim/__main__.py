@@ -1,7 +1,8 @@
 """Break a simulated cluster on purpose: `python -m penstock.sim --seed 7`.
 
     --seed 7                       one run, told in full
-    --seeds 1..200 --jobs 2        many runs, a line for each; --results FILE adds them up
+    --seeds 1..200 --jobs 2        many runs, a line for each, and which rooms they came to
+    --campaign FILE --seeds 1..N   the same, added up in a file: broken off, it goes on there
     --plan FILE                    a plan as it was printed or saved
 
 Exit code 1 for a broken promise; the shortest plan that shows it is then looked for, printed and
@@ -19,6 +20,7 @@ from penstock.base.errors import ConfigError
 from penstock.sim.campaign import Campaign
 from penstock.sim.plan import Plan
 from penstock.sim.planning import make_plan
+from penstock.sim.reach.table import lines
 from penstock.sim.report import story
 from penstock.sim.run import RunResult, run_plan
 from penstock.sim.shrink import RUNS_MAX, shrink
@@ -51,7 +53,11 @@ def _parser() -> argparse.ArgumentParser:
         "--faults", type=int, default=FAULTS_DEFAULT, help="faults of a seed's plan"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes for --seeds")
-    parser.add_argument("--results", type=Path, metavar="FILE", help="add results up here")
+    parser.add_argument(
+        "--campaign", "--results", type=Path, metavar="FILE", help="add results up here"
+    )
+    parser.add_argument("--reach", action="store_true", help="name the functions never called")
+    parser.add_argument("--until-broken", action="store_true", help="end with the first finding")
     parser.add_argument("--save", type=Path, metavar="FILE", help="write a failing plan here")
     parser.add_argument("--events", action="store_true", help="print the events of the run")
     parser.add_argument("--log", action="store_true", help="print what the nodes log")
@@ -74,9 +80,17 @@ def _plan(options: argparse.Namespace) -> Plan:
 
 
 def _many(options: argparse.Namespace) -> int:
-    campaign = Campaign(options.results)
-    found = campaign.run(options.seeds, faults=options.faults, jobs=options.jobs, show=_say)
+    campaign = Campaign(options.campaign)
+    found = campaign.run(
+        options.seeds,
+        faults=options.faults,
+        jobs=options.jobs,
+        show=_say,
+        until_broken=options.until_broken,
+    )
     _say(json.dumps(found, indent=1))
+    for text in lines(campaign.reached, is_in_full=options.reach):
+        _say(text)
     return 1 if found.get("broken") else 0
 
 

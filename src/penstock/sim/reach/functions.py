@@ -1,0 +1,58 @@
+"""The functions of a module that a run can come to, by name: `storage/writer.py:LogWriter.append`.
+
+What has no body of its own is none: a method of a Protocol, an overload, `...` or `pass` alone.
+Lambdas are none either.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOMS = ("replication", "raft", "storage", "controller", "groups", "broker", "runtime")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def of_tree(tree: ast.Module) -> Iterator[tuple[str, Function]]:
+    """Yield the qualified name and the node of every function with a body."""
+    yield from _within(tree, "")
+
+
+def _within(parent: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, ast.ClassDef):
+            if not _is_protocol(node):
+                yield from _within(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if body_of(node):
+                yield f"{prefix}{node.name}", node
+            yield from _within(node, f"{prefix}{node.name}.")
+        else:
+            yield from _within(node, prefix)
+
+
+def _is_protocol(node: ast.ClassDef) -> bool:
+    return any("Protocol" in ast.dump(base) for base in node.bases)
+
+
+def body_of(node: Function) -> list[ast.stmt]:
+    """Return what stands behind the docstring, unless that does nothing."""
+    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    return [] if all(_is_nothing(one) for one in body) else body
+
+
+def _is_nothing(one: ast.stmt) -> bool:
+    if isinstance(one, ast.Raise) and one.exc is not None:
+        return "NotImplementedError" in ast.dump(one.exc)
+    is_dots = isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant)
+    return is_dots or isinstance(one, ast.Pass)
+
+
+def all_of(package: Path, rooms: tuple[str, ...] = ROOMS) -> list[str]:
+    """Return the names of all functions of these rooms, whether anybody imports them or not."""
+    return [
+        f"{path.relative_to(package).as_posix()}:{name}"
+        for room in rooms
+        for path in sorted((package / room).rglob("*.py"))
+        for name, _ in of_tree(ast.parse(path.read_text()))
+    ]
