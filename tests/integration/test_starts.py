@@ -101,6 +101,32 @@ def test_an_older_copy_of_the_metadata_log_is_refused_and_the_newer_one_serves_a
         assert count_of(stopped, "kept") == 200
 
 
+@pytest.mark.parametrize(
+    "lost",
+    ["set-1/log/*.log", "set-1/*/*", "set-1/*/* set-1/durable"],
+    ids=["segments", "all-but-the-note", "all-but-the-name"],
+)
+def test_a_log_whose_files_are_gone_is_refused_and_serves_again_when_they_are_back(
+    stopped: NodeProcess, tmp_path: Path, lost: str
+) -> None:
+    shutil.copytree(stopped.data, tmp_path / "copy")
+    for pattern in lost.split():
+        for path in stopped.data.glob(pattern):
+            path.unlink()
+    before = content_of(stopped.data)
+    done = start_with(stopped.config)
+    assert done.returncode == EXIT_FAILED
+    assert_one_clear_line(done, "set-1", "missing")
+    after = content_of(stopped.data)
+    assert {name: after[name] for name in before if name.startswith("set-")} == {
+        name: before[name] for name in before if name.startswith("set-")
+    }
+    shutil.rmtree(stopped.data)
+    (tmp_path / "copy").rename(stopped.data)
+    with stopped:
+        assert count_of(stopped, "kept") == 200
+
+
 def test_a_port_in_use_is_found_after_recovery_and_leaves_a_clean_log(
     stopped: NodeProcess,
 ) -> None:

@@ -1,6 +1,7 @@
 """Full disks refuse and resume; failed writes and syncs fence; slow files hold nothing up."""
 
 import errno
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from penstock.record.batch import read_header
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import BatchTooLargeForLog, LogFenced, OutOfSpace, SegmentNotReady
 from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import open_member, take_run
 from tests.storage.world import (
     SMALL,
     World,
@@ -331,3 +333,61 @@ def test_dead_segments_go_although_there_is_no_room_left_for_a_snapshot(world, d
     append(log, partition, size=1000)
     world.run()
     assert log.flushed_position == log.end_position
+
+
+@pytest.mark.parametrize("operation", ["sync", "allocate"])
+def test_an_io_error_while_a_segment_is_fitted_fences_the_log(world, disk, operation):
+    slave = open_member(world, disk)
+    master = open_log(world, FaultyDisk(), replace(SMALL, segment_bytes=131_072))
+    append(master, master.open_partition(partition_number(0)), size=1000)
+    world.run()
+    told = []
+    slave.on_fenced = told.append
+    assert slave.append_run(take_run(world, master, 0)) == 0
+    disk.fail(operation, ".log", errno.EIO)
+    world.run()
+    assert slave.is_fenced
+    assert len(told) == 1
+
+
+def test_a_segment_is_fitted_when_nothing_in_it_is_still_to_be_synced(world, disk):
+    """The sync of the new size would take the error of bytes that it has not written."""
+    slave = open_member(world, disk, async_config())
+    master = open_log(world, FaultyDisk())
+    partition = master.open_partition(partition_number(0))
+    append(master, partition, size=1000)
+    world.run()
+    run = take_run(world, master, 0)
+    assert slave.append_run(run) == len(run.data)
+    world.turn()
+    assert slave.flushed_position < slave.written_position
+    append(master, partition, size=1000)
+    world.run()
+    wider = take_run(world, master, slave.end_position)._replace(segment_end=131_072)
+    disk.fail("sync", ".log", errno.EIO)
+    assert slave.append_run(wider) == 0
+    world.run()
+    assert slave.is_fenced
+    assert slave.flushed_position < slave.written_position
+    assert slave.parts.store.active.end == SMALL.segment_bytes
+
+
+def test_more_rolls_than_files_are_held_open_during_one_sync_close_none_before_its_sync(
+    world, disk
+):
+    config = replace(SMALL, open_segments_max=1)
+    log = open_log(world, disk, config)
+    partition = log.open_partition(partition_number(0))
+    world.run()
+    append(log, partition, size=1000)
+    world.turn()  # a sync is handed out, and does not end
+    sync = world.work.pop(0)
+    while len(log.parts.store.segments) < 6:
+        append(log, partition, size=1000)
+        world.run()
+    world.work.append(sync)
+    world.run()
+    assert not log.is_fenced
+    assert log.flushed_position == log.end_position
+    files = [segment.file for segment in log.parts.store.segments]
+    assert sum(file is not None for file in files) == 2, "the newest closed one and the active one"

@@ -3,7 +3,7 @@
 The log id (replica_file.py) is made with the log and registered with the controllers: a member
 that comes with another one has lost what it had acknowledged, and must not be elected on it (row
 H-12). So it is written before the log is, and a log that is found without it is treated as one that
-was lost.
+was lost. So is a name that is found without its log: an empty one must not go by it.
 """
 
 import asyncio
@@ -13,13 +13,20 @@ from pathlib import Path
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.base.ids import ReplicaSetId
-from penstock.base.ports import Offload, Randomness
+from penstock.base.ports import Disk, Offload, Randomness
 from penstock.controller.image import NO_EPOCH, ClusterImage
 from penstock.node.continuity import LogsBehindMetadata
-from penstock.node.layout import SetPlaces
+from penstock.node.layout import ReplicaSetPlace, SetPlaces
 from penstock.node.recovery import GivenUp, LogOpener, in_worker
-from penstock.node.replica_file import DamagedReplicaFile, log_id_of, renew_log_id
+from penstock.node.replica_file import (
+    REPLICA_FILE,
+    DamagedReplicaFile,
+    log_id_of,
+    renew_log_id,
+)
 from penstock.runtime.replica_manager import OpenedLog
+from penstock.storage.errors import CorruptLog
+from penstock.storage.files import has_log
 from penstock.storage.repair import cut_below_damage
 from penstock.storage.set_log import SetLog
 
@@ -66,6 +73,7 @@ class NodeLogs:
         place = self._places.place(replica_set_id)
         disk, workers = self._places.disk(place), self._workers[place.directory]
         rebuilt_files = 0
+        is_lost = was_led and await in_worker(workers, lambda: _is_name_without_log(place, disk))
         try:
             log_id = await in_worker(workers, lambda: log_id_of(place, disk, self._randomness))
         except DamagedReplicaFile as error:
@@ -76,6 +84,8 @@ class NodeLogs:
             )
             log_id = await in_worker(workers, lambda: renew_log_id(place, disk, self._randomness))
             rebuilt_files = 1
+        if is_lost:
+            log_id = await self._begin_lost_log_anew(place, is_sole=is_sole)
         try:
             opened = await self._opener.open(place, disk, workers, is_sole_member=is_sole)
         except GivenUp:  # the node stops: nobody is to be told that the log could not be opened
@@ -87,6 +97,17 @@ class NodeLogs:
             raise
         rebuilt_files += len(opened.recovery.damaged_files)
         return OpenedLog(opened, log_id, rebuilt_files)
+
+    async def _begin_lost_log_anew(self, place: ReplicaSetPlace, *, is_sole: bool) -> str:
+        """Give a log of which every file is gone another name. Raises CorruptLog for the only copy.
+
+        Under the registered one the controllers would count on what it held, and could elect it.
+        """
+        if is_sole:
+            raise CorruptLog(str(place.path), 0, "every file of the log is missing")
+        log.critical("set=%d: every file of its log is missing", place.replica_set_id)
+        disk, workers = self._places.disk(place), self._workers[place.directory]
+        return await in_worker(workers, lambda: renew_log_id(place, disk, self._randomness))
 
     async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
         """Renew the id of a closed log, then have it cut below the damage at `position`.
@@ -106,3 +127,7 @@ class NodeLogs:
         """Close the log; its files stay. Raises StorageError, OSError."""
         del replica_set_id
         log.close()
+
+
+def _is_name_without_log(place: ReplicaSetPlace, disk: Disk) -> bool:
+    return REPLICA_FILE in disk.list(place.name) and not has_log(disk, place.name)

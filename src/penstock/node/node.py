@@ -1,5 +1,6 @@
 """One node's parts and the order in which they start and stop."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -43,6 +44,7 @@ from penstock.runtime.replica_manager import PURPOSE as HA_PURPOSE
 from penstock.runtime.replica_manager import ManagerPorts, ReplicaManager
 from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
 from penstock.runtime.session_config import SessionConfig
+from penstock.runtime.settling import settle
 from penstock.runtime.supervisor import Supervisor
 
 FOLLOW_CONTROLLERS_MS = 1_000
@@ -196,7 +198,9 @@ class Node:
         for listener in self._peer_listeners:
             listener.stop()
         await self._supervisor.stop()
-        failed = [member for member in self._broker.members.values() if not _close(member)]
+        members = list(self._broker.members.values())
+        await asyncio.gather(*(settle(member.log) for member in members))
+        failed = [member for member in members if not _close(member)]
         for workers in self._workers.values():
             workers.close()
         if self._http is not None:

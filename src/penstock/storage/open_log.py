@@ -7,6 +7,9 @@
 The object stays the same over a truncation or a swap, its parts are new. So no part needs to know
 the way back, and the code that runs after a crash is the code that always runs.
 
+A disk that is full meanwhile fences nothing: the log stays busy, and it is tried again until there
+is room. What had been made certain by then is completed and not planned anew.
+
 Source: Kafka closes and reopens a log it truncates (`UnifiedLog.truncateFullyAndStartAt`); here
 recovery does it. It knows neither runs nor partitions.
 """
@@ -21,6 +24,7 @@ from penstock.base.ports import Clock, Disk, Offload, Scheduler
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import LogBusy, LogFenced, OutOfSpace
 from penstock.storage.parts import LogParts, LogPlace
+from penstock.storage.pending_change import read_change
 from penstock.storage.recovery import Progress, Recovery
 
 Done = Callable[[PlatformError | None], None]
@@ -172,25 +176,39 @@ class OpenLog:
         self.parts.halt(lambda: self._reopen(prepare, done))
 
     def _reopen(self, prepare: Callable[[], None], done: Done) -> None:
+        if self._is_closed:
+            return
         parts = LogParts(self._place)
         parts.checkpointer.is_sole_member = self.is_sole_member
+        disk, directory = self._disk, self.directory
 
         def work() -> None:
-            with _no_space_is_ours(self.directory):
-                prepare()
-                parts.take_over(parts.replay(_no_progress))
+            with _no_space_is_ours(directory):
+                if read_change(disk, directory) is None:
+                    prepare()
+                recovery = parts.replay(_no_progress)
+                with _closed_on_error(parts):
+                    parts.take_over(recovery)
 
         def opened(_: None, error: BaseException | None) -> None:
             if self._is_closed:
                 parts.close()
-                return
-            self.is_busy = False
-            if error is None:
-                self._go_on(parts, done)
+            elif isinstance(error, OutOfSpace):
+                self._reopen_later(prepare, done)
             else:
-                self._fail(error, done)
+                self.is_busy = False
+                if error is None:
+                    self._go_on(parts, done)
+                else:
+                    self._fail(error, done)
 
         self._place.offload.submit(work, opened)
+
+    def _reopen_later(self, prepare: Callable[[], None], done: Done) -> None:
+        """Try again when there may be room; the old parts say that the log is full."""
+        self.writer.is_full = True
+        delay = self.config.space_check_ms
+        self._place.scheduler.call_later(delay, lambda: self._reopen(prepare, done))
 
     def _go_on(self, parts: LogParts, done: Done) -> None:
         old = self._checkpointer
@@ -213,11 +231,25 @@ class OpenLog:
         self.callbacks.get(("writer", "on_fenced"), _ignore)(fenced)
         done(fenced)
 
+    def settle(self, done: Callable[[], None]) -> None:
+        """Have everything synced, and call `done` when no sync is under way: `close` is clean then.
+
+        Whether it worked is seen by the log being fenced.
+        """
+        if self.is_busy or self._is_closed or self.is_fenced:
+            done()
+        else:
+            self.writer.settle(done)
+
     def close(self) -> None:
         """Write, sync and snapshot everything, so that the next start has nothing to replay.
 
-        Waits for the disk. A fenced log is only closed. Where the set has not confirmed all of it
-        no snapshot is written, and the next start replays from the last one.
+        Waits for the disk. A fenced log is only closed, and so is one with a sync under way, which
+        may fail: its bytes must not be called durable (`settle`). Where the set has not confirmed
+        all of it no snapshot is written, and the next start replays from the last one.
+
+        Raises:
+            LogFenced: what was written could not be synced. OSError: the snapshot was not written.
         """
         if self._is_closed:
             return
@@ -225,12 +257,22 @@ class OpenLog:
         if self.is_busy:
             return
         self.writer.on_turn = _nothing
-        if not self.is_fenced:
-            self.writer.finish()
-            end = self.writer.end_position
-            if end == self.writer.written_position and self._checkpointer.may_write(end):
-                self._checkpointer.write_now(is_clean=True)
-        self.parts.close()
+        try:
+            if not self.is_fenced and self.writer.finish():
+                end = self.writer.end_position
+                if end == self.writer.written_position and self._checkpointer.may_write(end):
+                    self._checkpointer.write_now(is_clean=True)
+        finally:
+            self.parts.close()
+
+
+@contextmanager
+def _closed_on_error(parts: LogParts) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, PlatformError):
+        parts.close()
+        raise
 
 
 @contextmanager

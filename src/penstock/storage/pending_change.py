@@ -134,10 +134,12 @@ def complete_change(disk: Disk, directory: str, change: PendingChange) -> None:
 def _remove_behind(disk: Disk, directory: str, change: PendingChange) -> None:
     """Remove the segments behind the cut, and snapshots that speak of what is gone.
 
-    Not even as spares: their frames name positions that the log will reach again.
+    Not even as spares: their frames name positions that the log will reach again. Nor does a spare
+    stay that was made before: its segment may have lain behind the cut.
     """
     for name in disk.list(f"{directory}/log"):
-        if name.endswith(".log") and int(name[:20]) > change.segment_base:
+        is_behind = name.endswith(".log") and int(name[:20]) > change.segment_base
+        if is_behind or name.endswith(".spare"):
             disk.remove(f"{directory}/log/{name}")
     for name in disk.list(f"{directory}/snapshot"):
         is_kept = change.kind is ChangeKind.TRUNCATE and int(name[:20]) <= change.position

@@ -152,8 +152,6 @@ class Recovery:
                 self._keep_spare(path)
             elif name.endswith(".log"):
                 self.segments.append(Segment(self._directory, int(name[:20]), self._size_of(path)))
-        if not self.segments:
-            self.segments = [self._new_segment(0)]
 
     def _new_segment(self, base: int) -> Segment:
         config = self._config
@@ -194,26 +192,29 @@ class Recovery:
             self.report.snapshot_position = self._snapshot.position
             self.report.was_clean = self._snapshot.is_clean and not self._is_fallback
             return
-        first = self.segments[0].base
+        if (names or self._synced) and not self.segments:
+            raise CorruptLog(self._directory, 0, "every segment file is missing")
+        first = self.segments[0].base if self.segments else 0
         self._snapshot = NO_SNAPSHOT._replace(position=first, active_base=first)
         self._is_fallback = True
 
     def _check_segments(self) -> None:
-        """Compare the files with what the snapshot counts on."""
+        """Compare the files with what the snapshot counts on; begin a log that has none.
+
+        A follower may snapshot at the very start of a segment whose file is still to be made.
+        """
         snapshot = self._snapshot
         bases = {segment.base for segment in self.segments}
-        missing = [base for base in snapshot.segments if base not in bases]
+        counted = [base for base in snapshot.segments if base < snapshot.position]
+        missing = [base for base in counted if base not in bases]
         if self._is_fallback:
             missing = [base for base in missing if base >= snapshot.active_base]
         if missing:
             raise CorruptLog(self._directory, missing[0], "the segment file is missing")
+        if not self.segments:
+            self.segments = [self._new_segment(snapshot.position)]
         if not self._is_fallback:
-            kept = set(snapshot.segments)
-            for segment in [s for s in self.segments if s.base < snapshot.active_base]:
-                if segment.base not in kept:
-                    self.segments.remove(segment)
-                    self._disk.remove(segment.path)
-                    self._disk.remove(index_path(self._directory, segment.base))
+            self._remove_dead()
         self.report.damaged_files += restore_lengths(self._disk, self._directory, self.segments)
         for older, newer in zip(self.segments, self.segments[1:], strict=False):
             if older.end == newer.base:
@@ -224,6 +225,15 @@ class Recovery:
         active = [s for s in self.segments if s.base == snapshot.active_base]
         if active and active[0].end < snapshot.position:
             raise CorruptLog(self._directory, active[0].end, "the segment file is cut short")
+
+    def _remove_dead(self) -> None:
+        """Remove what a crash left of segments that the snapshot does not count on any more."""
+        snapshot = self._snapshot
+        for segment in [s for s in self.segments if s.base < snapshot.active_base]:
+            if segment.base not in snapshot.segments:
+                self.segments.remove(segment)
+                self._disk.remove(segment.path)
+                self._disk.remove(index_path(self._directory, segment.base))
 
     def _restore(self) -> None:
         snapshot = self._snapshot

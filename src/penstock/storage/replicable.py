@@ -113,7 +113,8 @@ class ReplicableLog(OpenLog):
         At or above the end nothing happens. Below the newest snapshot the log is rebuilt from its
         segments, which takes time and keeps what they and the snapshots tell. `done(error)` on
         the loop: the log is open again; PositionOutOfRange (below the kept log, or in a hole):
-        nothing has changed; with any other error it is fenced.
+        nothing has changed; with any other error it is fenced. A full disk is waited for: the log
+        stays busy until there is room.
         """
         if position >= self.writer.end_position:
             done(None)

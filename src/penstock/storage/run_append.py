@@ -13,6 +13,7 @@ Source: RocketMQ `HAClient` (dispatchReadRequest: a slave appends only at exactl
 architecture "Replica set: the rules".
 """
 
+import errno
 from collections.abc import Callable
 
 from penstock.base.ids import TopicId, TopicPartition
@@ -136,7 +137,7 @@ class RunAppender:
         if active.base == run.segment_base:
             return self._fits(run, active.end)
         if active.base < run.segment_base == end:
-            self._fit(end)
+            self._fit_flushed(end)
             return False
         if active.base == end and self._store.segment_of(run.segment_base) is not None:
             self.on_rejoin(run.segment_base, run.segment_end)
@@ -148,8 +149,20 @@ class RunAppender:
             return self._store.active.file is not None
         if self._store.active.file is not None:
             self._store.set_capacity(run.segment_end - run.segment_base)
-            self._fit(run.segment_end)
+            self._fit_flushed(run.segment_end)
         return False
+
+    def _fit_flushed(self, end: int) -> None:
+        """Fit the active segment when all of it is flushed.
+
+        The file is synced for its new size; a sync of the log beside it would not notice bytes that
+        this one has lost.
+        """
+        writer = self._writer
+        if writer.flushed_position < writer.written_position:
+            writer.request_sync()
+        else:
+            self._fit(end)
 
     def _fit(self, end: int) -> None:
         self._is_fitting = True
@@ -157,10 +170,12 @@ class RunAppender:
 
     def _fitted(self, error: OSError | None) -> None:
         self._is_fitting = False
-        if error is not None:
+        if error is None:
+            self._has_room()
+        elif error.errno == errno.ENOSPC:
             self._writer.wait_for_space()
-            return
-        self._has_room()
+        else:
+            self._writer.fence(f"a segment could not be fitted: {error}")
 
     def _can_advance(self) -> bool:
         """Whether the log may go on in its next segment; if not, wait for it."""

@@ -460,18 +460,28 @@ class LogWriter:
         if self._space_timer is not None:
             self._space_timer.cancel()
 
-    def finish(self) -> None:
-        """Write and sync everything, waiting for it; for a clean close. Raises LogFenced."""
+    def settle(self, action: Callable[[], None]) -> None:
+        """Write and sync what there is, and run `action` when no sync is under way any more."""
+        self.write_staged()
+        self._commit.settle(action)
+
+    def finish(self) -> bool:
+        """Write and sync everything, waiting for it; for a clean close. Raises LogFenced.
+
+        Returns whether all of it is durable for certain: not while a sync is under way (`settle`).
+        """
         self.write_staged()
         if self.fenced is not None:
             raise self.fenced
         self._stop_timer()
         try:
-            self._commit.sync_now()
+            is_certain = self._commit.sync_now()
         except OSError as error:
             self.fence(f"sync failed: {error}")
             raise LogFenced(str(error)) from error
-        self._note_flushed(self.written_position)
+        if is_certain:
+            self._note_flushed(self.written_position)
+        return is_certain
 
 
 def _nothing() -> None:
