@@ -8,6 +8,7 @@ import pytest
 
 from penstock.base.errors import ConfigError
 from penstock.net.errors import RefuseKind
+from penstock.net.limits import NetLimits
 from penstock.net.listener import Endpoint, Listener, open_socket, raise_descriptor_limit
 from tests.net.serving import LOOPS, OPEN_LIMITS, Peer, Recorder, echo, frame, run, serving
 
@@ -155,3 +156,32 @@ def test_the_descriptor_limit_can_be_raised(loop: str) -> None:
         assert raise_descriptor_limit() == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_the_first_refusal_is_told_with_address_and_setting(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with serving(echo, connections_per_address_max=1) as server:
+            for _ in range(3):
+                await is_served(await server.connect())
+
+    caplog.set_level("WARNING", logger="penstock.net")
+    run(scenario(), loop)
+    (line,) = caplog.messages
+    assert "127.0.0.1=1" in line
+    assert "net.connections_per_address_max" in line
+
+
+def test_by_default_three_hundred_clients_of_one_host_are_all_served(loop: str) -> None:
+    async def scenario() -> None:
+        defaults = NetLimits()
+        limits = {
+            "connections_per_address_max": defaults.connections_per_address_max,
+            "connection_rate_per_address_max": defaults.connection_rate_per_address_max,
+        }
+        async with serving(echo, **limits) as server:
+            peers = [await server.connect() for _ in range(300)]
+            assert all([await is_served(peer) for peer in peers])
+
+    run(scenario(), loop)

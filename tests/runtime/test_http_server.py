@@ -102,17 +102,58 @@ def test_a_client_that_goes_away_early_harms_nobody() -> None:
     run(scenario())
 
 
-def test_more_connections_than_allowed_are_closed_at_once(
+def test_connections_that_ask_for_nothing_keep_nobody_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 3)
 
     async def scenario() -> None:
         async with serving() as port:
-            held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
-            assert await exchange(port, b"") == b""
-            for _, writer in held:
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+            assert (await exchange(port, get("/page"))).endswith(b"hello\n")
+            assert await idle[0][0].read() == b"", "the oldest has made room"
+            idle[1][1].write(get("/page"))
+            assert (await idle[1][0].read()).endswith(b"hello\n"), "the others are there still"
+            for _, writer in idle:
                 writer.close()
+
+    run(scenario())
+
+
+def test_the_address_with_the_most_connections_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 3)
+
+    async def scenario() -> None:
+        async with serving() as port:
+            lone = await asyncio.open_connection("127.0.0.1", port, local_addr=("127.0.0.2", 0))
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+            assert await idle[0][0].read() == b""
+            lone[1].write(get("/page"))
+            assert (await lone[0].read()).endswith(b"hello\n")
+            for _, writer in (lone, *idle):
+                writer.close()
+
+    run(scenario())
+
+
+def test_who_has_asked_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 1)
+
+    async def scenario() -> None:
+        page = Page(200, TEXT, b"long " * 2_000_000)
+        server = HttpServer({"/page": lambda: page})
+        port = free_port()
+        await server.start("127.0.0.1", port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(get("/page"))
+        assert await reader.readexactly(4) == b"HTTP"
+        assert await exchange(port, b"") == b""
+        rest = await reader.read()
+        assert len(rest) > len(page.body), "all of it, though another one came"
+        writer.close()
+        server.stop()
 
     run(scenario())
 

@@ -42,11 +42,13 @@ class NetLimits:
     """Open connections in all; never more than the process has file descriptors for, less a
     reserve for the log files."""
 
-    connections_per_address_max: Annotated[int, Ge(0)] = 200
-    """Open connections from one address; 0 switches the limit off, as for a proxy before us."""
+    connections_per_address_max: Annotated[int, Ge(0)] = 5_000
+    """Open connections from one address; 0 switches the limit off, as for a proxy before us. Half
+    of all connections: many clients on one host, or behind one router, do not meet it."""
 
-    connection_rate_per_address_max: Annotated[int, Ge(0)] = 50
-    """New connections from one address in one second; 0 switches the limit off."""
+    connection_rate_per_address_max: Annotated[int, Ge(0)] = 2_000
+    """New connections from one address in one second; 0 switches the limit off. Thousands of
+    clients that come back together are through within seconds; a flood is kept out."""
 
     in_flight_max: Annotated[int, Ge(1), Le(10_000)] = 64
     """Requests of one connection that are not answered yet; then its socket is not read. Stopping

@@ -12,7 +12,6 @@ Not here: TLS and authentication.
 import asyncio
 import contextlib
 import errno
-import logging
 import os
 import resource
 import socket
@@ -24,6 +23,7 @@ from penstock.net.context import ConnectionContext, OnClose, OnFrame, OnRun, one
 from penstock.net.errors import CloseKind, RefuseKind
 from penstock.net.limits import NetLimits
 from penstock.net.receive import FrameBudget, ReceiveBuffers
+from penstock.net.refusal_log import RefusalLog
 from penstock.net.sockets import OpenSocket, open_socket
 
 DESCRIPTOR_RESERVE = 200
@@ -32,13 +32,10 @@ DESCRIPTOR_RESERVE = 200
 _ACCEPTS_PER_TURN = 64
 _SWEEP_SECONDS = 1.0
 _ABORT_SECONDS = 1.0
-_LOG_EVERY_TICKS = 10
 _SLOW_TICKS_MIN = 2
 """When memory for unfinished frames is used up, only a frame at least this old is ended."""
 
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-log = logging.getLogger(__name__)
 
 
 class Endpoint(NamedTuple):
@@ -87,7 +84,7 @@ class Listener:
         self._new_by_address: Counter[str] = Counter()
         self._opening: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._logged_tick = -_LOG_EVERY_TICKS
+        self._refusals = RefusalLog(endpoint.name)
 
     @property
     def port(self) -> int:
@@ -159,7 +156,7 @@ class Listener:
         self._new_by_address[host] += 1
         kind = self._refusal(host)
         if kind is not None:
-            self.stats.refused[kind] += 1
+            self._refused(kind, host)
             accepted.close()
             return
         accepted.setblocking(False)
@@ -204,20 +201,21 @@ class Listener:
     def _refuse_without_descriptor(self) -> None:
         """Take one waiting connection with the spare descriptor and close it, so none hangs."""
         assert self._socket is not None
-        self.stats.refused[RefuseKind.NO_DESCRIPTOR] += 1
         if self._spare_descriptor >= 0:
             os.close(self._spare_descriptor)
             self._spare_descriptor = -1
+        host = ""
         with contextlib.suppress(OSError):
-            self._socket.accept()[0].close()
+            accepted, address = self._socket.accept()
+            host = str(address[0])
+            accepted.close()
         with contextlib.suppress(OSError):
             self._spare_descriptor = os.open(os.devnull, os.O_RDONLY)
-        if self._context.tick - self._logged_tick >= _LOG_EVERY_TICKS:
-            self._logged_tick = self._context.tick
-            log.warning(
-                "listener=%s connections refused: out of file descriptors, raise `ulimit -n`",
-                self.endpoint.name,
-            )
+        self._refused(RefuseKind.NO_DESCRIPTOR, host)
+
+    def _refused(self, kind: RefuseKind, host: str) -> None:
+        self.stats.refused[kind] += 1
+        self._refusals.note(kind, host, self._context.tick)
 
     # --- time ----------------------------------------------------------------------------------
 
@@ -229,6 +227,7 @@ class Listener:
         """Count one second and end what has taken too long."""
         self._context.tick += 1
         self._new_by_address.clear()
+        self._refusals.tell_due(self._context.tick)
         self.stats.unfinished_bytes = self._budget.used
         for connection in self.connections:
             connection.sweep()

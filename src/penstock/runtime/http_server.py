@@ -2,6 +2,9 @@
 
 h11 speaks the protocol; this module moves bytes. It is for operators and scrapers on a private
 port: bounded in request size, in time and in connections, and without routing beyond exact paths.
+Where all places are taken, a connection that has asked for nothing yet gives its own up: the oldest
+of the address that has the most. So who only connects keeps nobody out.
+
 Reading a request and making a page take up to milliseconds of the loop: a turn has one of either,
 however many are asked for.
 
@@ -11,6 +14,7 @@ however many are asked for.
 import asyncio
 import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -21,6 +25,7 @@ from penstock.base.errors import ConfigError
 REQUEST_BYTES_MAX = 16_384
 REQUEST_TIMEOUT_S = 5.0
 CONNECTIONS_MAX = 64
+BACKLOG = 1024
 _READ_BYTES = 4096
 
 log = logging.getLogger(__name__)
@@ -50,13 +55,16 @@ class HttpServer:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._server: asyncio.Server | None = None
-        self._open_count = 0
+        self._open: dict[asyncio.StreamWriter, str] = {}
+        """Connections with the address they come from, oldest first."""
+        self._silent: dict[asyncio.StreamWriter, None] = {}
+        """Those of them that have not asked for anything yet, oldest first."""
         self._work = asyncio.Lock()
 
     async def start(self, host: str, port: int) -> None:
         """Listen. Raises ConfigError when the address can not be bound."""
         try:
-            self._server = await asyncio.start_server(self._serve, host, port)
+            self._server = await asyncio.start_server(self._serve, host, port, backlog=BACKLOG)
         except OSError as error:
             raise ConfigError(
                 f"metrics address {host}:{port} can not be used ({error.strerror}): "
@@ -69,22 +77,39 @@ class HttpServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._open_count >= CONNECTIONS_MAX:
+        if len(self._open) >= CONNECTIONS_MAX and not self._make_room():
             writer.close()
             return
-        self._open_count += 1
+        self._open[writer] = _address(writer)
+        self._silent[writer] = None
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 await self._answer(reader, writer)
         except (TimeoutError, OSError):
             log.debug("http client went away or was too slow")
         finally:
-            self._open_count -= 1
+            self._forget(writer)
             writer.close()
+
+    def _make_room(self) -> bool:
+        """End a connection that has not asked for anything; False where all of them have."""
+        if not self._silent:
+            return False
+        count = Counter(self._open.values())
+        ended = max(self._silent, key=lambda writer: count[self._open[writer]])
+        self._forget(ended)
+        ended.transport.abort()
+        return True
+
+    def _forget(self, writer: asyncio.StreamWriter) -> None:
+        self._open.pop(writer, None)
+        self._silent.pop(writer, None)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=REQUEST_BYTES_MAX)
-        page = await self._read_page(connection, reader)
+        request = await self._read_request(connection, reader)
+        self._silent.pop(writer, None)
+        page = await self._find(request) if isinstance(request, h11.Request) else request
         if page is None:
             return
         head = h11.Response(
@@ -99,10 +124,10 @@ class HttpServer:
             writer.write(connection.send(event) or b"")
         await writer.drain()
 
-    async def _read_page(
+    async def _read_request(
         self, connection: h11.Connection, reader: asyncio.StreamReader
-    ) -> Page | None:
-        """Read one request; None when the peer closed or sent something that is not HTTP."""
+    ) -> h11.Request | Page | None:
+        """Read one request; a page if it is a bad one, None if there is nobody to answer."""
         while True:
             data = await reader.read(_READ_BYTES)
             try:
@@ -114,9 +139,7 @@ class HttpServer:
                 return None if connection.our_state is h11.ERROR else Page(400, TEXT, b"bad\n")
             if event is h11.NEED_DATA:
                 continue
-            if isinstance(event, h11.Request):
-                return await self._find(event)
-            return None
+            return event if isinstance(event, h11.Request) else None
 
     async def _find(self, request: h11.Request) -> Page:
         if request.method not in {b"GET", b"HEAD"}:
@@ -130,3 +153,9 @@ class HttpServer:
             made = page()
             await asyncio.sleep(0)
         return made
+
+
+def _address(writer: asyncio.StreamWriter) -> str:
+    """Where a connection comes from; nothing where it has gone already."""
+    peer = writer.get_extra_info("peername")
+    return str(peer[0]) if peer else ""
