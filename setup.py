@@ -8,6 +8,7 @@ MODULES = (
     "record/_columns",
     "record/_encode",
     "record/_scan",
+    "record/_walk",
     "protocol/_produce",
     "runtime/_gather",
     "storage/_frames",

@@ -42,11 +42,19 @@ from penstock.protocol.produce import parse_produce_request
 from penstock.protocol.schema import response_schema
 from penstock.raft.configuration import Configuration
 from penstock.record import compiled as compiled_record
-from penstock.record.batch import BATCH_HEADER_BYTES, LOG_OVERHEAD, check_batch, read_header, seal
+from penstock.record.batch import (
+    BATCH_HEADER_BYTES,
+    LOG_OVERHEAD,
+    BatchHeader,
+    check_batch,
+    read_header,
+    seal,
+)
 from penstock.record.columns import decode_columns
 from penstock.record.compression import BROKER_BOUNDS, Bounds, compress, decompress
 from penstock.record.read import iter_records, open_batch
-from penstock.record.scan import COMPILED, check_records, validate_records
+from penstock.record.validate import validate_records
+from penstock.record.walk import COMPILED, find_fault
 from penstock.replication import wire
 from penstock.replication.messages import Refused
 from penstock.runtime.raft.codec import RAFT_CODEC
@@ -145,7 +153,7 @@ def _batch(data: bytes) -> None:
     view = memoryview(batch)
     _both(compiled_record.check_batch, check_batch, view, 0, len(view))
     block = open_batch(read_header(view), view, _SMALL_BOUNDS)
-    _twins(block, read_header(view).record_count)
+    _twins(block, read_header(view))
     for _ in iter_records(view, _SMALL_BOUNDS):
         pass
     for _ in decode_columns(view, 0, 1 << 40, bounds=_SMALL_BOUNDS):
@@ -165,15 +173,10 @@ def _both(compiled: Callable[..., T], interpreted: Callable[..., T], *arguments:
     return interpreted(*arguments)
 
 
-def _twins(block: memoryview, record_count: int) -> None:
-    """The compiled check and the Python one say the same."""
-    answers: list[object] = []
-    for check in (check_records, COMPILED[0] if COMPILED else check_records):
-        try:
-            answers.append(check(block, record_count))
-        except PlatformError as error:
-            answers.append(type(error))
-    _agree(*answers)
+def _twins(block: memoryview, header: BatchHeader) -> None:
+    """The compiled walk and the Python one say the same."""
+    arguments = block, header.record_count, header.base_timestamp
+    _agree(find_fault(*arguments), (COMPILED or find_fault)(*arguments))
 
 
 def _batches(rng: random.Random) -> Iterator[bytes]:

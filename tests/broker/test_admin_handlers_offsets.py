@@ -244,8 +244,9 @@ def test_a_batch_that_promises_a_later_time_than_it_holds_is_passed_over(
 
 
 def test_a_batch_that_can_not_be_opened_stands_for_its_first_record(
-    client: RawClient, topic: str
+    node: LiveNode, client: RawClient
 ) -> None:
+    topic = create(node, penstock_record_validation="header")
     produce(client, topic, 1000)
     damaged = bytearray(build_batch([Record(None, b"v" * 500, (), 5000)] * 2, codec=4))
     damaged[61:65] = b"junk"

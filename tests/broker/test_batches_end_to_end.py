@@ -139,7 +139,7 @@ def test_damage_inside_a_batch_is_found_where_the_broker_opens_it(
 ) -> None:
     create(node, "opened", compression_type="gzip")
     assert produce(client, "opened", bytes(batch_around(b"\x7f" * 50, 1))) == (
-        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_RECORD,
         -1,
     )
 

@@ -108,7 +108,7 @@ def test_what_the_worker_refuses_is_refused_alone(cluster: Cluster) -> None:
     asked = send(node, ("packed", damaged), ("packed", batch(LARGE)), ("absent", batch(b"a")))
     cluster.world.run()
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert outcomes(asked) == [(ErrorCode.CORRUPT_MESSAGE, -1), (0, 0), (unknown, -1)]
+    assert outcomes(asked) == [(ErrorCode.INVALID_RECORD, -1), (0, 0), (unknown, -1)]
 
 
 def test_a_topic_that_is_deleted_meanwhile_refuses_what_was_prepared_for_it(

@@ -11,6 +11,7 @@ import pytest
 from benchmarks.harness.ports import free_port
 
 from tests.cli.launched import PENSTOCK, is_alive, launched, penstock, wait_for
+from tests.lying import fill_around_a_lie
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
 
@@ -319,3 +320,12 @@ def test_a_log_can_be_dumped_and_verified_and_damage_is_found(tmp_path):
 def test_a_directory_without_logs_is_one_line(tmp_path):
     refused(penstock("log", "verify", tmp_path), "holds no log: name a data directory")
     refused(penstock("log", "dump", tmp_path / "absent"), "is no directory: name a data directory")
+
+
+def test_what_can_not_be_read_is_named_or_skipped(cluster):
+    cluster.run("topic", "create", "lied", "-p", 1, "-c", "penstock.record.validation=header")
+    fill_around_a_lie(cluster.port, "lied")
+    complaint = failed(cluster, "consume", "lied")
+    assert "lied-0: offsets 1 to 2 can not be read" in complaint
+    assert "--skip-corrupt" in complaint
+    assert cluster.run("consume", "lied", "--skip-corrupt") == "before\nbehind\n"

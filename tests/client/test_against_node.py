@@ -14,7 +14,7 @@ from penstock.client.admin import (
 )
 from penstock.client.cluster import Cluster
 from penstock.client.consume import RecordStream, positions_at
-from penstock.client.errors import BrokerError, TopicNotFound
+from penstock.client.errors import BrokerError, TopicNotFound, UnreadableRecords
 from penstock.client.fetch import FetchOptions, PartitionFetcher
 from penstock.client.groups import Groups
 from penstock.client.produce import ProduceOptions, Producer
@@ -22,6 +22,7 @@ from penstock.client.settings import ClientSettings
 from penstock.record.build import Record
 from penstock.record.columns import decode_columns
 from tests.live_node import LiveNode, running_node
+from tests.lying import UNCHECKED, fill_around_a_lie
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +141,21 @@ def test_group_positions_are_set_listed_and_deleted(cluster: Cluster) -> None:
     assert groups.describe("readers").state == "Dead"
     with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
         groups.delete("readers")
+
+
+def test_a_batch_that_can_not_be_read_ends_a_stream_or_is_left_out(
+    node: LiveNode, cluster: Cluster
+) -> None:
+    Admin(cluster).create_topic("lied-to", partitions=1, configs=UNCHECKED)
+    fill_around_a_lie(node.port, "lied-to")
+    key = ("lied-to", 0)
+    stream = iter(RecordStream(cluster, {key: 0}, ends={key: 4}))
+    assert next(stream).record.value == b"before"
+    with pytest.raises(
+        UnreadableRecords, match=r"lied-to-0: offsets 1 to 2 can not be read: .*gzip"
+    ):
+        next(stream)
+    skipped: list[UnreadableRecords] = []
+    lenient = RecordStream(cluster, {key: 0}, ends={key: 4}, on_unreadable=skipped.append)
+    assert [one.record.offset for one in lenient] == [0, 3]
+    assert [(one.first_offset, one.last_offset) for one in skipped] == [(1, 2)]

@@ -15,6 +15,7 @@ from penstock.spark.land.job import Landing, StopSignal
 from penstock.spark.land.options import TableFormat
 from penstock.spark.land.progress import Progress, Summary
 from penstock.spark.land.tables import DataFile, FileLayout, Table
+from tests.lying import NOT_GZIP, UNCHECKED, fill_around_a_lie
 from tests.spark.tables import read_table
 from tests.spark.topics import NOON_MS, Topics
 
@@ -285,3 +286,23 @@ def test_an_error_in_a_task_is_told_without_its_stack(job: Job, topics: Topics) 
     assert (
         json.loads((job.table / "_penstock" / "table.json").read_text())["penstock.topic"] == topic
     )
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("schema", ["raw", "text"])
+def test_what_can_not_be_read_is_named_or_becomes_a_dead_letter(
+    job: Job, topics: Topics, kind: str, schema: str
+) -> None:
+    topic = topics.make(configs=UNCHECKED)
+    fill_around_a_lie(topics.port, topic)
+    with pytest.raises(SparkRoomError, match=f"{topic}-0: offsets 1 to 2 can not be read: .*gzip"):
+        job.run(topic, format=kind, schema=schema)
+    summary = job.run(topic, format=kind, schema=schema, skip_corrupt=True)
+    assert (summary.rows, summary.dead_letters) == (2, 1)
+    assert sorted(row["value"] for row in job.rows(kind)) == sorted(
+        [b"before", b"behind"] if schema == "raw" else ["before", "behind"]
+    )
+    (letter,) = job.dead(kind)
+    assert (letter["_partition"], letter["_offset"]) == (0, 1)
+    assert letter["value"][61:] == NOT_GZIP[61:]
+    assert letter["reason"].startswith("offsets 1 to 2: ")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from penstock.record.build import Record
+from tests.lying import UNCHECKED, fill_around_a_lie
 from tests.spark.topics import NOON_MS, Topics
 
 if TYPE_CHECKING:
@@ -193,3 +194,12 @@ def test_partitions_that_come_later_are_read_from_their_first_record(
     topics.fill(topic, [b"v"] * 4, partition=1)
     stream.run(subscribe=topic, startingOffsets="earliest")
     assert stream.offsets() == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)]
+
+
+def test_what_can_not_be_read_is_named_or_left_out(spark: "SparkSession", topics: Topics) -> None:
+    topic = topics.make(configs=UNCHECKED)
+    fill_around_a_lie(topics.port, topic)
+    with pytest.raises(Exception, match=f"{topic}-0: offsets 1 to 2 can not be read"):
+        _offsets(_read(spark, topics, subscribe=topic))
+    left = _read(spark, topics, subscribe=topic, skipCorrupt="true")
+    assert _offsets(left) == [(0, 0), (0, 3)]

@@ -1,7 +1,7 @@
 """Topics for tests: made, filled and looked at through the platform's own client."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -37,9 +37,13 @@ class Topics:
     ) -> None:
         self._cluster.close()
 
-    def make(self, partitions: int = 1) -> str:
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rpartition(":")[2])
+
+    def make(self, partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
         name = f"topic-{next(_numbers)}"
-        self.admin.create_topic(name, partitions=partitions)
+        self.admin.create_topic(name, partitions=partitions, configs=configs)
         return name
 
     def fill(self, topic: str, values: Iterable[bytes | None], *, partition: int = 0) -> None:

@@ -9,7 +9,7 @@ duplicate of an idempotent producer is a success with the offset that the first 
 A batch counts as too large by what was sent and, where the codec is changed, by what is stored.
 
 Source: Kafka `ReplicaManager.appendRecords`, `LogValidator`, `UnifiedLog.append`; KIP-98 for
-sequences. Departure: records inside a batch are looked at only when the broker recompresses.
+sequences.
 What may take long is left to a worker, before the append (preparation.py).
 """
 
@@ -54,7 +54,7 @@ def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
     return hosted
 
 
-def append_batch(  # noqa: C901, PLR0917  called for every batch, and calls cost
+def append_batch(  # noqa: PLR0917  called for every batch, and calls cost
     hosted: HostedPartition,
     records: memoryview,
     acks: int,
@@ -84,14 +84,10 @@ def append_batch(  # noqa: C901, PLR0917  called for every batch, and calls cost
         raise TransactionsNotSupported
     if size > rules.max_message_bytes:
         raise BatchTooLarge(size, rules.max_message_bytes)
-    append_time = NO_TIMESTAMP
-    if rules.needs_rewrite:
-        rewritten = _rewrite(records, header, rules, now_ms, prepared)
-        if rewritten is None:
-            return None
-        records, header, append_time = rewritten
-    else:
-        _check_timestamps(header, rules, now_ms)
+    ready = _ready(records, header, rules, now_ms, prepared)
+    if ready is None:
+        return None
+    records, header, append_time = ready
     if header.producer_id >= 0:
         earlier = _earlier_copy(hosted, header)
         if earlier is not None:
@@ -118,37 +114,38 @@ def _earlier_copy(hosted: HostedPartition, header: BatchHeader) -> Duplicate | N
         raise
 
 
-def _check_timestamps(header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
+def _check_timestamps(oldest_ms: int, newest_ms: int, rules: BatchRules, now_ms: int) -> None:
     """CreateTime must lie in [now - before.max, now + after.max]; a batch without is fine."""
-    newest = header.max_timestamp
-    if newest == NO_TIMESTAMP:
+    if newest_ms == NO_TIMESTAMP:
         return
-    if newest > now_ms + rules.timestamp_after_max_ms:
-        raise InvalidTimestamp(f"{newest} is too far in the future")
-    if header.base_timestamp < now_ms - rules.timestamp_before_max_ms:
-        raise InvalidTimestamp(f"{header.base_timestamp} is too far in the past")
+    if newest_ms > now_ms + rules.timestamp_after_max_ms:
+        raise InvalidTimestamp(f"{newest_ms} is too far in the future")
+    if oldest_ms < now_ms - rules.timestamp_before_max_ms:
+        raise InvalidTimestamp(f"{oldest_ms} is too far in the past")
 
 
-def _rewrite(
+def _ready(
     records: memoryview,
     header: BatchHeader,
     rules: BatchRules,
     now_ms: int,
     prepared: Prepared | None,
 ) -> tuple[memoryview, BatchHeader, int] | None:
-    """Prepare for `compression.type`, stamp for LogAppendTime; returns the append time, too.
+    """Look at the records, change the codec, stamp for LogAppendTime; the append time, too.
 
     None where a worker has to prepare the batch.
     """
     if needs_preparation(header, rules):
-        prepared = prepared or prepare_here(records, rules)
+        prepared = prepared or prepare_here(records, header, rules)
         if prepared is None:
             return None
-        records, header = prepared
+        records, header, (oldest_ms, newest_ms) = prepared
         if len(records) > rules.max_message_bytes:
             raise BatchTooLarge(len(records), rules.max_message_bytes)
+    else:
+        oldest_ms, newest_ms = header.base_timestamp, header.max_timestamp
     if not rules.is_log_append_time:
-        _check_timestamps(header, rules, now_ms)
+        _check_timestamps(oldest_ms, newest_ms, rules, now_ms)
         return records, header, NO_TIMESTAMP
     stamp_log_append_time(records, 0, now_ms)
     return records, read_header(records), now_ms

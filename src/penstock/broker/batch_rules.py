@@ -5,8 +5,10 @@ from typing import Final, NamedTuple
 from penstock.controller.topic_config import TopicSettings
 from penstock.record.compression import Bounds
 
-DECOMPRESSED_FACTOR = 4
-"""A batch that the broker opens may hold so many times what the topic takes as one batch."""
+UNPACKED_RATIO_MAX = 1000
+"""What deflate, and so gzip, reaches at most (1,032); beyond it are only zstd and its bombs."""
+UNPACKED_RATIO_FREE_BYTES = 4 << 20
+"""A record of some megabytes of one byte is no bomb, however little zstd makes of it."""
 CODECS: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
@@ -19,9 +21,9 @@ class BatchRules(NamedTuple):
     is_log_append_time: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
-    needs_rewrite: bool
+    looks_at_records: bool
     bounds: Bounds
-    """What a batch may become when it is decompressed for another codec."""
+    """What a batch may become when it is decompressed."""
 
 
 def rules_of(settings: TopicSettings) -> BatchRules:
@@ -34,6 +36,10 @@ def rules_of(settings: TopicSettings) -> BatchRules:
         is_log_append_time=settings.is_log_append_time,
         timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
         timestamp_after_max_ms=settings.message_timestamp_after_max_ms,
-        needs_rewrite=codec is not None or settings.is_log_append_time,
-        bounds=Bounds(DECOMPRESSED_FACTOR * settings.max_message_bytes),
+        looks_at_records=settings.record_validation == "all",
+        bounds=Bounds(
+            settings.record_unpacked_bytes_max,
+            ratio_max=UNPACKED_RATIO_MAX,
+            ratio_free_bytes=UNPACKED_RATIO_FREE_BYTES,
+        ),
     )

@@ -22,6 +22,7 @@ from penstock.cli.places import Place, PlaceKind, resolve
 
 if TYPE_CHECKING:
     from penstock.client.consume import ConsumedRecord
+    from penstock.client.errors import UnreadableRecords
 
 
 class RecordFormat(StrEnum):
@@ -52,6 +53,10 @@ def run_consume(
     record_format: Annotated[
         RecordFormat, typer.Option("--format", help="How a record is printed.")
     ] = RecordFormat.VALUE,
+    skip_corrupt: Annotated[
+        bool,
+        typer.Option("--skip-corrupt", help="Leave out what can not be read, and say so."),
+    ] = False,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     timeout: TimeoutOption = STREAM_SECONDS,
     output: OutputOption = Output.TABLE,
@@ -71,12 +76,22 @@ def run_consume(
         ends = None
         if not follow:
             ends = _named(topic, resolve(cluster, topic, Place(PlaceKind.END), partition))
-        stream = RecordStream(cluster, starts, ends=ends)
+        on_unreadable = _tell_skipped if skip_corrupt else None
+        stream = RecordStream(cluster, starts, ends=ends, on_unreadable=on_unreadable)
         for one in itertools.islice(stream, most):
             out.write(show(one))
             if follow:
                 out.flush()
         out.flush()
+
+
+def _tell_skipped(found: "UnreadableRecords") -> None:
+    sys.stdout.buffer.flush()
+    typer.echo(
+        f"skipped {found.topic}-{found.partition}, offsets {found.first_offset} to"
+        f" {found.last_offset}: {found.reason}",
+        err=True,
+    )
 
 
 def _named(topic: str, offsets: dict[int, int]) -> dict[tuple[str, int], int]:

@@ -55,6 +55,9 @@ StartingOption = Annotated[
 LossOption = Annotated[
     bool, typer.Option("--allow-data-loss", help="Go on when records are gone already.")
 ]
+CorruptOption = Annotated[
+    bool, typer.Option("--skip-corrupt", help="What can not be read becomes a dead letter.")
+]
 TriggerOption = Annotated[
     float, typer.Option(metavar="SECONDS", help="With --stream: least time between batches.")
 ]
@@ -80,6 +83,7 @@ def run_land(
     dead_letter: DeadLetterOption = None,
     starting: StartingOption = Starting.EARLIEST,
     allow_data_loss: LossOption = False,
+    skip_corrupt: CorruptOption = False,
     trigger: TriggerOption = 1.0,
     max_records_per_batch: BatchOption = 2_000_000,
     broker_timeout: BrokerTimeoutOption = 60.0,
@@ -109,6 +113,7 @@ def run_land(
             max_records_per_batch=max_records_per_batch,
             starting=starting.value,
             fail_on_data_loss=not allow_data_loss,
+            skip_corrupt=skip_corrupt,
             broker_timeout_seconds=broker_timeout,
             spark_conf=dict(_setting(text) for text in conf or ()),
             output=output.value,

@@ -10,13 +10,13 @@ no order between partitions.
 
 import select
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from penstock.client.admin import EARLIEST, LATEST, Admin
 from penstock.client.cluster import Cluster, Retries
 from penstock.client.connection import Connection
-from penstock.client.errors import ClientError, OffsetOutOfRange
+from penstock.client.errors import ClientError, OffsetOutOfRange, UnreadableRecords
 from penstock.client.fetch import (
     FetchedPartition,
     FetchOptions,
@@ -27,7 +27,9 @@ from penstock.client.fetch import (
 )
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.record.read import DecodedRecord, iter_batches, iter_records
+from penstock.record.batch import BatchHeader
+from penstock.record.errors import UnreadableBatch
+from penstock.record.read import DecodedRecord, iter_batches, whole_batch
 
 __all__ = ["EARLIEST", "LATEST", "ConsumedRecord", "RecordStream", "positions_at"]
 
@@ -60,7 +62,9 @@ class RecordStream:
 
     With `ends` (exclusive offsets) it stops when all are reached, without it never, unless nothing
     comes for `idle_ms`. Control batches are stepped over. Survives restarts and moves of leaders.
-    Raises OffsetOutOfRange, TopicNotFound, RequestTimedOut, BrokerError, RecordError kinds.
+    A batch whose records can not be read is given to `on_unreadable` and left out; without it the
+    iteration ends there, when all records before were yielded.
+    Raises OffsetOutOfRange, TopicNotFound, RequestTimedOut, BrokerError, UnreadableRecords.
     """
 
     def __init__(
@@ -71,7 +75,9 @@ class RecordStream:
         ends: Mapping[Partition, int] | None = None,
         idle_ms: int | None = None,
         options: FetchOptions | None = None,
+        on_unreadable: Callable[[UnreadableRecords], None] | None = None,
     ) -> None:
+        self._on_unreadable = on_unreadable
         self.positions = dict(positions)
         self._cluster = cluster
         self._ends = ends
@@ -169,7 +175,7 @@ class RecordStream:
         for header, batch in iter_batches(found.data):
             if header.last_offset < position:
                 continue
-            for record in () if header.is_control else iter_records(batch):
+            for record in () if header.is_control else self._whole(key, header, batch):
                 if record.offset < self.positions[key]:
                     continue
                 if end is not None and record.offset >= end:
@@ -178,6 +184,16 @@ class RecordStream:
                 self.positions[key] = record.offset + 1
                 yield ConsumedRecord(found.topic, found.partition, record)
             self.positions[key] = header.last_offset + 1
+
+    def _whole(self, key: Partition, header: BatchHeader, batch: memoryview) -> list[DecodedRecord]:
+        try:
+            return whole_batch(header, batch)
+        except UnreadableBatch as error:
+            found = UnreadableRecords(*key, error)
+            if self._on_unreadable is None:
+                raise found from error
+            self._on_unreadable(found)
+            return []
 
     def _drop_all(self) -> None:
         for connection in self._connections.values():

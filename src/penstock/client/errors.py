@@ -12,10 +12,12 @@ ClientError
   ProducerFenced(topic, partition)          a newer producer took over this producer id
   DeliveryUnknown(topic, partition, why)    a batch may or may not have been written
   RecordTooLarge(size, limit)               one record is larger than a batch may be
+  UnreadableRecords(topic, partition, why)  a batch in the log that no reader gets through
 """
 
 from penstock.base.errors import PlatformError
 from penstock.protocol.error_codes import ErrorCode
+from penstock.record.errors import UnreadableBatch
 
 
 class ClientError(PlatformError):
@@ -128,6 +130,21 @@ class RecordTooLarge(ClientError):
         super().__init__(f"a record of {size} bytes exceeds the batch limit of {limit} bytes")
         self.size = size
         self.limit = limit
+
+
+class UnreadableRecords(ClientError):
+    """A batch in the log lies about its records, or is more than a reader may unpack."""
+
+    def __init__(self, topic: str, partition: int, why: UnreadableBatch) -> None:
+        super().__init__(
+            f"{topic}-{partition}: offsets {why.first_offset} to {why.last_offset} can not be read:"
+            f" {why.reason}; they can be skipped (--skip-corrupt)"
+        )
+        self.topic = topic
+        self.partition = partition
+        self.first_offset = why.first_offset
+        self.last_offset = why.last_offset
+        self.reason = why.reason
 
 
 def error_code(code: int) -> ErrorCode:

@@ -37,6 +37,13 @@ CompressionType = Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "
 COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 TimestampType = Literal["CreateTime", "LogAppendTime"]
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+RecordValidation = Literal["all", "header"]
+RECORD_VALIDATIONS = ("all", "header")
+UNPACKED_BYTES_MIN = 1 << 20
+UNPACKED_BYTES_MAX = 64 << 20
+"""What our own readers unpack at most; librdkafka's unpack up to 100 MB."""
+OWN_PREFIX = "penstock."
+"""Before the names of configurations that Kafka has not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,17 @@ class TopicSettings:
     cleanup_policy: Literal["delete"] = "delete"
     """What happens to old records: they are deleted. Compaction is not built yet."""
 
+    record_validation: RecordValidation = "all"
+    """Whether every record of a produced batch is looked at (`all`), as Kafka does, or what the
+    batch says of itself alone (`header`). A batch that lies about its records stops consumers."""
+
+    record_unpacked_bytes_max: Annotated[int, Ge(UNPACKED_BYTES_MIN), Le(UNPACKED_BYTES_MAX)] = (
+        UNPACKED_BYTES_MAX
+    )
+    """Largest size of a batch once it is decompressed, where it is looked into. The default is
+    what readers take; besides, above 4 MiB a batch may not unpack to more than 1,000 times its
+    size."""
+
     @property
     def is_log_append_time(self) -> bool:
         """Whether the broker stamps batches with the time of the append."""
@@ -93,7 +111,7 @@ class TopicConfigKey:
     @property
     def field(self) -> str:
         """Name of the field of TopicSettings."""
-        return self.key.replace(".", "_")
+        return self.key.removeprefix(OWN_PREFIX).replace(".", "_")
 
     def value_in(self, settings: TopicSettings) -> str:
         """The key's value in `settings`, as text."""
@@ -198,6 +216,20 @@ _ROWS = (
         broker_synonym="log.cleanup.policy",
         documentation="What happens to old records. Only 'delete' is available.",
         parse=_cleanup_policy,
+    ),
+    TopicConfigKey(
+        key="penstock.record.validation",
+        config_type=ConfigType.STRING,
+        broker_synonym="topic.record_validation",
+        documentation="all: every record of a batch is checked, as Kafka does; header: none is.",
+        parse=_one_of(RECORD_VALIDATIONS),
+    ),
+    TopicConfigKey(
+        key="penstock.record.unpacked.bytes.max",
+        config_type=ConfigType.INT,
+        broker_synonym="topic.record_unpacked_bytes_max",
+        documentation="Largest size of a batch once decompressed, where its records are checked.",
+        parse=_number(UNPACKED_BYTES_MIN, UNPACKED_BYTES_MAX),
     ),
 )
 TOPIC_CONFIGS: Mapping[str, TopicConfigKey] = MappingProxyType({row.key: row for row in _ROWS})

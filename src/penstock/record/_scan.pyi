@@ -1,6 +1,5 @@
 """Types of the compiled twins; see `scan.py` for the meaning."""
 
-def check_records(block: memoryview, record_count: int) -> int: ...
 def find_record(
     block: memoryview, record_count: int, first_offset_delta: int, timestamp_delta: int
 ) -> tuple[int, int] | None: ...

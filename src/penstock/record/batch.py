@@ -20,8 +20,8 @@ The idea: a batch is opaque to the broker. It is checked once, stamped in place,
 moves as bytes. `check_batch` is on the produce path: one struct, one CRC, comparisons of ints.
 
 Source: Kafka `DefaultRecordBatch`, KIP-98 (message format), checks as in `DefaultRecordBatch
-.ensureValid`, `LogValidator.validateBatch` and `ProduceRequest.validateRecords`. Departure: Kafka
-also walks the records of every batch; we do not (`validate_records` does where a feature needs it).
+.ensureValid`, `LogValidator.validateBatch` and `ProduceRequest.validateRecords`. What a batch says
+of its records is not checked here: `walk.py` does.
 
 It deliberately does not know topics, timestamps bounds or who sent the bytes.
 """
@@ -200,6 +200,13 @@ def stamp_log_append_time(buffer: memoryview, at: int, timestamp_ms: int) -> Non
     (length,) = _INT32.unpack_from(buffer, at + 8)
     (attributes,) = _INT16.unpack_from(buffer, at + CHECKED_AT)
     _INT16.pack_into(buffer, at + CHECKED_AT, attributes | LOG_APPEND_TIME)
+    _INT64.pack_into(buffer, at + _MAX_TIMESTAMP_AT, timestamp_ms)
+    seal(buffer, at, at + LOG_OVERHEAD + length)
+
+
+def stamp_max_timestamp(buffer: memoryview, at: int, timestamp_ms: int) -> None:
+    """Put the newest time of the records into the header, and renew the CRC."""
+    (length,) = _INT32.unpack_from(buffer, at + 8)
     _INT64.pack_into(buffer, at + _MAX_TIMESTAMP_AT, timestamp_ms)
     seal(buffer, at, at + LOG_OVERHEAD + length)
 

@@ -15,6 +15,7 @@ that writes nanoseconds is common enough, and must not stop a pipeline).
 It deliberately does not know Spark's column names.
 """
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
@@ -22,7 +23,8 @@ from penstock.record.batch import BatchHeader
 from penstock.record.column_builder import PythonColumnBuilder
 from penstock.record.column_chunk import ColumnChunk, ColumnOptions
 from penstock.record.compression import READER_BOUNDS, Bounds
-from penstock.record.read import iter_batches, open_batch
+from penstock.record.errors import RecordError
+from penstock.record.read import iter_batches, open_batch, unreadable
 
 __all__ = ["IS_COMPILED", "ColumnChunk", "ColumnOptions", "decode_columns"]
 
@@ -71,16 +73,38 @@ def decode_columns(
 
     A last batch that is cut off is ignored; where to fetch next is `run_end` of the same data.
     Chunks hold copies, so `data` may be used again when the iterator has ended. No chunk is empty.
-    Raises RecordError kinds, also after some chunks were yielded.
+    Raises UnreadableBatch for the first batch that can not be read, when all records before it
+    were yielded, and other RecordError kinds for bytes that are no batches.
     """
+    resume_at = start_offset
     builder = make_builder(OffsetRange(start_offset, end_offset), options)
     for header, batch in iter_batches(data):
         if header.last_offset < start_offset or header.is_control:
             continue
         if header.base_offset >= end_offset:
             break
-        builder.begin(header, open_batch(header, batch, bounds))
-        while not builder.fill():
-            yield builder.take()
+        try:
+            builder.begin(header, open_batch(header, batch, bounds))
+            while not builder.fill():
+                chunk = builder.take()
+                resume_at = _end_of(chunk)
+                yield chunk
+        except RecordError as error:
+            failed = unreadable(header, batch, error)
+            # the builder holds rows of this batch as well: what stands before it is read again
+            yield from decode_columns(
+                data,
+                resume_at,
+                header.base_offset,
+                options=options,
+                bounds=bounds,
+                make_builder=make_builder,
+            )
+            raise failed from error
     if builder.rows:
         yield builder.take()
+
+
+def _end_of(chunk: ColumnChunk) -> int:
+    """Return the offset after the last row of a chunk."""
+    return int.from_bytes(chunk.offset[-8:], sys.byteorder, signed=True) + 1

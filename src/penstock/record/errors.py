@@ -6,7 +6,9 @@
       UnsupportedCodec(codec)       compression bits 5 to 7
       InvalidRecord(reason)         intact bytes that break a rule (counts, sequences, control)
       InvalidTimestamp(reason)      outside of the bounds of the topic
+      UnreadableBatch(offsets, why) a stored batch that a reader can not get through
       BatchTooLarge(size, limit)    larger than a limit, also when it only becomes so decompressed
+        UnpacksTooLarge             ... when a producer's batch does
 
 Source: Kafka's CorruptRecordException, InvalidRecordException, InvalidTimestampException,
 UnsupportedCompressionTypeException, RecordTooLargeException, ..., which
@@ -47,9 +49,11 @@ class UnsupportedCodec(RecordError):
 class InvalidRecord(RecordError):
     """Intact bytes that break a rule of the format."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, record_index: int | None = None) -> None:
+        """`record_index` is the place of the record at fault in its batch, where one is."""
         super().__init__(f"invalid record batch: {reason}")
         self.reason = reason
+        self.record_index = record_index
 
 
 class InvalidTimestamp(RecordError):
@@ -67,3 +71,22 @@ class BatchTooLarge(RecordError):
         super().__init__(f"record batch of {size} bytes or more exceeds the limit of {limit} bytes")
         self.size = size
         self.limit = limit
+
+
+class UnpacksTooLarge(BatchTooLarge):
+    """A producer's batch whose records are more than they may be once they are decompressed."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(size, limit)
+        self.args = (f"the records of {size} compressed bytes unpack to more than {limit} bytes",)
+
+
+class UnreadableBatch(RecordError):
+    """A stored batch whose records can not be read; reading can go on behind `last_offset`."""
+
+    def __init__(self, batch: bytes, offsets: tuple[int, int], reason: str) -> None:
+        """`offsets` are those of its first and last record, inclusive; `batch` is as stored."""
+        self.batch = batch
+        self.first_offset, self.last_offset = offsets
+        self.reason = reason
+        super().__init__(f"offsets {offsets[0]} to {offsets[1]} can not be read: {reason}")

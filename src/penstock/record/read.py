@@ -24,7 +24,7 @@ from penstock.record.batch import (
     read_header,
 )
 from penstock.record.compression import READER_BOUNDS, Bounds, decompress
-from penstock.record.errors import CorruptBatch, UnsupportedMagic
+from penstock.record.errors import CorruptBatch, RecordError, UnreadableBatch, UnsupportedMagic
 from penstock.record.varint import read_varint
 
 INT32_MAX = (1 << 31) - 1
@@ -117,6 +117,19 @@ def iter_records(batch: memoryview, bounds: Bounds = READER_BOUNDS) -> Iterator[
         )
 
 
+def whole_batch(header: BatchHeader, batch: memoryview) -> list[DecodedRecord]:
+    """Return all records of one stored batch. Raises UnreadableBatch."""
+    try:
+        return list(iter_records(batch))
+    except RecordError as error:
+        raise unreadable(header, batch, error) from error
+
+
+def unreadable(header: BatchHeader, batch: memoryview, error: RecordError) -> UnreadableBatch:
+    """Say which offsets `error` keeps from being read."""
+    return UnreadableBatch(bytes(batch), (header.base_offset, header.last_offset), str(error))
+
+
 def record_timestamp(header: BatchHeader, delta: int) -> int:
     """Return the time of a record, ms, kept within an int64."""
     if header.is_log_append_time:
@@ -187,10 +200,9 @@ def iter_header_parts(
 
 
 def read_headers(block: memoryview, at: int, end: int) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the headers of a record. Raises CorruptBatch, also for names that are not UTF-8."""
+    """Yield the headers of a record. Raises CorruptBatch.
+
+    A name that is not UTF-8 is read as Kafka's Java client does, with U+FFFD for what is none.
+    """
     for name, value in iter_header_parts(block, at, end):
-        try:
-            text = str(block[name[0] : name[1]], "utf-8")
-        except UnicodeDecodeError as error:
-            raise CorruptBatch("a header name is not UTF-8") from error
-        yield text, part(block, value)
+        yield str(block[name[0] : name[1]], "utf-8", "replace"), part(block, value)

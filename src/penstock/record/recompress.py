@@ -11,22 +11,27 @@ It deliberately does not rebuild records, so base timestamp and deltas are the p
 from penstock.record.batch import CODEC_MASK
 from penstock.record.build import BatchFields, assemble
 from penstock.record.compression import BROKER_BOUNDS, Bounds
-from penstock.record.scan import validate_records
+from penstock.record.validate import Validated, validate_records
 
 
 def recompress(batch: memoryview, codec: int, bounds: Bounds = BROKER_BOUNDS) -> bytes:
     """Return `batch` with its records compressed by `codec`; 0 takes the compression away.
 
-    Raises the kinds of `check_batch`, BatchTooLarge, CorruptBatch, UnsupportedCodec.
+    Raises the kinds of `validate_records`, UnsupportedCodec.
     """
-    header, block, max_timestamp = validate_records(batch, bounds)
+    return rebuild(validate_records(batch, bounds), codec)
+
+
+def rebuild(found: Validated, codec: int) -> bytes:
+    """The same for a batch that was looked at already."""
+    header, block, times = found
     fields = BatchFields(
         codec=codec,
         attributes=header.attributes & ~CODEC_MASK,
         base_offset=header.base_offset,
         last_offset_delta=header.last_offset_delta,
         base_timestamp=header.base_timestamp,
-        max_timestamp=header.max_timestamp if header.is_log_append_time else max_timestamp,
+        max_timestamp=header.max_timestamp if header.is_log_append_time else times.newest_ms,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,

@@ -1,30 +1,26 @@
-"""Looking at every record of a batch without taking one out: checks, and search by time.
+"""Looking for a record of a batch by time and offset, without taking one out.
 
-Both are wanted on the event loop of a broker, for batches of ten thousand records and more, so two
-twins of the inner loops exist: `_scan.pyx` in C, and the functions here in Python. The compiled
+It is wanted on the event loop of a broker, for batches of ten thousand records and more, so two
+twins of the inner loop exist: `_scan.pyx` in C, and the function here in Python. The compiled
 one is used where it was built.
 
-Source: Kafka `LogValidator.validateRecord` (what a broker that unpacks a batch checks),
-`FileRecords.searchForTimestamp` (first record at or after both a time and an offset).
+Source: Kafka `FileRecords.searchForTimestamp` (first record at or after both a time and an offset).
 """
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-from penstock.record.batch import BatchHeader, check_batch, read_header
+from penstock.record.batch import read_header
 from penstock.record.compression import Bounds
-from penstock.record.errors import CorruptBatch
 from penstock.record.read import (
     INT64_MAX,
     open_batch,
-    read_headers,
     read_raw,
     record_timestamp,
 )
 
 INT64_MIN = -INT64_MAX - 1
 
-_Check = Callable[[memoryview, int], int]
 _Find = Callable[[memoryview, int, int, int], tuple[int, int] | None]
 
 
@@ -33,34 +29,6 @@ class FoundRecord(NamedTuple):
 
     offset: int
     timestamp_ms: int
-
-
-class Validated(NamedTuple):
-    """A batch whose every record was looked at: the decompressed block and the largest time."""
-
-    header: BatchHeader
-    block: memoryview
-    max_timestamp: int
-
-
-def check_records(block: memoryview, record_count: int) -> int:
-    """Check records as a producer must send them; return the largest timestamp delta.
-
-    Offset deltas are 0, 1, 2, ...; lengths add up; header names are text. Raises CorruptBatch.
-    """
-    latest = INT64_MIN
-    at = 0
-    for expected in range(record_count):
-        raw = read_raw(block, at)
-        if raw.offset_delta != expected:
-            raise CorruptBatch(f"offset delta {raw.offset_delta} where {expected} is next")
-        for _ in read_headers(block, raw.headers_at, raw.end):
-            pass
-        latest = max(latest, raw.timestamp_delta)
-        at = raw.end
-    if at != len(block):
-        raise CorruptBatch(f"{len(block) - at} bytes follow the last record")
-    return latest
 
 
 def find_record(
@@ -79,27 +47,15 @@ def find_record(
     return None
 
 
-COMPILED: tuple[_Check, _Find] | None
+COMPILED: _Find | None
 try:
     from penstock.record import _scan
 except ImportError:  # no C compiler at installation
     COMPILED = None
 else:
-    COMPILED = (_scan.check_records, _scan.find_record)
+    COMPILED = _scan.find_record
 
-_check, _find = COMPILED or (check_records, find_record)
-
-
-def validate_records(batch: memoryview, bounds: Bounds) -> Validated:
-    """Check a batch as a producer must send it, record by record; see `check_records`.
-
-    Without records the header is refused. Raises the kinds of `check_batch`, BatchTooLarge,
-    CorruptBatch.
-    """
-    header = check_batch(batch, 0, len(batch))
-    block = open_batch(header, batch[: header.size_bytes], bounds)
-    latest = header.base_timestamp + _check(block, header.record_count)
-    return Validated(header, block, min(latest, INT64_MAX))
+_find = COMPILED or find_record
 
 
 def first_record_at(

@@ -4,6 +4,7 @@
       SparkRoomError
         OptionError        an option of the source, the sink or `land` that can not be used
         DataLost           records of a planned offset range are gone, and failOnDataLoss is true
+        CorruptRecords     a batch in the log can not be read, and nobody said to skip it
         BadRow             a row for the sink that can not become a record
         TableConflict      somebody else committed to the table while this job was landing
         TableMismatch      the table at the target is not one that this job may go on with
@@ -34,6 +35,23 @@ class DataLost(SparkRoomError):
         return (
             f"records of {self.topic}-{self.partition} from offset {self.wanted} are gone, the log"
             f" now has {self.found} there; set failOnDataLoss=false to go on with what is left"
+        )
+
+
+class CorruptRecords(SparkRoomError):
+    """Offsets [first, last] of a partition hold records that no reader gets through."""
+
+    def __init__(
+        self, topic: str, partition: int, *, offsets: tuple[int, int], reason: str, batch: bytes
+    ) -> None:
+        super().__init__(topic, partition, offsets, reason)
+        self.topic, self.partition, self.reason, self.batch = topic, partition, reason, batch
+        self.first, self.last = offsets
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic}-{self.partition}: offsets {self.first} to {self.last} can not be read:"
+            f" {self.reason}; skipCorrupt=true (land: --skip-corrupt) goes on behind them"
         )
 
 

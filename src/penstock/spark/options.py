@@ -28,7 +28,8 @@ _SOURCE = (
     *("subscribe", "subscribepattern", "assign"),
     *("startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp"),
     *("endingoffsets", "endingtimestamp", "endingoffsetsbytimestamp"),
-    *("startingoffsetsbytimestampstrategy", "failondataloss", "includeheaders"),
+    *("startingoffsetsbytimestampstrategy", "failondataloss", "skipcorrupt"),
+    "includeheaders",
     *("minpartitions", "maxrecordsperpartition"),
     *("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"),
 )
@@ -66,6 +67,8 @@ class SourceOptions:
     timestamp_without_match: str = "error"
     """`error` or `latest`: what to do where no record has startingTimestamp or later."""
     fail_on_data_loss: bool = True
+    skip_corrupt: bool = False
+    """Leave out batches that can not be read, with a line in the log, rather than fail."""
     include_headers: bool = False
     pieces_min: int = 0
     records_per_piece_max: int | None = None
@@ -109,6 +112,7 @@ def source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOption
         ending=_bound(options, "ending", LATEST, streaming),
         timestamp_without_match=strategy,
         fail_on_data_loss=_truth(options, "failondataloss", default=True),
+        skip_corrupt=_truth(options, "skipcorrupt", default=False),
         include_headers=_truth(options, "includeheaders", default=False),
         pieces_min=_count(options, "minpartitions") or 0,
         records_per_piece_max=_count(options, "maxrecordsperpartition"),

@@ -1,40 +1,84 @@
 """Reads one offset range: fetch, decode, hand on.
 
 A range is deterministic: all records of the log in [start, end) and nothing else, however often
-it is read, because its end was at or below the high watermark when it was planned. Three things
+it is read, because its end was at or below the high watermark when it was planned. Four things
 can go wrong, and each is told apart:
 - no broker answers, or the log ends before the range (a broker that is still recovering): the
   client tries again until its time is up;
+- a batch is in the log and can not be read: CorruptRecords, or it is handed over and left out;
 - the records are gone from the start of the log (retention): DataLost, or a warning and the next
   record that is there;
 - the log is shorter than it was: DataLost in any case, since going on would make a hole.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
+from penstock.record.errors import UnreadableBatch
 from penstock.record.read import run_end
 from penstock.spark.batches import BatchMaker
-from penstock.spark.broker_access import BrokerAccess, OffsetOutOfRange
-from penstock.spark.errors import DataLost
+from penstock.spark.broker_access import BrokerAccess, OffsetOutOfRange, Run
+from penstock.spark.errors import CorruptRecords, DataLost
 from penstock.spark.planning import lost
 from penstock.spark.ranges import OffsetRange
+from penstock.spark.warnings import warn
+
+OnCorrupt = Callable[[CorruptRecords], None]
+
+
+def warn_of_corrupt(found: CorruptRecords) -> None:
+    """Leave it out and say so."""
+    offsets = f"offsets {found.first} to {found.last}"
+    warn(f"skipped {found.topic}-{found.partition}, {offsets}: {found.reason}")
 
 
 def read_range(
-    access: BrokerAccess, wanted: OffsetRange, columns: tuple[str, ...], *, fail_on_data_loss: bool
+    access: BrokerAccess,
+    wanted: OffsetRange,
+    columns: tuple[str, ...],
+    *,
+    fail_on_data_loss: bool,
+    on_corrupt: OnCorrupt | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of the range, in order, in batches of about 1 MiB."""
+    """Yield the records of the range, in order, in batches of about 1 MiB.
+
+    What can not be read is given to `on_corrupt` and left out; without it CorruptRecords is raised.
+    """
     maker = BatchMaker(wanted, columns)
     rest = wanted
     while rest.length:
         try:
             for run in access.read(rest):
-                yield from maker.batches(run.data, run.offset)
+                yield from _readable(maker, run, wanted, on_corrupt)
                 rest = rest._replace(start=max(rest.start, run_end(run.data, run.offset)))
         except OffsetOutOfRange as error:
             rest = _after_the_gap(access, rest, error, fail=fail_on_data_loss)
+
+
+def _readable(
+    maker: BatchMaker, run: Run, wanted: OffsetRange, on_corrupt: OnCorrupt | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield what can be read of a run; of the rest a range tells the offsets that are its own."""
+    position = run.offset
+    while True:
+        try:
+            yield from maker.batches(run.data, position)
+        except UnreadableBatch as error:
+            offsets = max(error.first_offset, position), min(error.last_offset, wanted.end - 1)
+            found = CorruptRecords(
+                wanted.topic,
+                wanted.partition,
+                offsets=offsets,
+                reason=error.reason,
+                batch=error.batch,
+            )
+            if on_corrupt is None:
+                raise found from error
+            on_corrupt(found)
+            position = error.last_offset + 1
+        else:
+            return
 
 
 def _after_the_gap(

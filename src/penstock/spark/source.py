@@ -42,7 +42,7 @@ from penstock.spark.ranges import (
     offsets_to_json,
     ranges_between,
 )
-from penstock.spark.reading import read_range
+from penstock.spark.reading import read_range, warn_of_corrupt
 from penstock.spark.schema import checked_columns, source_schema
 
 
@@ -98,6 +98,7 @@ class _RangeReader:
             partition.wanted,
             self.columns,
             fail_on_data_loss=options.fail_on_data_loss,
+            on_corrupt=warn_of_corrupt if options.skip_corrupt else None,
         )
 
 

@@ -37,6 +37,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
 from penstock.protocol.produce_run import ProduceRun
+from penstock.record.errors import InvalidRecord
 
 KEY = ApiKey.PRODUCE
 VERSIONS = range(3, 14)
@@ -143,7 +144,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
             has_errors = True
             batch = memory[records_at:records_end]
             refusal = broker.refused_batches.refuse(topic, partition, batch, error)
-            answers.append(_refused(broker, part, refusal, version))
+            answers.append(_refused(broker, part, refusal, version, error))
             prepared = None
             continue
         if appended_at is None:
@@ -175,13 +176,24 @@ def _refuse_all(broker: Broker, version: int, request: ProduceRequest) -> list[P
 
 
 def _refused(
-    broker: Broker, part: PartitionData, refusal: Refusal, version: int
+    broker: Broker,
+    part: PartitionData,
+    refusal: Refusal,
+    version: int,
+    error: PlatformError | None = None,
 ) -> PartitionAnswer:
     code, text = refusal
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and version >= TOPIC_ID_VERSION:
         code = ErrorCode.UNKNOWN_TOPIC_ID
     broker.stats.count_refused(code.name)
-    return PartitionAnswer(part.topic, part.partition, code, error_message=text or None)
+    record_index = error.record_index if isinstance(error, InvalidRecord) else None
+    return PartitionAnswer(
+        part.topic,
+        part.partition,
+        code,
+        error_message=text or None,
+        record_errors=() if record_index is None else ((record_index, text),),
+    )
 
 
 def _finish_without_answer(answers: list[PartitionAnswer], reply: Reply) -> None:

@@ -97,7 +97,7 @@ class Landing:
             offset_column=shape.offset_column,
         )
         table = open_table(options.format, main)
-        if shape.kind == "raw":
+        if shape.kind == "raw" and not options.skip_corrupt:
             return table, None
         return table, open_table(options.format, self._dead_spec())
 
@@ -178,6 +178,7 @@ class Landing:
             bootstrap=options.bootstrap,
             broker_timeout_seconds=options.broker_timeout_seconds,
             fail_on_data_loss=options.fail_on_data_loss,
+            skip_corrupt=options.skip_corrupt,
             shape=shape,
             main=FileTarget(
                 self._table.layout(attempt),

@@ -52,8 +52,8 @@ class LandOptions:
 
     dead_letter: Path | None = None
     """Table for the records that do not fit the schema (topic, partition, offset, timestamp,
-    reason, key, value), in the same format. None means `<to>_dead_letter`. Not used
-    with `raw`, where every record fits."""
+    reason, key, value), in the same format. None means `<to>_dead_letter`. With `raw`, where every
+    record fits, it is used with `skip_corrupt` only."""
 
     master: str = "local[*]"
     """Spark master URL, e.g. `local[2]`, `spark://host:7077`, `yarn`."""
@@ -71,6 +71,10 @@ class LandOptions:
     fail_on_data_loss: bool = True
     """True: end with an error when records that were not landed are gone from the topic.
     False: print a warning and go on with the oldest that are left."""
+
+    skip_corrupt: bool = False
+    """False: end with an error at a batch whose records can not be read. True: the batch becomes
+    a dead letter, as it is stored, and the job goes on behind it."""
 
     broker_timeout_seconds: float = 60.0
     """How long the job keeps trying while no broker answers, before it ends with an error."""

@@ -12,7 +12,7 @@ from penstock.spark.land.shape import Shape
 from penstock.spark.land.tables import stored_facts
 from penstock.spark.land.tables.port import decode_schema
 from penstock.spark.ranges import OffsetRange, PartitionName
-from penstock.spark.reading import read_range
+from penstock.spark.reading import read_range, warn_of_corrupt
 
 SAMPLE_RECORDS = 5_000
 """Records per partition that `--schema infer` looks at, from the oldest on."""
@@ -62,7 +62,13 @@ def _sample(options: LandOptions, access: BrokerAccess) -> pa.Array:
     for name in names:
         end = min(high[name], low[name] + SAMPLE_RECORDS)
         wanted = OffsetRange(name.topic, name.partition, low[name], end)
-        for batch in read_range(access, wanted, ("value",), fail_on_data_loss=False):
+        for batch in read_range(
+            access,
+            wanted,
+            ("value",),
+            fail_on_data_loss=False,
+            on_corrupt=warn_of_corrupt if options.skip_corrupt else None,
+        ):
             values.append(batch.column(0))  # noqa: PERF401  a generator that must be closed
     if not values:
         raise OptionError("--schema infer: the topic is empty; give a schema")

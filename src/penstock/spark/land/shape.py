@@ -4,7 +4,8 @@
     text     key and value as strings, then _partition, _offset, _timestamp
     JSON     the fields of the schema, then _key, _partition, _offset, _timestamp
 
-Dead letters have the same columns in every job: where the record is, why, and its bytes.
+Dead letters have the same columns in every job: where the record is, why, and its bytes. A batch
+that can not be read is one letter: its first offset, and the batch as it is stored as the value.
 """
 
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.spark.errors import OptionError
+from penstock.record.batch import read_header
+from penstock.record.read import INT64_MAX
+from penstock.spark.errors import CorruptRecords, OptionError
 from penstock.spark.land.fit import Convert, Fitted, JsonConverter, fit, text_converter
 from penstock.spark.schema import ARROW_COLUMNS, arrow_schema
 
@@ -103,6 +106,15 @@ def _dead(batch: pa.RecordBatch, fitted: Fitted) -> pa.RecordBatch:
     place = [bad.column(name) for name in ("partition", "offset", "timestamp")]
     columns = [*place, reasons, bad.column("key"), bad.column("value")]
     return pa.RecordBatch.from_arrays(columns, schema=DEAD_SCHEMA)
+
+
+def corrupt_letter(found: CorruptRecords) -> pa.RecordBatch:
+    """Return the dead letter of a batch that can not be read; the time is the header's newest."""
+    time_us = read_header(memoryview(found.batch)).max_timestamp * 1000
+    reason = f"offsets {found.first} to {found.last}: {found.reason}"
+    row = [found.partition, found.first, min(max(time_us, 0), INT64_MAX), reason, None, found.batch]
+    arrays = [pa.array([one], field.type) for one, field in zip(row, DEAD_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=DEAD_SCHEMA)
 
 
 def drop_before(batch: pa.RecordBatch, column: str, offset: int) -> pa.RecordBatch:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.spark.broker_access import BrokerAccess, shared_access
+from penstock.spark.errors import CorruptRecords
 from penstock.spark.land.files import FileTarget, RangeWriter
-from penstock.spark.land.shape import Shape, Shaper, drop_before
+from penstock.spark.land.shape import Shape, Shaper, corrupt_letter, drop_before
 from penstock.spark.land.tables.port import DataFile
 from penstock.spark.ranges import OffsetRange
 from penstock.spark.reading import read_range
@@ -42,6 +43,7 @@ class TaskOrder:
     bootstrap: str
     broker_timeout_seconds: float
     fail_on_data_loss: bool
+    skip_corrupt: bool
     shape: Shape
     main: FileTarget
     dead: FileTarget
@@ -62,11 +64,16 @@ def _land(order: TaskOrder, piece: Piece, access: BrokerAccess) -> Written:
     main = RangeWriter(order.main, piece.wanted)
     dead = RangeWriter(order.dead, piece.wanted)
     size = 0
+
+    def bury(found: CorruptRecords) -> None:
+        dead.write(drop_before(corrupt_letter(found), order.dead.offset_column, piece.dead_from))
+
     for batch in read_range(
         access,
         piece.wanted,
         order.shape.source_columns,
         fail_on_data_loss=order.fail_on_data_loss,
+        on_corrupt=bury if order.skip_corrupt else None,
     ):
         size += batch.nbytes
         rows, letters = shaper.shape(batch)

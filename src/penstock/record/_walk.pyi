@@ -1,0 +1,5 @@
+"""Types of the compiled twin; see `walk.py` for the meaning."""
+
+def find_fault(
+    block: memoryview, record_count: int, base_timestamp: int
+) -> tuple[int, int, int, int]: ...
