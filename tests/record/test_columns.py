@@ -15,7 +15,7 @@ from penstock.record.build import Record, build_batch
 from penstock.record.column_builder import PythonColumnBuilder
 from penstock.record.column_chunk import BinaryColumn, ColumnChunk, ColumnOptions
 from penstock.record.columns import COMPILED_BUILDER, OffsetRange, decode_columns
-from penstock.record.errors import CorruptBatch, RecordError
+from penstock.record.errors import CorruptBatch, RecordError, UnreadableBatch
 from penstock.record.read import iter_batches, iter_records
 from tests.record.batches import batch, record, simple
 from tests.record.strategies import runs
@@ -168,13 +168,13 @@ def test_every_truncation_of_a_block_is_corrupt(builder: Builder) -> None:
     payload = record(0, b"key", b"value" * 20) + record(1, None, b"x")
     for end in range(len(payload)):
         run = batch(payload[:end], 2)
-        with pytest.raises(CorruptBatch):
+        with pytest.raises(UnreadableBatch):
             list(decode_columns(memoryview(run), *ALL, make_builder=builder))
 
 
 @both
 def test_wrong_crc_is_noticed(builder: Builder) -> None:
-    with pytest.raises(CorruptBatch, match="CRC"):
+    with pytest.raises(UnreadableBatch, match="CRC"):
         list(decode_columns(memoryview(simple(2, crc=1)), *ALL, make_builder=builder))
 
 
@@ -190,3 +190,25 @@ def test_row_larger_than_a_chunk_comes_alone(builder: Builder) -> None:
 def test_filling_before_a_batch_is_a_mistake(builder: Builder) -> None:
     with pytest.raises(AssertionError):
         builder(OffsetRange(*ALL), ColumnOptions()).fill()
+
+
+@both
+def test_what_stands_before_a_batch_that_can_not_be_read_is_yielded(builder: Builder) -> None:
+    """In chunks of every size: rows of the bad batch itself are never among them."""
+    good = build_batch([Record(None, b"%d" % n) for n in range(4)])
+    again = build_batch([Record(None, b"%d" % n) for n in range(4, 6)], base_offset=4)
+    bad = batch(record(0, b"k", b"v") + record(1, b"k", b"v") + b"!", 2, base_offset=6)
+    run = memoryview(good + again + bytes(bad) + build_batch([Record(None, b"8")], base_offset=8))
+    for rows in range(1, 9):
+        offsets: list[int] = []
+        options = ColumnOptions(max_rows=rows)
+        chunks = decode_columns(run, 1, 100, options=options, make_builder=builder)
+        with pytest.raises(UnreadableBatch) as failed:
+            offsets.extend(
+                offset
+                for chunk in chunks
+                for offset in memoryview(chunk.offset).cast("B").cast("q").tolist()
+            )
+        assert offsets == [1, 2, 3, 4, 5]
+        assert (failed.value.first_offset, failed.value.last_offset) == (6, 7)
+        assert failed.value.batch == bytes(bad)

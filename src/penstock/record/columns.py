@@ -85,10 +85,9 @@ def decode_columns(
             break
         try:
             builder.begin(header, open_batch(header, batch, bounds))
+            full: list[ColumnChunk] = []  # of a batch nothing is yielded before it was all read
             while not builder.fill():
-                chunk = builder.take()
-                resume_at = _end_of(chunk)
-                yield chunk
+                full.append(builder.take())
         except RecordError as error:
             failed = unreadable(header, batch, error)
             # the builder holds rows of this batch as well: what stands before it is read again
@@ -101,6 +100,9 @@ def decode_columns(
                 make_builder=make_builder,
             )
             raise failed from error
+        if full:
+            resume_at = _end_of(full[-1])
+            yield from full
     if builder.rows:
         yield builder.take()
 
