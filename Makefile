@@ -12,16 +12,19 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-unit test-process sim mutants fuzz prove check check-format check-lint check-types
-.PHONY: check-rooms check-tidy format docs compat bench bench-peers bench-plots bench-guard chaos lock clean
+.PHONY: check-rooms check-tidy format docs compat bench bench-peers bench-plots bench-guard chaos lock clean dist dist-check fresh
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-setup: $(STAMP) ## virtual environment with everything pinned, and penstock in it
+setup: $(STAMP) ## virtual environment with everything pinned, and penstock in it; installs what is missing where it may
 
 $(STAMP): requirements/build.lock requirements/all.lock pyproject.toml setup.py tools/setup.sh $(wildcard src/penstock/*/*.pyx src/penstock/*/*.pxd)
 	@tools/setup.sh $(VENV)
 	@touch $@
+
+# What else is needed is installed beside the packages, which take longest.
+demo test compat bench bench-peers bench-guard: export BESIDE := tools/java.sh
 
 java: ## Java 17 or later, for Spark
 	@tools/java.sh
@@ -61,6 +64,17 @@ format: setup ## format the code and put imports in order
 
 docs: setup ## write the generated reference pages anew
 	$(BIN)/python tools/reference.py
+
+dist: $(STAMP) ## wheel and source package in dist/
+	rm -rf dist
+	$(BIN)/python setup.py --quiet sdist --dist-dir dist
+	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
+
+dist-check: dist ## install both in a clean environment and use them, with and without a compiler
+	$(BIN)/python -m tools.smoke dist
+
+fresh: ## demo and unit tests on an empty Debian, as root; SUITE=trixie for another
+	tools/fresh_machine.sh $(or $(SUITE),bookworm)
 
 compat: setup java ## other Kafka clients; skips with a reason where Maven or Java is missing
 	$(PYTEST) -m compat --timeout 300

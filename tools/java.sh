@@ -21,8 +21,9 @@ if command -v apt-get >/dev/null; then
         as_root="sudo -n"
         sudo -n true 2>/dev/null || as_root=no
     fi
-    [ "$as_root" = no ] ||
-        $as_root apt-get -q -o DPkg::Lock::Timeout=300 update >/dev/null 2>&1 || true
+    apt="$as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300"
+    progress="python3 tools/progress.py java"
+    [ "$as_root" = no ] || $progress $apt update || true
     for name in openjdk-17-jre-headless openjdk-21-jre-headless openjdk-25-jre-headless; do
         if apt-cache show "$name" >/dev/null 2>&1; then
             package=$name
@@ -31,8 +32,7 @@ if command -v apt-get >/dev/null; then
     done
     if [ -n "$package" ] && [ "$as_root" != no ]; then
         echo "java: installing $package"
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
-            install --no-install-recommends "$package" >/dev/null
+        $progress $apt install --no-install-recommends "$package"
         exit 0
     fi
 fi

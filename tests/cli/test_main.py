@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 
@@ -29,7 +30,9 @@ def test_no_command_shows_the_help_and_fails(capsys):
 
 
 def test_version_is_printed(capsys):
-    assert run(capsys, "--version") == (0, "penstock 0.1.0\n", "")
+    code, out, err = run(capsys, "--version")
+    assert (code, err) == (0, "")
+    assert re.fullmatch(r"penstock 0\.1\.0 \(commit \S+, (compiled|interpreted)\)\n", out)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def spark() -> Iterator["SparkSession"]:
     paths = [root, os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("penstock tests").master("local[2]")
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)

@@ -49,7 +49,10 @@ class Tree:
         archive = self.path / "tree.tar"
         _git(root, "archive", "--format=tar", f"--output={archive}", self.commit)
         with tarfile.open(archive) as packed:
-            packed.extractall(self.path, filter="data")
+            if hasattr(tarfile, "data_filter"):
+                packed.extractall(self.path, filter="data")
+            else:  # before 3.11.4; the archive is our own
+                packed.extractall(self.path)
         archive.unlink()
         for extension in sorted(root.glob("src/**/*.so")):
             shutil.copy2(extension, self.path / extension.relative_to(root))

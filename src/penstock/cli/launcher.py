@@ -26,6 +26,7 @@ from penstock.cli.cluster_files import (
     local_cluster,
     secret_file,
 )
+from penstock.cli.disk_room import check_room
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from penstock.cli.node_files import settings_toml, write_whole
 from penstock.cli.node_process import NodeProcess, ended, make_directories, say
@@ -62,6 +63,10 @@ def launch(plan: Plan) -> int:
     """Run the nodes until SIGTERM or SIGINT; return an exit code. Raises ConfigError."""
     with _own(plan.directory):
         nodes = [_prepare(plan, number) for number in range(plan.nodes)]
+        check_room(
+            [(directory / "data", settings.log) for _, directory, settings in nodes],
+            sets=plan.replicas,
+        )
         return asyncio.run(_Launcher(plan, nodes).run())
 
 

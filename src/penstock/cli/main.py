@@ -17,7 +17,6 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from penstock import __version__
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.cli import (
     cluster,
@@ -60,13 +59,17 @@ app.command(name="land")(land.run_land)
 def penstock(
     context: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print version, commit, and whether it is compiled.")
+    ] = False,
 ) -> None:
     """A replicated log and message platform for stock Kafka clients and Spark."""
     if debug:
         os.environ["PENSTOCK_DEBUG"] = "1"
     if version:
-        typer.echo(f"penstock {__version__}")
+        from penstock.node.build_info import version_line
+
+        typer.echo(version_line())
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -25,6 +25,9 @@ KAFKA_PORT, CONTROLLER_PORT, HA_PORT = 9092, 9093, 9094
 FIRST_CONTROLLER_ID = 101
 TOPIC = "history"
 
+FIRST_SEGMENT_BYTES = 65_536
+"""Smaller than most shapes' segments: their logs grow through files of several sizes."""
+
 WALL_START_MS = 1_700_000_000_000
 """What the clocks on the wall show when virtual time is 0."""
 
@@ -117,6 +120,7 @@ def data_directory(host: Host) -> DataDirectory:
 def _log(shape: Shape) -> LogConfig:
     return LogConfig(
         segment_bytes=shape.segment_bytes,
+        first_segment_bytes=FIRST_SEGMENT_BYTES,
         staging_bytes=32_768,
         large_batch_bytes=8_192,
         checkpoint_interval_bytes=32_768,

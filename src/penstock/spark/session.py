@@ -68,6 +68,8 @@ def spark_session(
     is_local = master.startswith("local")
     if is_local:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        # Else the JVM looks up the host's name, and does not start where that does not resolve.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if "spark.pyspark.python" in settings:
         # spark-submit hands this setting to Python by the environment; nothing else reads it.
         os.environ["PYSPARK_PYTHON"] = settings["spark.pyspark.python"]

@@ -37,6 +37,11 @@ class LogConfig:
     """Size of one log file, allocated whole. Large: fewer files. Small: space comes back sooner,
     because a file goes only when everything in it is out of retention. (log.segment.bytes)"""
 
+    first_segment_bytes: Annotated[int, Ge(65_536), Le(1 << 31), Unit("bytes")] = 16 << 20
+    """Size of a log's first file. Each next one is as large as all before it together, up to
+    `segment_bytes`: a small log takes little of the disk. A batch that does not fit the next one
+    gets one of full size."""
+
     flush_policy: FlushPolicy = FlushPolicy.SYNC
     """`sync` answers after fdatasync. `async` is faster and loses the last flush interval at power
     loss; with replicas on other machines that may be what you want. (flush.messages)"""

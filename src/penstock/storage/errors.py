@@ -34,10 +34,11 @@ class StorageError(PlatformError):
 
 
 class OutOfSpace(StorageError):
-    """There is no room for the next segment."""
+    """There is no room for the next segment; `reason` says what is needed and what there is."""
 
-    def __init__(self, directory: str) -> None:
-        super().__init__(f"no space left for {directory}: free some, or shorten retention")
+    def __init__(self, directory: str, reason: str | None = None) -> None:
+        why = f" ({reason})" if reason else ""
+        super().__init__(f"no space left for {directory}{why}: free some, or shorten retention")
         self.directory = directory
 
 

@@ -281,7 +281,7 @@ def _no_space_is_ours(directory: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise OutOfSpace(directory) from error
+            raise OutOfSpace(directory, error.strerror) from error
         raise
 
 

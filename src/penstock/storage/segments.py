@@ -57,6 +57,14 @@ def index_path(directory: str, base: int) -> str:
     return f"{directory}/index/{base:020d}.idx"
 
 
+def usual_capacity(config: LogConfig, base: int) -> int:
+    """Return how large the segment that begins at `base` is, where nothing else is asked for.
+
+    Every log with the same settings has the same segments, so that slaves prepare what comes.
+    """
+    return min(config.segment_bytes, max(config.first_segment_bytes, base))
+
+
 def prepare_file(
     disk: Disk, reserve_bytes: int, target: str, capacity: int, spare: str | None = None
 ) -> DiskFile:
@@ -67,8 +75,10 @@ def prepare_file(
     if spare is not None:
         disk.rename(spare, target)
         return disk.open(target)
-    if disk.free_bytes() - capacity < reserve_bytes:
-        raise OSError(errno.ENOSPC, "a segment would leave less than reserve_bytes free")
+    free = disk.free_bytes()
+    if free - capacity < reserve_bytes:
+        needed = f"a segment takes {capacity} bytes and log.reserve_bytes keeps {reserve_bytes}"
+        raise OSError(errno.ENOSPC, f"{needed} free; there are {free}")
     unfinished = target.removesuffix(".log") + ".new"
     file = disk.open(unfinished, create=True)
     try:
@@ -142,7 +152,8 @@ class SegmentStore:
         self._disk = disk
         self._directory = directory
         self._config = config
-        self._capacity = config.segment_bytes
+        self._capacity: int | None = None
+        """What the next files are to be as large as, if not as usual."""
         self._offload = offload
         self.segments: list[Segment] = []
         self.closing: list[Segment] = []
@@ -181,9 +192,9 @@ class SegmentStore:
         base = active.base if active.file is None else active.end
         self._is_preparing = True
         target = segment_path(self._directory, base)
-        capacity = self._capacity
-        is_usual = capacity == self._config.segment_bytes
-        spare = self.spares.pop() if self.spares and is_usual else None
+        capacity = self._wanted(base)
+        may_recycle = capacity == self._config.segment_bytes
+        spare = self.spares.pop() if self.spares and may_recycle else None
         disk, reserve = self._disk, self._config.reserve_bytes
 
         def prepared(file: DiskFile | None, error: BaseException | None) -> None:
@@ -194,7 +205,7 @@ class SegmentStore:
                 return
             if error is not None and not isinstance(error, OSError):
                 raise error
-            if file is not None and file.size() != self._capacity:
+            if file is not None and file.size() != self._wanted(base):
                 file.close()  # another size is wanted by now; the next one takes its name
                 self.prepare_next()
                 return
@@ -226,7 +237,7 @@ class SegmentStore:
         assert old.file is not None
         assert self.prepare_error is None or self.next_file is not None
         file, self.next_file = self.next_file, None
-        capacity = self._capacity if file is None else file.size()
+        capacity = self._wanted(old.end) if file is None else file.size()
         segment = Segment(self._directory, old.end, capacity)
         segment.file = file
         self.segments.append(segment)
@@ -234,10 +245,20 @@ class SegmentStore:
         self.prepare_next()
         return segment
 
-    def set_capacity(self, capacity: int) -> None:
-        """Make the next files `capacity` bytes long, the one that was prepared included."""
+    def _wanted(self, base: int) -> int:
+        return usual_capacity(self._config, base) if self._capacity is None else self._capacity
+
+    def fit_next(self, needed: int) -> None:
+        """Make the next file one of full size where `needed` bytes would find no room in it."""
+        if self._wanted(self.active.end) < needed:
+            self.set_capacity(self._config.segment_bytes)
+
+    def set_capacity(self, capacity: int | None) -> None:
+        """Make the next files `capacity` bytes long, the one that was prepared included; None: as
+        usual.
+        """
         self._capacity = capacity
-        if self.next_file is not None and self.next_file.size() != capacity:
+        if self.next_file is not None and self.next_file.size() != self._wanted(self.active.end):
             self.next_file.close()
             self.next_file = None
             self.prepare_next()

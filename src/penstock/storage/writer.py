@@ -80,7 +80,8 @@ class LogWriter:
         self._staging = bytearray(config.staging_bytes)
         self._view = memoryview(self._staging)
         self._large_bytes = config.large_batch_bytes
-        self._control_bytes = min(CONTROL_BYTES_MAX, config.segment_bytes // 64)
+        smallest = min(config.segment_bytes, config.first_segment_bytes)
+        self._control_bytes = min(CONTROL_BYTES_MAX, smallest // 64)
         self._is_sync_policy = config.flush_policy is FlushPolicy.SYNC
         self.end_position = self.written_position = self.flushed_position = 0
         self.claim = Claim(is_sync_policy=self._is_sync_policy)
@@ -247,7 +248,7 @@ class LogWriter:
         if not self.is_following:
             return
         self.is_following = False
-        self._store.set_capacity(self._config.segment_bytes)
+        self._store.set_capacity(None)
         self._set_room()
 
     def _stage_frame(self, kind: int, key: bytes, payload: bytes) -> None:
@@ -281,6 +282,7 @@ class LogWriter:
         if payload_bytes > limit:
             raise BatchTooLargeForLog(payload_bytes, limit)
         if self.end_position + frame_bytes > self._store.active.end - reserve_bytes:
+            self._store.fit_next(payload_bytes + overhead)
             self._roll(new_epoch)
         is_large = payload_bytes >= self._large_bytes
         if is_large and self._store.active.file is not None:
@@ -331,7 +333,8 @@ class LogWriter:
         if not self._has_write_failed and self._store.prepare_error is None:
             return SegmentNotReady(self._directory)
         self.is_full = True
-        return OutOfSpace(self._directory)
+        error = self._store.prepare_error
+        return OutOfSpace(self._directory, error.strerror if error is not None else None)
 
     def _set_room(self) -> None:
         staging_end = self.written_position + len(self._staging)

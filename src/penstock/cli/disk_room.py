@@ -1,0 +1,45 @@
+"""How much of the disk nodes take before anything is written to them.
+
+A log prepares its first file and the one behind it, and leaves `log.reserve_bytes` free.
+"""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from penstock.base.errors import ConfigError
+from penstock.storage.config import LogConfig
+
+FILES_AHEAD = 2
+METADATA_BYTES = 8 << 20
+"""For the metadata log, snapshots and what a node writes to its own log."""
+
+
+def needed_bytes(config: LogConfig, *, sets: int) -> int:
+    """Return what a node with so many empty logs writes to its disk."""
+    first = min(config.first_segment_bytes, config.segment_bytes)
+    return sets * FILES_AHEAD * first + METADATA_BYTES
+
+
+def check_room(nodes: Iterable[tuple[Path, LogConfig]], *, sets: int) -> None:
+    """Refuse a start for which the disk has no room; a node that has logs already needs no more.
+
+    Raises ConfigError with what is needed and what there is.
+    """
+    fresh = [(path, config) for path, config in nodes if not any(path.glob("set-*"))]
+    if not fresh:
+        return
+    needed = sum(needed_bytes(config, sets=sets) for _, config in fresh)
+    needed += max(config.reserve_bytes for _, config in fresh)
+    place = fresh[0][0]
+    free = shutil.disk_usage(place).free
+    if free < needed:
+        raise ConfigError(
+            f"{place} has {mb(free)} free and {len(fresh)} new nodes need {mb(needed)}: free some, "
+            "name another place with --data, or set log.first_segment_bytes lower"
+        )
+
+
+def mb(count: int) -> str:
+    """Return bytes as megabytes, for a person."""
+    return f"{count / 1e6:,.0f} MB"

@@ -1,0 +1,41 @@
+"""What a machine without a compiler, or with a slow network, has of `make setup`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRESS = (sys.executable, str(ROOT / "tools/progress.py"))
+
+
+@pytest.mark.timeout(120)
+def test_a_build_without_a_working_compiler_builds_nothing_and_succeeds(tmp_path):
+    build = [sys.executable, "setup.py", "-q", "build_ext"]
+    build += ["--build-lib", str(tmp_path / "lib"), "--build-temp", str(tmp_path / "temp")]
+    environment = {**os.environ, "CC": "/bin/false"}
+    done = subprocess.run(build, cwd=ROOT, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob("**/*.so")) == []
+
+
+def test_progress_hands_on_the_exit_code_and_the_end_of_what_was_said():
+    failing = "import sys; print('first'); print('why', file=sys.stderr); sys.exit(7)"
+    done = subprocess.run(
+        [*PROGRESS, "setup", sys.executable, "-c", failing],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 7
+    assert "why\n" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("setup: failed: ")
+
+
+def test_progress_says_nothing_of_what_is_done_at_once():
+    done = subprocess.run(
+        [*PROGRESS, "setup", "--in", str(ROOT / "tools"), "true"], capture_output=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
