@@ -93,6 +93,11 @@ def guarded(arguments: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         return _reader_went_away()
+    except SystemExit as ended:
+        # What typer makes of a broken pipe: exit code 1.
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        return _reader_went_away()
     except Exception as error:  # noqa: BLE001  the last line of defence of the program
         return _explain(error)
     return code if isinstance(code, int) else EXIT_OK

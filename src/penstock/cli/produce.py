@@ -2,29 +2,43 @@
 
 The producer is idempotent and waits for durability (acks=all): a node that is restarted on the
 way loses nothing and stores nothing twice. Input that comes slowly is sent after a short pause.
+
+What ends the input early, Ctrl-C or a line that can not be read, is its end: all before it is sent
+and acknowledged first, and the message says how many records that were.
 """
 
 import queue
+import signal
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.cli.connect import STREAM_SECONDS, TimeoutOption, connected
+from penstock.base.errors import ConfigError, PlatformError
+from penstock.cli.connect import STREAM_SECONDS, CommandFailed, TimeoutOption, connected
+from penstock.cli.exit_codes import EXIT_INTERRUPTED
 from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption, print_rows
-from penstock.cli.records_in import STDIN, Format, InputRecord, KeyChoice, read_records
+from penstock.cli.records_in import STDIN, Format, Header, InputRecord, KeyChoice, read_records
+
+if TYPE_CHECKING:
+    from penstock.client.cluster import Cluster
+    from penstock.client.produce import Delivered, ProduceOptions, Producer
 
 PAUSE_SECONDS = 0.2
 """Input that is silent for this long is sent as far as it came."""
 
 AHEAD_MAX = 10_000
 """Records read ahead of the sending."""
+
+MAX_MESSAGE_BYTES = "max.message.bytes"
+BATCH_BYTES_MAX = 512 << 10
 
 
 class Codec(StrEnum):
@@ -52,6 +66,10 @@ def run_produce(
     key_none: Annotated[
         bool, typer.Option("--key-none", help="No keys; with --format file, not the path either.")
     ] = False,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A header of every record; repeatable."),
+    ] = None,
     partition: Annotated[
         int | None, typer.Option("--partition", "-p", min=0, help="All into this partition.")
     ] = None,
@@ -64,39 +82,170 @@ def run_produce(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Write records, each once and in order, acknowledged when they are durable."""
-    from penstock.client.produce import ProduceOptions, Producer
-    from penstock.record.build import Record
+    from penstock.client.produce import Producer
 
     key = KeyChoice(field=key_field, separator=key_separator, none=key_none)
     key.check(form)
+    headers = tuple(map(_header, header or ()))
     names = inputs or [STDIN]
     began = time.monotonic()
-    value_bytes = 0
-    options = ProduceOptions(codec=list(Codec).index(compression))
     with connected(bootstrap, timeout) as cluster, _progress(names, shown=not no_progress) as show:
         cluster.topic(topic, create=True)
-        with Producer(cluster, options, may_create_topics=True) as producer:
-            for record in _with_pauses(read_records(names, form, key, advance=show)):
-                if record is None:
-                    producer.flush()
-                    continue
-                value_bytes += len(record.value)
-                now_ms = time.time_ns() // 1_000_000
-                whole = Record(record.key, record.value, (), now_ms)
-                producer.send(topic, whole, partition=partition)
+        options = _options(cluster, topic, list(Codec).index(compression))
+        ledger = _Ledger(topic, options.record_bytes_max)
+        producer = Producer(cluster, options, on_delivered=ledger.delivered, may_create_topics=True)
+        with _interrupt() as is_interrupted:
+            records = _with_pauses(read_records(names, form, key, advance=show), is_interrupted)
+            _send_all(producer, records, ledger, headers, partition)
+            was_interrupted = is_interrupted()
     seconds = time.monotonic() - began
     row = {
         "topic": topic,
         "records": producer.acknowledged_count,
-        "value_bytes": value_bytes,
+        "value_bytes": ledger.value_bytes,
         "seconds": round(seconds, 3),
         "records_per_second": round(producer.acknowledged_count / seconds),
     }
     print_rows([row], tuple(row), output)
+    if was_interrupted:
+        raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def _with_pauses(records: Iterator[InputRecord]) -> Iterator[InputRecord | None]:
-    """Yield the records, and None when no more has come for a while.
+class _Ledger:
+    """Which records are not acknowledged yet: the oldest is the one to name when that fails."""
+
+    def __init__(self, topic: str, limit: int) -> None:
+        self.topic, self.limit = topic, limit
+        self.sent = self.acknowledged = self.value_bytes = 0
+        self._open: dict[int, deque[tuple[int, str]]] = {}
+
+    def sent_to(self, partition: int, record: InputRecord) -> None:
+        self.sent += 1
+        self.value_bytes += len(record.value or b"")
+        self._open.setdefault(partition, deque()).append((self.sent, record.place))
+
+    def delivered(self, one: "Delivered") -> None:
+        places = self._open[one.partition]
+        for _ in range(one.record_count):
+            places.popleft()
+        self.acknowledged += one.record_count
+
+    def stopped(self, error: Exception) -> str:
+        """Return what went wrong, and how far it came."""
+        text = f"{error}; {self.acknowledged} records are acknowledged"
+        oldest = min((places[0] for places in self._open.values() if places), default=None)
+        return text if oldest is None else f"{text}, the first that is not is {oldest[1]}"
+
+
+def _send_all(
+    producer: "Producer",
+    records: Iterator[InputRecord | None],
+    ledger: _Ledger,
+    headers: tuple[Header, ...],
+    partition: int | None,
+) -> None:
+    """Send what the input gives. Raises ConfigError for what it can not be, CommandFailed."""
+    from penstock.client.errors import BrokerError, ClientError, TopicNotFound
+    from penstock.protocol.error_codes import ErrorCode
+
+    try:
+        refused = _send(producer, records, ledger, headers, partition)
+        producer.flush()
+    except TopicNotFound:
+        raise
+    except ClientError as error:
+        text = ledger.stopped(error)
+        if isinstance(error, BrokerError) and error.code is ErrorCode.MESSAGE_TOO_LARGE:
+            text += f": see {_raise_limit(ledger.topic, 2 * ledger.limit)}"
+        raise CommandFailed(text) from error
+    if refused is not None:
+        raise type(refused)(ledger.stopped(refused)) from refused
+
+
+def _send(
+    producer: "Producer",
+    records: Iterator[InputRecord | None],
+    ledger: _Ledger,
+    headers: tuple[Header, ...],
+    partition: int | None,
+) -> PlatformError | None:
+    """Hand records to the producer up to the end of the input; return what ended it early."""
+    from penstock.client.errors import RecordTooLarge
+    from penstock.record.build import Record
+
+    try:
+        for one in records:
+            if one is None:
+                producer.flush()
+                continue
+            now_ms = time.time_ns() // 1_000_000
+            whole = Record(one.key, one.value, headers + one.headers, now_ms)
+            try:
+                number = producer.send(ledger.topic, whole, partition=partition)
+            except RecordTooLarge as error:
+                return CommandFailed(
+                    f"{one.place}: a record of {error.size} bytes is more than the {error.limit} "
+                    f"that topic {ledger.topic} takes: {_raise_limit(ledger.topic, error.size)}"
+                )
+            ledger.sent_to(number, one)
+    except ConfigError as error:
+        return error
+    return None
+
+
+def _raise_limit(topic: str, size: int) -> str:
+    return f"penstock config set topic {topic} {MAX_MESSAGE_BYTES}={size}"
+
+
+def _options(cluster: "Cluster", topic: str, codec: int) -> "ProduceOptions":
+    """Return options with batches that the topic takes, up to its limit for one record."""
+    from penstock.client.admin import Admin
+    from penstock.client.produce import ProduceOptions
+
+    limit = next(
+        (
+            int(one.value)
+            for one in Admin(cluster).describe_configs(topic)
+            if one.name == MAX_MESSAGE_BYTES and one.value
+        ),
+        BATCH_BYTES_MAX,
+    )
+    return ProduceOptions(
+        codec=codec, batch_bytes_max=min(BATCH_BYTES_MAX, limit), record_bytes_max=limit
+    )
+
+
+def _header(text: str) -> Header:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"--header {text}: write NAME=VALUE")
+    return name, value.encode()
+
+
+@contextmanager
+def _interrupt() -> Iterator[Callable[[], bool]]:
+    """Let the first Ctrl-C end the input, and the second one the command; yield whether it came."""
+    came = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield came.is_set
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupted(_number: int, _frame: object) -> None:
+        came.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, interrupted)
+    try:
+        yield came.is_set
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _with_pauses(
+    records: Iterator[InputRecord], is_over: Callable[[], bool]
+) -> Iterator[InputRecord | None]:
+    """Yield the records, and None when no more has come for a while; none once `is_over`.
 
     Reading may wait for a pipe, so it has its own thread; that ends with the process.
     """
@@ -112,12 +261,13 @@ def _with_pauses(records: Iterator[InputRecord]) -> Iterator[InputRecord | None]
 
     threading.Thread(target=read, daemon=True, name="penstock-input").start()
     has_unsent = False
-    while True:
+    while not is_over():
         try:
-            item = ahead.get(timeout=PAUSE_SECONDS if has_unsent else None)
+            item = ahead.get(timeout=PAUSE_SECONDS)
         except queue.Empty:
-            has_unsent = False
-            yield None
+            if has_unsent:
+                has_unsent = False
+                yield None
             continue
         if item is None:
             return
@@ -130,7 +280,8 @@ def _with_pauses(records: Iterator[InputRecord]) -> Iterator[InputRecord | None]
 @contextmanager
 def _progress(names: Sequence[str], *, shown: bool) -> Iterator[Callable[[int], None]]:
     """Show a bar on stderr, if that is a terminal; yield what is to be told of bytes read."""
-    if not shown or not sys.stderr.isatty():
+    is_typed = STDIN in names and sys.stdin.isatty()
+    if not shown or is_typed or not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console

@@ -4,23 +4,29 @@
     json    one JSON document per line, sent as it stands; `--key-field` names the key's field
     csv     a header line, then one record per row, sent as a JSON object of strings
     file    every file is one record; its key is the path
+    record  one JSON document per line as `penstock consume --format json` prints it: key, value and
+            headers of the record; key_base64 and value_base64 for bytes that are no text
 
 Files are read piece by piece; a line has a bound, so that a file without line ends can not fill
 the memory.
 """
 
+import base64
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from penstock.base.errors import ConfigError
+
+Header = tuple[str, bytes | None]
 
 LINE_BYTES_MAX = 64 << 20
 FILE_BYTES_MAX = 64 << 20
@@ -34,13 +40,16 @@ class Format(StrEnum):
     JSON = "json"
     CSV = "csv"
     FILE = "file"
+    RECORD = "record"
 
 
 class InputRecord(NamedTuple):
-    """One record to send."""
+    """One record to send, and where it stood: `place` names input and line."""
 
     key: bytes | None
-    value: bytes
+    value: bytes | None
+    place: str = ""
+    headers: tuple[Header, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +85,13 @@ def read_records(
     read.
     """
     key.check(form)
-    readers = {Format.LINES: _lines, Format.JSON: _json, Format.CSV: _csv, Format.FILE: _file}
+    readers = {
+        Format.LINES: _lines,
+        Format.JSON: _json,
+        Format.CSV: _csv,
+        Format.FILE: _file,
+        Format.RECORD: _record,
+    }
     for name in names or [STDIN]:
         with ExitStack() as stack:
             try:
@@ -90,9 +105,13 @@ def read_records(
 
 
 def _open(name: str, stack: ExitStack) -> BinaryIO:
-    if name == STDIN:
+    if name != STDIN:
+        return stack.enter_context(Path(name).open("rb"))
+    try:
+        # A reader of its own: Python waits for stdin's at its end, which the input's thread holds.
+        return stack.enter_context(os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
+    except io.UnsupportedOperation:
         return sys.stdin.buffer
-    return stack.enter_context(Path(name).open("rb"))
 
 
 class _Input(NamedTuple):
@@ -110,20 +129,23 @@ class _Input(NamedTuple):
             self.advance(len(line))
             yield number, line.rstrip(b"\r\n")
 
+    def place(self, number: int) -> str:
+        return f"{self.name}, line {number}"
+
     def wrong(self, number: int, why: str) -> ConfigError:
-        return ConfigError(f"{self.name}, line {number}: {why}")
+        return ConfigError(f"{self.place(number)}: {why}")
 
 
 def _lines(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
     separator = key.separator.encode() if key.separator is not None else None
     for number, line in source.lines():
         if separator is None:
-            yield InputRecord(None, line)
+            yield InputRecord(None, line, source.place(number))
             continue
         before, found, after = line.partition(separator)
         if not found:
             raise source.wrong(number, f"no {key.separator!r} between key and value")
-        yield InputRecord(before, after)
+        yield InputRecord(before, after, source.place(number))
 
 
 def _json(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
@@ -134,7 +156,8 @@ def _json(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
             document = json.loads(line)
         except ValueError as error:
             raise source.wrong(number, f"not JSON: {error}") from error
-        yield InputRecord(_field_key(source, number, document, key.field), line)
+        found = _field_key(source, number, document, key.field)
+        yield InputRecord(found, line, source.place(number))
 
 
 def _csv(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
@@ -149,7 +172,8 @@ def _csv(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
             if "" in row or None in row.values():
                 raise source.wrong(rows.line_num, "more or fewer cells than the header line")
             value = json.dumps(row, ensure_ascii=False).encode()
-            yield InputRecord(_field_key(source, rows.line_num, row, key.field), value)
+            found = _field_key(source, rows.line_num, row, key.field)
+            yield InputRecord(found, value, source.place(rows.line_num))
     except (csv.Error, UnicodeDecodeError) as error:
         raise source.wrong(rows.line_num + 1, f"not CSV in UTF-8: {error}") from error
     finally:
@@ -171,7 +195,34 @@ def _file(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
     if len(content) > FILE_BYTES_MAX:
         raise ConfigError(f"{source.name} is longer than {FILE_BYTES_MAX} bytes")
     source.advance(len(content))
-    yield InputRecord(None if key.none else source.name.encode(), content)
+    yield InputRecord(None if key.none else source.name.encode(), content, source.name)
+
+
+def _record(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
+    for number, line in source.lines():
+        if not line.strip():
+            continue
+        try:
+            document = json.loads(line)
+            headers = tuple(
+                (str(one["name"]), _bytes_of(one, "value")) for one in document.get("headers", ())
+            )
+            found = None if key.none else _bytes_of(document, "key")
+            value = _bytes_of(document, "value")
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise source.wrong(number, f"not a record as consume prints it: {error}") from error
+        yield InputRecord(found, value, source.place(number), headers)
+
+
+def _bytes_of(document: dict[str, Any], name: str) -> bytes | None:
+    """Return what stands under `name`, or `name`_base64; other JSON than text as it is written."""
+    encoded = document.get(f"{name}_base64")
+    if encoded is not None:
+        return base64.b64decode(encoded, validate=True)
+    value = document.get(name)
+    if value is None:
+        return None
+    return (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
 
 
 def _field_key(source: _Input, number: int, document: object, field: str | None) -> bytes | None:

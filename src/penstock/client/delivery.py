@@ -60,6 +60,10 @@ class ProduceOptions:
     batch_bytes_max: int = 512 << 10
     """Below the 1 MiB that topics take by default, before compression."""
 
+    record_bytes_max: int = 0
+    """Largest batch of one record, as it is sent; 0: `batch_bytes_max`. A topic's limit is its
+    `max.message.bytes`."""
+
     buffer_bytes_max: int = 16 << 20
     """Sending begins at once when this much has been gathered."""
 

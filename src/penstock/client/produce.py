@@ -21,7 +21,7 @@ from penstock.client.delivery import Delivered, Delivery, ProduceOptions
 from penstock.client.errors import ClientError, RecordTooLarge
 from penstock.client.partitioner import partition_for_key
 from penstock.record.batch import BATCH_HEADER_BYTES
-from penstock.record.build import Record, record_bytes_max
+from penstock.record.build import Record, build_batch, record_bytes_max
 
 __all__ = ["Delivered", "ProduceOptions", "Producer"]
 
@@ -81,8 +81,8 @@ class Producer:
         record: Record,
         *,
         partition: int | None = None,
-    ) -> None:
-        """Take one record; may block to deliver what was gathered before.
+    ) -> int:
+        """Take one record; may block to deliver what was gathered before. Returns its partition.
 
         Raises RecordTooLarge and TopicNotFound with nothing taken, other ClientErrors from
         delivery.
@@ -91,7 +91,7 @@ class Producer:
         size = record_bytes_max(record)
         limit = self._options.batch_bytes_max - BATCH_HEADER_BYTES
         if size > limit:
-            raise RecordTooLarge(size, limit)
+            self._check_alone(record)
         into = self._gathering(topic, record.key, partition)
         while into.bytes and into.bytes + size > limit:
             self._guard(partial(self._seal, into))
@@ -101,6 +101,15 @@ class Producer:
         self._gathered_bytes += size
         if self._gathered_bytes + self._delivery.waiting_bytes >= self._options.buffer_bytes_max:
             self._make_room()
+        return into.number
+
+    def _check_alone(self, record: Record) -> None:
+        """A record larger than a usual batch has one of its own. Raises RecordTooLarge."""
+        limit = self._options.record_bytes_max or self._options.batch_bytes_max
+        if record_bytes_max(record) + BATCH_HEADER_BYTES > limit:
+            size = len(build_batch([record], codec=self._options.codec))
+            if size > limit:
+                raise RecordTooLarge(size, limit)
 
     def flush(self) -> None:
         """Send everything and return when all of it is acknowledged. Raises ClientError kinds."""

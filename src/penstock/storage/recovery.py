@@ -54,13 +54,7 @@ from penstock.storage.recovery_report import RecoveryReport
 from penstock.storage.scan import SegmentScan, find_good_frames, used_end
 from penstock.storage.sealed_index import Sealed, encode_index
 from penstock.storage.segment_length import restore_lengths
-from penstock.storage.segments import (
-    Segment,
-    index_path,
-    prepare_file,
-    segment_path,
-    usual_capacity,
-)
+from penstock.storage.segments import Segment, index_path, new_segment
 from penstock.storage.side_file import decode_side, side_path
 from penstock.storage.snapshot import Snapshot, decode_snapshot, snapshot_path
 from penstock.storage.truncation import add_seeds
@@ -160,10 +154,7 @@ class Recovery:
                 self.segments.append(Segment(self._directory, int(name[:20]), self._size_of(path)))
 
     def _new_segment(self, base: int) -> Segment:
-        capacity = usual_capacity(self._config, base)
-        path = segment_path(self._directory, base)
-        prepare_file(self._disk, self._config.reserve_bytes, path, capacity).close()
-        return Segment(self._directory, base, capacity)
+        return new_segment(self._disk, self._directory, self._config, base)
 
     def _size_of(self, path: str) -> int:
         file = self._disk.open(path)

@@ -92,6 +92,14 @@ def prepare_file(
     return file
 
 
+def new_segment(disk: Disk, directory: str, config: LogConfig, base: int) -> Segment:
+    """Make an empty segment of the usual size. Waits; raises OSError."""
+    capacity = usual_capacity(config, base)
+    path = segment_path(directory, base)
+    prepare_file(disk, config.reserve_bytes, path, capacity).close()
+    return Segment(directory, base, capacity)
+
+
 class ReadGuard:
     """Lets reads off the loop finish before a file that they may use is removed."""
 
