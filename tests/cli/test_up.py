@@ -305,6 +305,10 @@ def test_a_log_can_be_dumped_and_verified_and_damage_is_found(tmp_path):
         up.run("produce", "t", stdin=b"one\ntwo\n")
         up.run("log", "verify", tmp_path / "data" / "node-1" / "data")
     data = tmp_path / "data" / "node-1" / "data"
+    pins = json.loads(penstock("log", "pins", data, "-o", "json").stdout)
+    assert [each["pin"] for each in pins["segments"]] == ["active"]
+    assert pins["partitions"] == []
+    assert b"ALONE_BYTES" in penstock("log", "pins", data).stdout
     lines = penstock("log", "dump", data, "-o", "json").stdout.splitlines()
     (batch,) = (frame for frame in map(json.loads, lines) if frame["kind"] == "batch")
     assert (batch["base_offset"], batch["record_count"]) == (0, 2)

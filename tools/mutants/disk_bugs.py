@@ -105,8 +105,7 @@ RETENTION_BUGS = (
     plant(
         "retention-removes-living-segment", "Retention",
         "a segment goes when the first of its partitions is done with it",
-        (RETAIN, "all_dead = self._judge(segment, entry) and all_dead",
-         "all_dead = self._judge(segment, entry) or all_dead"),
+        ("storage/pins.py", "        if not pinning:\n", "        if len(pinning) < 2:\n"),
         kind=Kind.GUARD, near=RETENTION,
     ),
     plant(

@@ -10,7 +10,7 @@ POSITIONS = (
         "groups-positions-lost-at-failover", "Groups",
         "a broker that takes groups over has none of their positions",
         ("groups/loading.py",
-         "        group.offsets.values.update(self._offsets.get(group_id, {}))\n", ""),
+         "        group.offsets.values.update(offsets)\n", ""),
         kind=Kind.SNAPSHOT, near=GROUPS,
     ),
     plant(
@@ -47,16 +47,16 @@ POSITIONS = (
     plant(
         "groups-rewrite-cuts-before-confirmed", "Groups",
         "the old records of a group go although the rewritten ones were lost",
-        ("broker/group_journal.py", "            if error is not None or hosted.is_dropped:\n",
-         "            if hosted.is_dropped:\n"),
+        ("broker/group_rewrite.py", "if rewrite.error is not None or rewrite.is_of_another_time:\n            return False\n        try",
+         "if rewrite.is_of_another_time:\n            return False\n        try"),
         kind=Kind.ORDER, near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
     ),
     plant(
         "groups-rewrite-undoes-newer", "Groups",
         "a rewrite puts older values behind newer ones that wait for confirmation",
         ("groups/journal.py",
-         "offsets=group.offsets.latest(), metadata=group.metadata.latest()",
-         "offsets=group.offsets.values, metadata=group.metadata.values"),
+         "GroupChanges(offsets=group.offsets.latest_of(keys))",
+         "GroupChanges(offsets={key: group.offsets.values[key] for key in keys if key in group.offsets.values})"),
         kind=Kind.ORDER, near=GROUPS,
     ),
     plant(

@@ -4,10 +4,10 @@
     start       ── load()          ──► every record, oldest first     ──► finish_loading
     rewrite     ── snapshot ──► batches at the head ──► confirmed ──► trim all that is older
 
-There is no compaction yet, so a partition that has grown is rewritten: its live records are
-appended in one loop turn, in which nothing else can be appended, and once they are confirmed what
-lies before them is cut off. A crash or an election in between leaves both copies, which replay to
-the same state.
+There is no compaction yet, so a partition that has grown, or that keeps too much of the log from
+being deleted, is rewritten (group_rewrite.py): its live records are appended in slices, and once
+they are confirmed what lies before them is cut off. A crash or an election in between leaves both
+copies, which replay to the same state.
 
 Only the master of the partition's set appends; every write waits for the set's policy, as acks=all
 does. One that is overtaken by an election is refused as NOT_LEADER_OR_FOLLOWER, of unknown fate.
@@ -18,15 +18,15 @@ replicated); the rewrite is ours.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
+from penstock.broker.group_rewrite import OnDone, Rewriter
 from penstock.broker.partitions import HostedPartition
-from penstock.groups.housekeeping import JournalRecord, records_bytes
+from penstock.groups.housekeeping import JournalRecord
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.groups.records import UnreadRecord
 from penstock.protocol.error_codes import ErrorCode
@@ -44,8 +44,6 @@ LOAD_BYTES = 1 << 20
 OnRecord = Callable[[UnreadRecord], None]
 OnUnreadBatch = Callable[[str], None]
 Done = Callable[[ErrorCode | None], None]
-
-log = logging.getLogger(__name__)
 
 
 class LoadCallbacks(NamedTuple):
@@ -100,8 +98,7 @@ class InternalTopicJournal:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._rewritten: dict[HostedPartition, None] = {}
-        """Whose rewrite waits to be confirmed."""
+        self._rewriter = Rewriter(broker.scheduler, self._append)
 
     @property
     def partitions(self) -> Sequence[HostedPartition | None]:
@@ -142,43 +139,15 @@ class InternalTopicJournal:
         self,
         hosted: HostedPartition,
         live: Iterable[Sequence[JournalRecord]],
-        done: Callable[[int], None],
-    ) -> None:
+        on_done: OnDone,
+    ) -> bool:
         """Append all live records at the partition's head, then cut off what is older.
 
-        `live` gives one group's records at a time, taken at the moment they are appended.
-        `done(live bytes)` runs when the cut is made; a rewrite that fails leaves both copies and
-        is tried again. While one waits to be confirmed there is no second one.
+        `live` gives some records at a time, taken at the moment they are appended. `on_done(live
+        bytes)` runs when the cut is made; `on_done(None)` when there is none, and both copies are
+        left. While one goes on there is no second one: False.
         """
-        if hosted in self._rewritten:
-            return
-        self._rewritten[hosted] = None
-        live_bytes = 0
-        first_offset = hosted.log.log_end_offset
-
-        def trim(error: ErrorCode | None) -> None:
-            del self._rewritten[hosted]
-            if error is not None or hosted.is_dropped:
-                return
-            try:
-                hosted.member.check_writable()
-                hosted.member.log.delete_records(hosted.log, first_offset)
-            except (StorageError, ReplicationError) as refused:
-                log.warning("internal partition=%d not cut: %s", hosted.partition, refused)
-                return
-            log.info("internal partition=%d rewritten from=%d", hosted.partition, first_offset)
-            done(live_bytes)
-
-        rewrite = _Rewrite(trim)
-        for records in filter(None, live):
-            rewrite.open_count += 1
-            live_bytes += records_bytes(records)
-            try:
-                self._append(hosted, records, rewrite.confirmed)
-            except (StorageError, ReplicationError) as error:
-                rewrite.confirmed(error_code_of(error))
-                break
-        rewrite.confirmed(None)
+        return self._rewriter.begin(hosted, iter(live), on_done)
 
     def load(
         self,
@@ -271,22 +240,3 @@ class _Loader:
                     )
             at += header.size_bytes
             self._offset = header.base_offset + header.last_offset_delta + 1
-
-
-class _Rewrite:
-    """Counts the batches of a rewrite that are not confirmed yet; the writer itself is one."""
-
-    __slots__ = ("_done", "error", "open_count")
-
-    def __init__(self, done: Done) -> None:
-        self._done = done
-        self.open_count = 1
-        self.error: ErrorCode | None = None
-
-    def confirmed(self, error: ErrorCode | None) -> None:
-        if error is ErrorCode.REQUEST_TIMED_OUT:  # said once more when its fate is known
-            return
-        self.error = self.error or error
-        self.open_count -= 1
-        if self.open_count == 0:
-            self._done(self.error)

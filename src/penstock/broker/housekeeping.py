@@ -2,23 +2,28 @@
 
     every 100 ms    group deadlines (session and rebalance time-outs)
     every second    overdue produce requests
-    every minute    retention, rewriting of the internal topic where it has grown (a setting)
+    every minute    retention, rewriting of the internal topic where it has grown (a setting);
+                    after it, where the internal topic keeps files that nobody else needs
 
 One timer that is set again after the work, so a slow turn delays the next and never piles up.
 """
 
 import logging
-from functools import partial
+from collections.abc import Callable
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.group_journal import InternalTopicJournal
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.pin_relief import PinRelief
+from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.storage.config import Retention
 
 TICK_MS = 100
 EXPIRE_EVERY_TICKS = 10
 KEEP = Retention(-1, -1)
+MOVABLE = Retention(-1, -1, is_movable=True)
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +37,7 @@ class Housekeeping:
         self._timer: Cancellable | None = None
         self._tick_count = 0
         self._due_us = 0
+        self._relief = PinRelief(broker, self._rewrite, self._apply_retention_to)
         self._retention_every_ticks = max(1, broker.config.housekeeping_interval_ms // TICK_MS)
 
     def start(self) -> None:
@@ -51,6 +57,7 @@ class Housekeeping:
         broker.groups.tick(broker.clock.monotonic_ms())
         if self._tick_count % EXPIRE_EVERY_TICKS == 0:
             broker.expire_waiting()
+            self._relieve_pins()
         if self._tick_count % self._retention_every_ticks == 0:
             self.apply_retention()
             self._rewrite_internal_topic()
@@ -63,22 +70,47 @@ class Housekeeping:
 
     def apply_retention(self) -> None:
         """Let every log drop what is out of retention; the log slices the work itself."""
-        now_ms = self._broker.clock.wall_ms()
         for member in self._broker.members.values():
-            member.log.apply_retention(now_ms, self._retention_of)
+            self._apply_retention_to(member)
+
+    def _apply_retention_to(self, member: ReplicaSetMember) -> None:
+        member.log.apply_retention(self._broker.clock.wall_ms(), self._retention_of)
 
     def _retention_of(self, partition: TopicPartition) -> Retention:
         topic = self._broker.partitions.by_id.get(partition.topic_id)
-        if topic is None or topic.internal:
+        if topic is None:
             return KEEP
+        if topic.internal:
+            return MOVABLE if self._broker.groups.is_movable(partition.partition) else KEEP
         return Retention(topic.settings.retention_bytes, topic.settings.retention_ms)
 
     def _rewrite_internal_topic(self) -> None:
-        groups = self._broker.groups
         hosted = {each.partition: each for each in self._journal.partitions if each is not None}
-        for partition in groups.rewrites.due():
-            self._journal.rewrite(
-                hosted[partition],
-                groups.snapshot(partition),
-                partial(groups.rewritten, partition),
-            )
+        for partition in self._broker.groups.rewrites.due():
+            self._rewrite(hosted[partition], lambda _: None)
+
+    def _rewrite(self, hosted: HostedPartition, on_done: Callable[[bool], None]) -> bool:
+        """Rewrite an internal partition; False while that goes on already, or can not be."""
+        groups, partition = self._broker.groups, hosted.partition
+        if not groups.is_movable(partition):
+            return False
+
+        def done(live_bytes: int | None) -> None:
+            if live_bytes is None:
+                groups.rewrites.failed(partition)
+            else:
+                groups.rewritten(partition, live_bytes)
+            on_done(live_bytes is not None)
+
+        return self._journal.rewrite(hosted, groups.snapshot(partition), done)
+
+    def _relieve_pins(self) -> None:
+        """Look at what the last retention pass over each log has seen."""
+        internal: dict[ReplicaSetMember, dict[TopicPartition, HostedPartition]] = {}
+        for hosted in self._journal.partitions:
+            if hosted is not None and hosted.member.role is Role.MASTER:
+                of_member = internal.setdefault(hosted.member, {})
+                of_member[hosted.log.topic_partition] = hosted
+        for member, partitions in internal.items():
+            self._relief.look(member, partitions)
+        self._relief.forget(set(internal))

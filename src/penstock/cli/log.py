@@ -5,7 +5,8 @@ DIR is a data directory, whose logs are all taken, or the directory of one log (
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -36,6 +37,15 @@ DUMP_COLUMNS = {
     "producer_id": 11,
     "base_sequence": 13,
 }
+PIN_COLUMNS = (
+    "log",
+    "topic_id",
+    "partition",
+    "segments",
+    "size_bytes",
+    "alone_bytes",
+)
+SEGMENT_COLUMNS = ("log", "base", "size_bytes", "pin", "partition_count", "partitions")
 FINDING_COLUMNS = ("severity", "path", "position", "message")
 
 
@@ -103,6 +113,42 @@ def verify(directory: DirectoryArgument, output: OutputOption = Output.TABLE) ->
         raise typer.Exit(EXIT_FAILED)
 
 
+@app.command()
+def pins(
+    directory: DirectoryArgument,
+    most: Annotated[
+        int, typer.Option("--max", "-n", min=1, metavar="N", help="Name so many partitions.")
+    ] = 20,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Print who keeps files from being deleted, those first that keep most alone.
+
+    A file goes when nobody needs a record in it. A topic with long retention, or a group's
+    position, keeps whole files for a few bytes; `alone_bytes` is what would go without it.
+
+    Example: penstock log pins /var/lib/penstock
+    """
+    from penstock.runtime.disk import FileDisk
+    from penstock.storage.pins_of_files import read_pins
+
+    partitions: list[dict[str, object]] = []
+    segments: list[dict[str, object]] = []
+    for root, log in logs_in(directory):
+        report = _read(directory, partial(read_pins, FileDisk(root), log))
+        for partition, kept in report.heaviest(most):
+            name = {"topic_id": partition.topic_id.hex(), "partition": partition.partition}
+            partitions.append({"log": log, **name, **kept._asdict()})
+        for each in report.segments:
+            names = [f"{one.topic_id.hex()}/{one.partition}" for one in each.partitions]
+            segments.append({"log": log, **each._asdict(), "partitions": names})
+    if output is Output.JSON:
+        print_json({"partitions": partitions, "segments": segments})
+        return
+    print_rows(partitions, PIN_COLUMNS, output)
+    print()
+    print_rows(segments, SEGMENT_COLUMNS, output)
+
+
 def logs_in(directory: Path) -> list[tuple[Path, str]]:
     """Return (data directory, name of the log) of each log. Raises ConfigError for none."""
     directory = directory.absolute()
@@ -122,6 +168,14 @@ def _reading(directory: Path, items: Iterable[T]) -> Iterator[T]:
     """Yield the items; a file that can not be read becomes one line."""
     try:
         yield from items
+    except OSError as error:
+        raise ConfigError(f"{directory} can not be read: {error.strerror}") from error
+
+
+def _read(directory: Path, read: Callable[[], T]) -> T:
+    """Return what `read` does; a file that can not be read becomes one line."""
+    try:
+        return read()
     except OSError as error:
         raise ConfigError(f"{directory} can not be read: {error.strerror}") from error
 

@@ -66,6 +66,10 @@ class GroupConfig:
     """A partition of the internal topic is rewritten when it grew by this much (and by as much
     as its live records take), since no compaction removes what was superseded."""
 
+    rewrite_after_pinned_bytes: Annotated[int, Ge(1)] = 64 * 1024 * 1024
+    """They are also rewritten when closed segments of this size together are needed by nobody
+    else (and by twice what lives in them): a few positions must not keep files of dead data."""
+
     unread_bytes_max: Annotated[int, Ge(0)] = 16 * 1024 * 1024
     """Records of one partition that this version can not read, kept in memory for its rewrites.
     A partition with more of them is not rewritten: they stay in its log, as does the rest."""

@@ -13,7 +13,7 @@ Source: redpanda#31483 (live state and replay disagree when the last writer is d
 order than the log's).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -68,6 +68,16 @@ class ConfirmedMap(Generic[K, V]):
                 if self._changed_by.get(key, 0) < ticket:
                     _change(merged, key, value)
         return merged
+
+    def latest_of(self, keys: Iterable[K]) -> dict[K, V]:
+        """Return the same of some keys; those that are gone are left out."""
+        wanted = dict.fromkeys(keys)
+        merged = {key: self.values[key] for key in wanted if key in self.values}
+        for ticket, changes in self._in_flight.items():
+            for key in changes.keys() & wanted.keys():
+                if self._changed_by.get(key, 0) < ticket:
+                    _change(merged, key, changes[key])
+        return {key: merged[key] for key in wanted if key in merged}
 
     def _forget_order_when_idle(self) -> None:
         if not self._in_flight:

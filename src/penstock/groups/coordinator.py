@@ -107,6 +107,7 @@ class GroupCoordinator:
         self.unload = partitions.unload
         self.snapshot = partitions.snapshot
         self.rewritten = partitions.rewritten
+        self.is_movable = partitions.is_movable
         self._ownership = partitions
         self._deadlines.set(_EXPIRY, clock.monotonic_ms() + config.expiry_check_interval_ms)
 

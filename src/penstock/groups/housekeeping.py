@@ -22,6 +22,9 @@ from penstock.groups.records import UnreadRecord
 RECORD_OVERHEAD_BYTES = 12
 """About what a record costs in a batch beside key and value."""
 
+FRUITLESS_MAX = 6
+"""A rewrite that can not cut is tried again after at most 2^6 times."""
+
 REWRITE_BATCH_BYTES = 256 * 1024
 """A large group's records are written in several batches: any log takes one of this size."""
 
@@ -51,11 +54,13 @@ def in_batches(records: Iterable[JournalRecord]) -> Iterator[list[JournalRecord]
 class RewriteTracker:
     """Bytes appended per partition since its last rewrite."""
 
-    __slots__ = ("_appended", "_held", "_live", "_threshold_bytes")
+    __slots__ = ("_appended", "_fruitless", "_held", "_live", "_threshold_bytes", "_wait")
 
     def __init__(self, threshold_bytes: int) -> None:
         self._threshold_bytes = threshold_bytes
         self._held: set[int] = set()
+        self._fruitless: dict[int, int] = {}
+        self._wait: dict[int, int] = {}
         self._appended: dict[int, int] = {}
         self._live: dict[int, int] = {}
 
@@ -67,11 +72,26 @@ class RewriteTracker:
         """Note that a rewrite of that size is complete and durable."""
         self._live[partition] = live_bytes
         self._appended[partition] = 0
+        self._fruitless.pop(partition, None)
+        self._wait.pop(partition, None)
+
+    def failed(self, partition: int) -> None:
+        """Note a rewrite that cut nothing off: the next one waits twice as long as this did."""
+        fruitless = self._fruitless.get(partition, 0)
+        self._fruitless[partition] = min(fruitless + 1, FRUITLESS_MAX)
+        self._wait[partition] = 2**fruitless
+
+    def live_bytes(self, partition: int) -> int:
+        """Return at most how many bytes a rewrite of the partition takes."""
+        appended = self._appended.get(partition, 0)
+        return self._live.get(partition, 0) + appended
 
     def forget(self, partition: int) -> None:
         """Note that the partition is no longer this coordinator's."""
         self._appended.pop(partition, None)
         self._live.pop(partition, None)
+        self._fruitless.pop(partition, None)
+        self._wait.pop(partition, None)
         self._held.discard(partition)
 
     def hold(self, partition: int) -> None:
@@ -84,10 +104,14 @@ class RewriteTracker:
         return tuple(sorted(self._held))
 
     def due(self) -> tuple[int, ...]:
-        """Return the partitions to rewrite, in ascending order."""
-        return tuple(
+        """Return the partitions to rewrite, in ascending order; ask once for each time to do so."""
+        grown = [
             partition
             for partition, appended in sorted(self._appended.items())
             if partition not in self._held
             and appended >= max(self._threshold_bytes, self._live.get(partition, 0))
-        )
+        ]
+        due = [partition for partition in grown if not self._wait.get(partition)]
+        for partition, wait in self._wait.items():
+            self._wait[partition] = max(wait - 1, 0)
+        return tuple(due)

@@ -13,7 +13,7 @@ stays under way: when it is confirmed in the end it counts, since a replay of th
 Source: Kafka, GroupMetadataManager.storeGroup and storeOffsets (and their error mapping).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -154,11 +154,14 @@ def _offset_records(
     return [(name, encode_offset_value(offset)), offset.unread]
 
 
-def live_records(group: Group) -> list[JournalRecord]:
-    """Return every record a rewrite must write for a group, as the journal has them now."""
-    return GroupChanges(offsets=group.offsets.latest(), metadata=group.metadata.latest()).records(
-        group.group_id
-    )
+def live_records(group: Group, keys: Iterable[TopicKey]) -> list[JournalRecord]:
+    """Return what a rewrite must write for some positions, as the journal has them now."""
+    return GroupChanges(offsets=group.offsets.latest_of(keys)).records(group.group_id)
+
+
+def live_metadata(group: Group) -> list[JournalRecord]:
+    """Return what a rewrite must write for the group itself, as the journal has it now."""
+    return GroupChanges(metadata=group.metadata.latest()).records(group.group_id)
 
 
 def metadata_change(value: bytes | None) -> Mapping[str, bytes | None]:

@@ -10,6 +10,7 @@ Source: Kafka, handleGroupImmigration, onGroupLoaded, onGroupUnloaded; housekeep
 """
 
 from collections.abc import Iterator
+from itertools import islice
 
 from penstock.base.invariant import invariant
 from penstock.groups.context import Context
@@ -21,7 +22,7 @@ from penstock.groups.housekeeping import (
     in_batches,
     records_bytes,
 )
-from penstock.groups.journal import live_records
+from penstock.groups.journal import live_metadata, live_records
 from penstock.groups.loading import PartitionLoader
 from penstock.groups.messages import JoinReply, SyncReply
 from penstock.groups.rebalance import Rebalances
@@ -29,6 +30,9 @@ from penstock.groups.records import UnreadRecord
 from penstock.groups.table import GroupTable, PartitionState
 from penstock.groups.unread import UnreadRecords
 from penstock.protocol.error_codes import ErrorCode
+
+POSITIONS_TOGETHER = 64
+"""Positions of one batch of a rewrite: 256 KiB where each has the longest metadata."""
 
 
 class PartitionOwnership:
@@ -100,11 +104,11 @@ class PartitionOwnership:
                 self._unload_group(group)
 
     def snapshot(self, partition: int) -> Iterator[list[JournalRecord]]:
-        """Yield the live records of a partition, one group at a time, for a rewrite.
+        """Yield the live records of a partition, some at a time, for a rewrite.
 
         Each list holds what the journal has at the moment it is taken; the owner must append it
-        before anything else can be appended. When all of them are durable, the log may start where
-        the first one lies, and `rewritten` is to be called.
+        before anything else can be appended. Between two lists anything may be. When all of them
+        are durable, the log may start where the first one lies, and `rewritten` is to be called.
 
         Invariant: the partition is loaded; what is not in memory would be lost with the old log.
         """
@@ -125,10 +129,25 @@ class PartitionOwnership:
         """Note that a rewrite of so many bytes is durable."""
         self._rewrites.rewritten(partition, live_bytes)
 
+    def is_movable(self, partition: int) -> bool:
+        """Whether the partition can be rewritten here and now."""
+        is_active = self._table.partitions.get(partition) is PartitionState.ACTIVE
+        return is_active and partition not in self._rewrites.held
+
     def _live_records(self, partition: int, unread: UnreadRecords) -> Iterator[list[JournalRecord]]:
         for group_id in sorted(group.group_id for group in self._groups_of(partition)):
             group = self._table.groups.get(group_id)
-            yield from in_batches([] if group is None else live_records(group))
+            if group is None:
+                continue
+            if metadata := live_metadata(group):
+                yield metadata
+            keys = iter([*group.offsets.latest()])
+            while some := [*islice(keys, POSITIONS_TOGETHER)]:
+                # Deleted meanwhile, or made anew: then all it has lies behind the rewrite's start.
+                if self._table.groups.get(group_id) is group and (
+                    records := live_records(group, some)
+                ):
+                    yield records
         yield from in_batches(unread.records())
 
     def _groups_of(self, partition: int) -> list[Group]:

@@ -33,6 +33,8 @@ from penstock.runtime.http_server import Page
 from penstock.runtime.replica_manager import ReplicaManager
 
 _US_PER_S = 1_000_000
+PINNING_NAMED = 10
+"""Partitions of each log with a metric of their own."""
 
 
 class MetricsSources(NamedTuple):
@@ -211,6 +213,41 @@ class NodeCollector(Collector):
                 gauges[name].add_metric(label, value)
         yield from gauges.values()
         yield deleted
+        yield from self._pins()
+
+    def _pins(self) -> Iterator[Metric]:
+        """Who kept closed segments when retention last looked; the heaviest partitions by name."""
+        pinned = GaugeMetricFamily(
+            "penstock_log_pinned_bytes",
+            "Closed segments that some partition still needs.",
+            labels=["replica_set"],
+        )
+        movable = GaugeMetricFamily(
+            "penstock_log_movable_pinned_bytes",
+            "Of these, what only internal partitions need that can be rewritten.",
+            labels=["replica_set"],
+        )
+        kept = GaugeMetricFamily(
+            "penstock_log_partition_pinned_bytes",
+            "Closed segments that the partition needs; of the ten that keep most.",
+            labels=["replica_set", "topic", "partition"],
+        )
+        alone = GaugeMetricFamily(
+            "penstock_log_partition_pinned_alone_bytes",
+            "Closed segments that nobody but the partition needs.",
+            labels=["replica_set", "topic", "partition"],
+        )
+        for set_id, member in self._broker.members.items():
+            report = member.log.pins
+            pinned.add_metric([str(set_id)], report.pinned_bytes)
+            movable.add_metric([str(set_id)], report.movable.size_bytes)
+            for partition, pins in report.heaviest(PINNING_NAMED):
+                topic = self._broker.partitions.by_id.get(partition.topic_id)
+                name = partition.topic_id.hex() if topic is None else topic.name
+                label = [str(set_id), name, str(partition.partition)]
+                kept.add_metric(label, pins.size_bytes)
+                alone.add_metric(label, pins.alone_bytes)
+        yield from (pinned, movable, kept, alone)
 
     def _waiting(self) -> Iterator[Metric]:
         members = self._broker.members.values()

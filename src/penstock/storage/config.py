@@ -27,6 +27,8 @@ class Retention(NamedTuple):
 
     bytes: int
     ms: int
+    is_movable: bool = False
+    """Whether its owner can write what lives of it anew at the end, and cut off what is older."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

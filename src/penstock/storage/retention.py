@@ -4,6 +4,7 @@
       ─► on the loop, some hundred partitions at a time: out of retention? raise its log start
       ─► next segment ... then the active one, whose columns are in memory
       ─► is any segment dead? checkpoint, and delete when it is durable
+      ─► who keeps each of the others? `pins` has the report of the last whole pass (pins.py)
 
 A partition's data goes in segment steps and from its old end only: an entry is looked at when
 everything before it is gone already. A segment is dead when each of its partitions is dropped or
@@ -31,6 +32,7 @@ from penstock.storage.config import Retention
 from penstock.storage.errors import StorageError
 from penstock.storage.lookup import ClosedSegment, SealedLookup
 from penstock.storage.partition_log import PartitionLog
+from penstock.storage.pins import NO_REPORT, Pin, PinCollector
 from penstock.storage.reader import LogReader
 from penstock.storage.sealed_index import IndexEntry
 from penstock.storage.segments import Segment, SegmentStore
@@ -73,6 +75,9 @@ class RetentionPass:
         """Raises a log start by a frame: SetLog.delete_records."""
         self.is_running = False
         self.deleted_segments = 0
+        self.pins = NO_REPORT
+        """What the last whole pass saw."""
+        self._collector = PinCollector(0)
 
     def begin(
         self,
@@ -90,6 +95,10 @@ class RetentionPass:
         self._queue = [s for s in self._store.segments[:-1] if s.pending is None]
         self._queue.reverse()
         self._dead = []
+        self._collector = PinCollector(self.pins.number + 1)
+        for segment in self._store.segments[:-1]:
+            if segment.pending is not None:
+                self._collector.add(segment.base, segment.end - segment.base, Pin.CLOSING)
         self._next_segment()
 
     def _next_segment(self) -> None:
@@ -103,43 +112,45 @@ class RetentionPass:
 
         def loaded(entries: list[IndexEntry] | None, _: BaseException | None) -> None:
             if entries is None:
+                self._collector.add(segment.base, segment.end - segment.base, Pin.UNREAD)
                 self._next_segment()
                 return
-            self._slice(segment, entries, 0, True)
+            self._slice(segment, entries, 0)
 
         self._reader.off_loop(lambda: lookup.directory_of(closed), loaded)
 
-    def _slice(
-        self, segment: Segment, entries: list[IndexEntry], start: int, all_dead: bool
-    ) -> None:
+    def _slice(self, segment: Segment, entries: list[IndexEntry], start: int) -> None:
         """Judge some entries, then give the loop to others before the next ones."""
         end = min(start + ENTRIES_PER_SLICE, len(entries))
         for entry in entries[start:end]:
-            all_dead = self._judge(segment, entry) and all_dead
+            self._judge(segment, entry)
         if end < len(entries):
-            self._writer.scheduler.call_soon(lambda: self._slice(segment, entries, end, all_dead))
+            self._writer.scheduler.call_soon(lambda: self._slice(segment, entries, end))
             return
-        if all_dead:
+        if self._collector.end_segment(segment.base, segment.end - segment.base):
             self._dead.append(segment)
         self._next_segment()
 
-    def _judge(self, segment: Segment, entry: IndexEntry) -> bool:
-        """Raise the log start if the entry is out of retention; return whether it is dead."""
+    def _judge(self, segment: Segment, entry: IndexEntry) -> None:
+        """Raise the log start if the entry is out of retention, else note who keeps the segment."""
         partition = self._partitions.get(entry.topic_partition)
         if partition is None:
-            return True
+            return
+        settings = self._settings_of(partition.topic_partition)
         start = partition.log_start_offset
-        if entry.first_offset <= start < entry.end_offset and self._is_over(partition, entry):
+        if entry.first_offset <= start < entry.end_offset and self._is_over(
+            settings, partition, entry
+        ):
             partition.log_start_offset = entry.end_offset
-        is_dead = partition.log_start_offset >= entry.end_offset
-        if is_dead and partition.sized_from <= segment.base:
+        if partition.log_start_offset < entry.end_offset:
+            self._collector.pin(partition.topic_partition, is_movable=settings.is_movable)
+        elif partition.sized_from <= segment.base:
             partition.size_bytes -= entry.batch_bytes
             partition.sized_from = segment.end
             self._writer.dirty.append(partition)
-        return is_dead
 
-    def _is_over(self, partition: PartitionLog, entry: IndexEntry) -> bool:
-        keep_bytes, keep_ms = self._settings_of(partition.topic_partition)
+    def _is_over(self, settings: Retention, partition: PartitionLog, entry: IndexEntry) -> bool:
+        keep_bytes, keep_ms = settings.bytes, settings.ms
         if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms - keep_ms:
             return True
         return 0 <= keep_bytes <= partition.size_bytes - entry.batch_bytes
@@ -164,7 +175,7 @@ class RetentionPass:
 
     def _is_active_over(self, partition: PartitionLog) -> bool:
         """Whether all that is kept lies in the active segment, at rest, and is too old."""
-        _, keep_ms = self._settings_of(partition.topic_partition)
+        keep_ms = self._settings_of(partition.topic_partition).ms
         end_offset = partition.log_end_offset
         if keep_ms < 0 or not partition.bases[0] <= partition.log_start_offset < end_offset:
             return False
@@ -176,6 +187,9 @@ class RetentionPass:
         return is_durable and self._seen_at_rest.get(partition.serial) == end_offset
 
     def _finish(self) -> None:
+        active = self._store.active
+        self._collector.add(active.base, active.end - active.base, Pin.ACTIVE)
+        self.pins = self._collector.report()
         if not self._dead or self._store.is_closed:
             self.is_running = False
             return

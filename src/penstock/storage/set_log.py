@@ -31,6 +31,7 @@ from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.partition_log import PartitionLog
 from penstock.storage.parts import LogParts
+from penstock.storage.pins import PinReport
 from penstock.storage.reader import Loaded, NeedsDisk, as_platform_error
 from penstock.storage.replicable import ReplicableLog
 from penstock.storage.retention import SettingsOf
@@ -229,6 +230,11 @@ class SetLog(ReplicableLog):
         self._states.expire(now_ms - self.config.producer_id_expiration_ms)
         self.parts.retention.begin(self.partitions, now_ms, settings_of)
 
+    @property
+    def pins(self) -> PinReport:
+        """Who kept which segment when retention last looked at all of them."""
+        return self.parts.retention.pins
+
     def scrub(self, position: int, max_bytes: int, done: ScrubDone) -> None:
         """Check about `max_bytes` of what is flushed, from `position` on: FROM_START, or where the
         slice before says. `done(found, error)` on the loop.
@@ -254,7 +260,7 @@ class SetLog(ReplicableLog):
         segments = self._store.segments
         return LogNumbers(
             segment_count=len(segments),
-            segment_bytes=segments[-1].end - segments[0].base,
+            segment_bytes=sum(segment.end - segment.base for segment in segments),
             free_bytes=self._disk.free_bytes(),
             snapshot_position=self._checkpointer.saved_position,
             deleted_segments=self.parts.retention.deleted_segments,
