@@ -181,12 +181,19 @@ def test_the_coordinator_is_the_master_of_the_groups_internal_partition(version:
 
 
 @pytest.mark.parametrize("version", [1, 6])
-def test_coordinators_of_transactions_are_refused_with_a_reason(version: int) -> None:
+def test_coordinators_of_transactions_are_refused_for_good_with_a_reason(version: int) -> None:
     asked = {"key": "tx", "coordinator_keys": ["tx"], "key_type": 1}
     found = Front().ask(ApiKey.FIND_COORDINATOR, version, **asked)
     answer = found if version < 4 else found.coordinators[0]
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    # The one code that librdkafka does not ask again after.
+    assert answer.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     assert "transactions" in answer.error_message
+
+
+def test_coordinators_of_share_groups_are_refused() -> None:
+    asked = {"coordinator_keys": ["group:topic:0"], "key_type": 2}
+    (answer,) = Front().ask(ApiKey.FIND_COORDINATOR, 6, **asked).coordinators
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
 
 
 def test_without_the_internal_topic_there_is_no_coordinator_yet() -> None:

@@ -1,6 +1,7 @@
 """What a broker does by itself from time to time, each job bounded per turn of the loop.
 
-    every 100 ms    group deadlines (session and rebalance time-outs)
+    every 100 ms    group deadlines (session and rebalance time-outs); in between at the time of the
+                    next one
     every second    overdue produce requests
     every minute    retention, rewriting of the internal topic where it has grown (a setting);
                     after it, where the internal topic keeps files that nobody else needs
@@ -21,6 +22,8 @@ from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.storage.config import Retention
 
 TICK_MS = 100
+GROUP_TICK_MIN_MS = 4
+"""A group's deadline is met this late at most; thousands of sessions may fall due in a second."""
 EXPIRE_EVERY_TICKS = 10
 KEEP = Retention(-1, -1)
 MOVABLE = Retention(-1, -1, is_movable=True)
@@ -35,6 +38,7 @@ class Housekeeping:
         self._broker = broker
         self._journal = journal
         self._timer: Cancellable | None = None
+        self._group_timer: Cancellable | None = None
         self._tick_count = 0
         self._due_us = 0
         self._relief = PinRelief(broker, self._rewrite, self._apply_retention_to)
@@ -46,15 +50,16 @@ class Housekeeping:
 
     def stop(self) -> None:
         """Do nothing more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._group_timer):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._group_timer = None
 
     def _tick(self) -> None:
         broker = self._broker
         self._tick_count += 1
         broker.stats.loop_delay.observe(broker.clock.monotonic_us() - self._due_us)
-        broker.groups.tick(broker.clock.monotonic_ms())
+        self._tick_groups()
         if self._tick_count % EXPIRE_EVERY_TICKS == 0:
             broker.expire_waiting()
             self._relieve_pins()
@@ -62,6 +67,18 @@ class Housekeeping:
             self.apply_retention()
             self._rewrite_internal_topic()
         self._set_timer()
+
+    def _tick_groups(self) -> None:
+        """Do what is due for groups, and come back in time for what is due before the next tick."""
+        groups, now_ms = self._broker.groups, self._broker.clock.monotonic_ms()
+        groups.tick(now_ms)
+        due_ms = groups.next_deadline_ms()
+        if self._group_timer is not None:
+            self._group_timer.cancel()
+            self._group_timer = None
+        if due_ms is not None and due_ms - now_ms < TICK_MS:
+            delay_ms = max(due_ms - now_ms, GROUP_TICK_MIN_MS)
+            self._group_timer = self._broker.scheduler.call_later(delay_ms, self._tick_groups)
 
     def _set_timer(self) -> None:
         """Every tick also measures by how much the loop is late: what a request waits before it."""

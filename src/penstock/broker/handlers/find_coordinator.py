@@ -3,7 +3,9 @@
 The internal topic's partition of a group names it: the master of that partition's replica set is
 the coordinator, and while that has no live master there is none. Who asks first has the internal
 topic made. Version 4 and later ask for many keys at once. Transactions and share groups are
-not there, and asking for their coordinators is refused at once rather than retried for ever.
+not there. Of the codes for a transaction's coordinator librdkafka takes only the two of a missing
+authorisation as final, and asks again after any other until its caller's time is up; so it is that
+one, with a text that says why.
 
 Source: Kafka, KafkaApis.getCoordinator; KIP-699 (batches).
 """
@@ -21,6 +23,7 @@ KEY = ApiKey.FIND_COORDINATOR
 VERSIONS = range(7)
 
 GROUP_KEY_TYPE = 0
+TRANSACTION_KEY_TYPE = 1
 _NOT_FOUND = {"node_id": -1, "host": "", "port": -1}
 
 
@@ -38,8 +41,11 @@ async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
 
 def _coordinator(broker: Broker, key_type: int, key: str) -> dict[str, object]:
     if key_type != GROUP_KEY_TYPE:
+        error = ErrorCode.INVALID_REQUEST
+        if key_type == TRANSACTION_KEY_TYPE:
+            error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         text = "only groups have coordinators here: transactions and share groups are not available"
-        return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": text, **_NOT_FOUND}
+        return {"error_code": error, "error_message": text, **_NOT_FOUND}
     image = broker.metadata
     topic = image.topics_by_name.get(INTERNAL_TOPIC)
     placed = topic.partitions[partition_of(key, len(topic.partitions))] if topic else None

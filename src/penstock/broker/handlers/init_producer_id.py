@@ -2,7 +2,8 @@
 
 Every call gives a new id with epoch 0, also to a producer that says which one it had: without a
 transactional id nobody else can have it, so there is nobody to fence (KIP-360 is for those with
-one). Transactional producers are refused; they normally find no coordinator before they ask here.
+one). Transactional producers are refused with the code that FindCoordinator has for them, which all
+clients take as final; they normally find no coordinator before they ask here.
 
 While no controller answers and this broker's block is used up, the answer is
 COORDINATOR_LOAD_IN_PROGRESS, as Kafka's is between two blocks: all clients wait and ask again.
@@ -29,7 +30,8 @@ NONE = {"producer_id": -1, "producer_epoch": -1}
 async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
     """Hand out the next id of this broker's block."""
     if request.body.transactional_id is not None:
-        return {**error_fields(TransactionsNotSupported()), **NONE}
+        final = {"error_code": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+        return {**error_fields(TransactionsNotSupported()), **final, **NONE}
     try:
         producer_id = await broker.producer_ids.take(broker.controller, broker.broker_id)
     except MetadataUnavailable as error:
