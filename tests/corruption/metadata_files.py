@@ -17,10 +17,12 @@ from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.disk import FileDisk
+from penstock.runtime.raft.log_file import HEADER_BYTES
 from penstock.runtime.raft.storage import RaftStorage
 from tests.corruption.byte_classes import Classes, Place
 from tests.corruption.damage import draw
 from tests.corruption.rounds import Tally, Verdict
+from tests.runtime.first_start import first_start
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093", 3: "three:9093"})
 REFUSED, SAME = "refused, nothing changed", "says the same"
@@ -61,7 +63,7 @@ def damage_raft(rng: Random, root: Path, count: int, tally: Tally) -> None:
 
 
 def _make(disk: FileDisk, rng: Random) -> Known:
-    storage = RaftStorage(disk, "metadata", own_id=1, members=MEMBERS)
+    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
     state = HardState(term=3, voted_for=1, commit_index=6)
     entries = [_entry(index, rng) for index in range(1, 13)]
     storage.write(state, entries[:7])
@@ -82,7 +84,7 @@ def _entry(index: int, rng: Random) -> Entry:
 
 
 def _open(disk: FileDisk) -> Known:
-    storage = RaftStorage(disk, "metadata", own_id=1, members=MEMBERS)
+    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
     found = storage.found
     storage.close()
     return Known(found.state.term, found.state.voted_for, found.snapshot, found.entries)
@@ -91,8 +93,8 @@ def _open(disk: FileDisk) -> Known:
 def _raft_classes(directory: Path) -> Classes:
     log = directory / "raft.log"
     data = log.read_bytes()
-    found: Classes = {"raft.log: header": [Place(log, 0, 32)]}
-    at = 32
+    found: Classes = {"raft.log: header": [Place(log, 0, HEADER_BYTES)]}
+    at = HEADER_BYTES
     while len(data) - at >= 44:
         (length,) = unpack_from(">I", data, at + 4)
         if not length:

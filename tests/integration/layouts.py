@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.harness.node import NodeProcess, SettingsOf
 from benchmarks.harness.ports import free_port
@@ -63,8 +63,9 @@ class Layout:
         voters: tuple[int, ...] = (),
         replicas: int = 1,
         settings: SettingsOf | None = None,
+        role: Literal["node", "controller"] = "node",
     ) -> NodeProcess:
-        """Write the settings of a node that knows these controllers; start it yourself."""
+        """Write the settings of a process that knows these controllers; start it yourself."""
         self.controller_address(peer_id)
         merged: dict[str, dict[str, object]] = {
             "node": {"broker_id": peer_id, "cluster_id": self._cluster_id},
@@ -79,7 +80,7 @@ class Layout:
         for values_of in (FAST, settings or {}):
             for section, values in values_of.items():
                 merged.setdefault(section, {}).update(values)
-        node = NodeProcess(self._directory / f"node-{peer_id}", settings=merged)
+        node = NodeProcess(self._directory / f"node-{peer_id}", settings=merged, role=role)
         self.nodes[peer_id] = node
         return node
 

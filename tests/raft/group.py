@@ -12,6 +12,7 @@ from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.errors import RaftError
+from penstock.raft.founding import Birth
 from penstock.raft.messages import AppendResponse, Message, VoteRequest, VoteResponse
 from penstock.raft.raft import Raft
 from penstock.raft.ready import HardState, Leadership, Ready, Role, Snapshot
@@ -30,7 +31,8 @@ def voters(*ids: int) -> Configuration:
 class Disk:
     """What survives a crash."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, directory_id: str = "") -> None:
+        self.directory_id = directory_id
         self.hard_state = HardState()
         self.snapshot = Snapshot(configuration=configuration)
         self.entries: list[Entry] = []
@@ -94,6 +96,7 @@ class Member:
             hard_state=disk.hard_state,
             snapshot=disk.snapshot,
             entries=tuple(disk.entries),
+            birth=Birth(directory_id=disk.directory_id, first_voters=group.first_voters),
         )
 
     def collect(self) -> bool:
@@ -200,7 +203,13 @@ class Oracle:
         self.majorities[raft.term] = index
         # The entry itself says who must have it, unless it comes with a later one's.
         voter_ids = raft.configuration.voter_ids
-        having = [p for p in voter_ids if member.group.disks[p].term(index) == term]
+        # An acknowledgement that was on its way when the disk was lost counts: it was durable.
+        disks = [*member.group.disks.items(), *member.group.lost_disks]
+        having = {
+            peer_id
+            for peer_id, disk in disks
+            if raft.configuration.is_voter(peer_id, disk.directory_id) and disk.term(index) == term
+        }
         assert 2 * len(having) > len(voter_ids), f"{index} is durable only on {having}"
 
     def _on_elected(self, member: Member) -> None:
@@ -226,11 +235,13 @@ class Group:
     ) -> None:
         self.config = config
         self.configuration = voters(*voter_ids)
+        self.first_voters = self.configuration.voters
         self.oracle = Oracle()
         self.wire: list[tuple[int, Message]] = []
         self.cut: set[tuple[int, int]] = set()
         self.draw = draw or _Draw()
         self.disks: dict[int, Disk] = {}
+        self.lost_disks: list[tuple[int, Disk]] = []
         self.members: dict[int, Member] = {}
         for peer_id in (*self.configuration.voter_ids, *learner_ids):
             self.start(peer_id)
@@ -246,6 +257,12 @@ class Group:
         self.disks[peer_id] = disk
         self.members[peer_id] = Member(self, peer_id, disk, self.config, self.draw)
         return self.members[peer_id]
+
+    def wipe(self, peer_id: int, directory_id: str) -> None:
+        """Put an empty disk in the place of a member's; it runs no more."""
+        self.members.pop(peer_id, None)
+        self.lost_disks.append((peer_id, self.disks[peer_id]))
+        self.disks[peer_id] = Disk(Configuration(), directory_id)
 
     def crash(self, peer_id: int) -> None:
         """End a process; writes under way are lost."""

@@ -39,3 +39,34 @@ def test_one_voter_comes_or_goes_at_a_time() -> None:
     assert voters(1, 3).with_voter(2, "host2:9093") == voters(1, 2, 3)
     assert voters(1, 2, 3).without_voter(2) == voters(1, 3)
     assert not voters(1, 3).has(2)
+
+
+@given(
+    known=st.dictionaries(st.integers(0, 2**31 - 1), st.text(max_size=10), max_size=5),
+    directory_ids=st.lists(st.text(max_size=10), min_size=5, max_size=5),
+    vacant_count=st.integers(0, 2),
+)
+def test_configuration_with_directories_and_vacant_seats_survives(
+    known: dict[int, str], directory_ids: list[str], vacant_count: int
+) -> None:
+    vacant = dict(list(known.items())[:vacant_count])
+    voting = {peer_id: known[peer_id] for peer_id in known if peer_id not in vacant}
+    directories = dict(zip(voting, directory_ids, strict=False))
+    configuration = Configuration.of(voting, directories, vacant)
+    payload = configuration.encode()
+    assert Configuration.decode(payload) == configuration
+    for length in range(len(payload)):
+        with pytest.raises(InvalidMessage):
+            Configuration.decode(payload[:length])
+
+
+def test_configuration_without_directories_has_the_bytes_of_earlier_releases() -> None:
+    assert Configuration.of({1: "a", 2: "b"}).encode() == bytes.fromhex(
+        "0002 00000001 0001 61 00000002 0001 62".replace(" ", "")
+    )
+
+
+def test_a_seat_that_votes_and_is_vacant_is_refused() -> None:
+    whole = Configuration.of({1: "a"}, {1: "d"}, {2: "b"}).encode()
+    with pytest.raises(InvalidMessage):
+        Configuration.decode(whole[:-4] + whole[-4:].replace(b"\x02", b"\x01"))

@@ -50,6 +50,7 @@ class Schedule:
         self.group = Group(ids, [8, 9], config=config, draw=self.random.randrange)
         self.payload_count = 0
         self.asked: dict[int, int] = {}
+        self.wiped_count = 0
         # Some schedules are gentle, some are rough: otherwise nothing ever commits, or all does.
         rough = self.random.choice([0, 0.5, 1, 3])
         self.actions: list[tuple[float, Callable[[], None]]] = [
@@ -69,6 +70,7 @@ class Schedule:
             (2, self.compact),
             (0.7, self.transfer),
             (1, self.change),
+            (0.3 + rough / 4, self.wipe),
         ]
 
     def run(self, steps: int) -> None:
@@ -178,8 +180,13 @@ class Schedule:
 
     def change(self) -> None:
         if self.random.random() < 0.5:
-            self._try(lambda raft, peer_id: raft.add_voter(peer_id, address(peer_id)))
-        else:
+            disks = self.group.disks  # with the directory that it runs with by now
+            self._try(
+                lambda raft, peer_id: raft.add_voter(
+                    peer_id, address(peer_id), disks[peer_id].directory_id
+                )
+            )
+        elif self._is_whole():  # who takes one of three while another has no disk has no group
             self._try(lambda raft, peer_id: raft.remove_voter(peer_id))
 
     def _try(self, ask: Callable[..., object]) -> None:
@@ -189,6 +196,35 @@ class Schedule:
                     ask(member.raft, self.random.choice(list(self.group.disks)))
                 except RaftError:
                     return
+
+    def wipe(self) -> None:
+        """Lose a disk; of voters one at a time, and the next only when it has its vote back."""
+        group = self.group
+        victim = self.random.choice(list(group.disks))
+        if self._is_spare(victim):
+            self.wiped_count += 1
+            group.wipe(victim, f"directory-{self.wiped_count}")
+
+    def _is_spare(self, victim: int) -> bool:
+        group = self.group
+        latest = max(group.oracle.leaders, default=0)
+        leader = group.members.get(group.oracle.leaders.get(latest, 0))
+        if leader is None or leader.raft.role is not Role.LEADER or leader.raft.term != latest:
+            return False
+        configuration = leader.raft.configuration
+        is_agreed = leader.raft._core.log.configurations.latest_index <= leader.raft.commit_index
+        is_enough = len(configuration.voters) > 2 or not configuration.has(victim)
+        return is_agreed and self._is_whole() and is_enough
+
+    def _is_whole(self) -> bool:
+        """Whether every voter that anybody knows of has the disk that it votes with."""
+        group = self.group
+        configurations = [member.raft.configuration for member in group.members.values()]
+        return not any(one.vacant for one in configurations) and all(
+            group.disks[peer_id].directory_id == one.directory_of(peer_id)
+            for one in configurations
+            for peer_id in one.voter_ids
+        )
 
     # -- the end
 

@@ -19,6 +19,7 @@ from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import Address, RaftReceiver
 from tests.controller.replicated_log_contract import GroupHarness, LogHarness, Machine
 from tests.runtime.crash_disk import CrashDisk, CrashFile
+from tests.runtime.first_start import first_start
 
 T = TypeVar("T")
 
@@ -208,7 +209,9 @@ class RaftMember:
         cluster = self._cluster
         assert self.log is None, "one process at a time has the disk"
         self.process = Process(cluster.loop)
-        storage = RaftStorage(self.disk, "metadata", own_id=self.member_id, members=cluster.voters)
+        storage = RaftStorage(
+            self.disk, "metadata", own_id=self.member_id, first=first_start(cluster.voters)
+        )
         log = RaftLog(
             self.member_id,
             storage,

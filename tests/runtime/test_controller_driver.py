@@ -34,6 +34,7 @@ from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import Address, RaftReceiver
+from tests.runtime.first_start import first_start
 from tests.runtime.raft_harness import ReservingDisk
 
 T = TypeVar("T")
@@ -116,7 +117,7 @@ class Node:
         )
         self.log = RaftLog(
             1,
-            RaftStorage(disk, "metadata", own_id=1, members=Configuration.of({1: ""})),
+            RaftStorage(disk, "metadata", own_id=1, first=first_start(Configuration.of({1: ""}))),
             NoPeers(),
             RaftPorts(
                 offload=self.worker, scheduler=self.worker, random_below=lambda below: below // 2

@@ -19,11 +19,13 @@ class Voters:
         self.asked: list[tuple[object, ...]] = []
         self._outcome = outcome
 
-    def add_voter(self, peer_id: int, address: str, done: ChangeDone) -> None:
-        self._take(done, "add", peer_id, address)
+    def add_voter(
+        self, peer_id: int, address: str, done: ChangeDone, directory_id: str | None = None
+    ) -> None:
+        self._take(done, "add", peer_id, address, directory_id)
 
-    def remove_voter(self, peer_id: int, done: ChangeDone) -> None:
-        self._take(done, "remove", peer_id)
+    def remove_voter(self, peer_id: int, done: ChangeDone, directory_id: str | None = None) -> None:
+        self._take(done, "remove", peer_id, directory_id)
 
     def transfer(self, to: int, done: ChangeDone) -> None:
         self._take(done, "transfer", to)
@@ -44,7 +46,19 @@ async def test_each_action_reaches_the_log_and_is_told_when_it_is_in_force() -> 
     assert "4 at host:9093 is a controller" in await change(asked("add", address="host:9093"))
     assert "no controller" in await change(asked("remove"))
     assert "active" in await change(asked("transfer"))
-    assert voters.asked == [("add", 4, "host:9093"), ("remove", 4), ("transfer", 4)]
+    assert voters.asked == [("add", 4, "host:9093", None), ("remove", 4, None), ("transfer", 4)]
+
+
+@on_loop
+async def test_a_directory_id_reaches_the_log() -> None:
+    voters = Voters()
+    for action in ("add", "remove"):
+        await membership_by(voters)(
+            ChangeControllers(
+                request_id=1, action=action, peer_id=4, address="host:1", directory_id="first"
+            )
+        )
+    assert voters.asked == [("add", 4, "host:1", "first"), ("remove", 4, "first")]
 
 
 @on_loop

@@ -9,6 +9,7 @@ from penstock.raft.ready import HardState, Ready
 from penstock.runtime.raft.disk_queue import DiskQueue
 from penstock.runtime.raft.storage import RaftStorage
 from tests.runtime.crash_disk import StepLoop
+from tests.runtime.first_start import first_start
 from tests.runtime.raft_harness import ReservingDisk
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
@@ -46,7 +47,7 @@ def ready(sequence: int, entries: list[Entry], term: int) -> Ready:
 def written(groups: list[list[Entry]]) -> list[tuple[int, int]]:
     """Hand the groups to a busy queue as Readys; return what a crash leaves: (index, term)."""
     disk, loop, owner = ReservingDisk(), StepLoop(), Owner()
-    storage = RaftStorage(disk, "metadata", own_id=1, members=MEMBERS)
+    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
     queue = DiskQueue(storage, loop, loop, owner)
     for sequence, entries in enumerate(groups):
         queue.put(ready(sequence, entries, term=sequence + 1))
@@ -56,7 +57,7 @@ def written(groups: list[list[Entry]]) -> list[tuple[int, int]]:
     assert [one and one.sequence for one in taken] == list(range(len(groups)))
     assert owner.failures == []
     disk.crash()
-    found = RaftStorage(disk, "metadata", own_id=1, members=MEMBERS).found
+    found = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS)).found
     assert found.state.term == len(groups)
     return [(one.index, one.term) for one in found.entries]
 

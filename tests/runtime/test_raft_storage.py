@@ -1,6 +1,9 @@
 """The files of a Raft member: cut and damaged at every byte, full and failing disks."""
 
+import struct
+
 import pytest
+from crc32c import crc32c
 
 from penstock.base.errors import ConfigError
 from penstock.controller.errors import (
@@ -18,6 +21,7 @@ from penstock.runtime.raft.log_file import HEADER_BYTES, encode_frame, read_file
 from penstock.runtime.raft.numbering import machine_state
 from penstock.runtime.raft.snapshot_file import encode_snapshot, read_snapshot
 from penstock.runtime.raft.storage import RaftStorage
+from tests.runtime.first_start import first_start
 from tests.runtime.raft_harness import ReservingDisk
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
@@ -43,20 +47,60 @@ def disk() -> ReservingDisk:
 
 
 def opened(disk: ReservingDisk, own_id: int = 1) -> RaftStorage:
-    return RaftStorage(disk, "metadata", own_id=own_id, members=MEMBERS)
+    return RaftStorage(disk, "metadata", own_id=own_id, first=first_start(MEMBERS))
 
 
 def indexes(storage: RaftStorage) -> list[tuple[int, int]]:
     return [(one.index, one.term) for one in storage.found.entries]
 
 
-def test_new_log_begins_with_the_members_it_was_given(disk: ReservingDisk) -> None:
+def test_new_log_of_one_of_several_first_voters_names_none(disk: ReservingDisk) -> None:
     opened(disk)
     disk.crash()
-    again = RaftStorage(disk, "metadata", own_id=1, members=Configuration())
-    assert again.found.snapshot == Snapshot(configuration=MEMBERS)
+    again = RaftStorage(disk, "metadata", own_id=1, first=first_start(Configuration()))
+    assert again.found.snapshot == Snapshot(configuration=Configuration())
     assert again.found.state == HardState()
     assert again.found.entries == []
+
+
+def test_new_log_of_the_only_first_voter_names_it_with_its_directory(disk: ReservingDisk) -> None:
+    alone = Configuration.of({1: "one:9093"})
+    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(alone))
+    disk.crash()
+    again = RaftStorage(disk, "metadata", own_id=1, first=first_start(alone))
+    assert again.directory_id == storage.directory_id != ""
+    assert again.found.snapshot.configuration.is_voter(1, storage.directory_id)
+
+
+def test_a_directory_keeps_its_id_over_rewritings_and_an_empty_one_gets_another(
+    disk: ReservingDisk,
+) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(1), entry(2)])
+    storage.compact(Snapshot(index=1, term=1, configuration=MEMBERS, data=b"8 bytes!"))
+    disk.crash()
+    assert opened(disk).directory_id == storage.directory_id
+    for name in list(disk.files):
+        disk.remove(name)
+    assert opened(disk).directory_id not in {"", storage.directory_id}
+
+
+def test_log_of_version_1_is_rewritten_and_has_no_directory_id(disk: ReservingDisk) -> None:
+    opened(disk).write(state(term=2), [entry(1), entry(2)])
+    file = disk.open(LOG)
+    head = struct.pack(">IHHIQQ", 0x50_53_52_4C, 1, 0, 1, 0, 0)
+    frames = bytes(file.read(HEADER_BYTES, file.size())).rstrip(b"\0")
+    file.truncate(0)
+    file.write(0, [head + struct.pack(">I", crc32c(head)) + frames])
+    file.sync()
+    disk.remove("metadata/raft.end")
+    for _ in range(2):
+        storage = opened(disk)
+        assert storage.directory_id == ""
+        assert indexes(storage) == [(1, 1), (2, 1)]
+        assert storage.found.state.term == 2
+        file = disk.open(LOG)
+        assert read_file(file.read(0, file.size())).head.version == 2
 
 
 def test_hard_state_and_entries_are_there_after_a_crash(disk: ReservingDisk) -> None:
@@ -180,7 +224,7 @@ def test_missing_half_is_refused(disk: ReservingDisk) -> None:
 def test_log_whose_making_was_cut_short_is_made_again(disk: ReservingDisk) -> None:
     opened(disk)
     del disk.files[SNAPSHOT]
-    assert opened(disk).found.snapshot.configuration == MEMBERS
+    assert opened(disk).found.snapshot.configuration == Configuration()
 
 
 def test_entries_with_a_gap_are_refused(disk: ReservingDisk) -> None:
@@ -339,8 +383,11 @@ def test_log_of_a_node_alone_is_converted_with_its_numbers(disk: ReservingDisk) 
     alone = Configuration.of({1: "one:9093"})
     old = encode_old_head(4, b"state") + encode_old_frame(4, [b"passed over", b"five"])
     disk.open("metadata/log", create=True).write(0, [old + encode_old_frame(6, [b"six"])])
-    storage = RaftStorage(disk, "metadata", own_id=1, members=alone)
-    for found in (storage.found, RaftStorage(disk, "metadata", own_id=1, members=alone).found):
+    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(alone))
+    for found in (
+        storage.found,
+        RaftStorage(disk, "metadata", own_id=1, first=first_start(alone)).found,
+    ):
         assert found.snapshot.index == 4
         assert bytes(machine_state(found.snapshot)) == b"state"
         assert [(one.index, one.payload) for one in found.entries] == [(5, b"five"), (6, b"six")]
@@ -362,10 +409,10 @@ def test_conversion_cut_short_is_done_again(disk: ReservingDisk) -> None:
     old.sync()
     disk.fail_rename = True
     with pytest.raises(MetadataLogFenced):
-        RaftStorage(disk, "metadata", own_id=1, members=alone)
+        RaftStorage(disk, "metadata", own_id=1, first=first_start(alone))
     disk.fail_rename = False
     disk.crash()
-    storage = RaftStorage(disk, "metadata", own_id=1, members=alone)
+    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(alone))
     assert indexes(storage) == [(3, 1)]
 
 

@@ -8,13 +8,14 @@ from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.log_file import HEADER_BYTES
 from penstock.runtime.raft.storage import Found, RaftStorage
+from tests.runtime.first_start import first_start
 from tests.runtime.raft_harness import ReservingDisk
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
 
 
 def opened(disk: ReservingDisk) -> RaftStorage:
-    return RaftStorage(disk, "metadata", own_id=1, members=MEMBERS)
+    return RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
 
 
 def interrupted(snapshot: Snapshot, last_index: int) -> Found:

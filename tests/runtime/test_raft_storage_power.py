@@ -17,6 +17,7 @@ from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.sim.kernel.disk import SimDisk
+from tests.runtime.first_start import first_start
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
 
@@ -65,7 +66,7 @@ class Member:
         self.disk = SimDisk(self.random)
 
     def open(self) -> RaftStorage:
-        return RaftStorage(self.disk, "metadata", own_id=1, members=MEMBERS)
+        return RaftStorage(self.disk, "metadata", own_id=1, first=first_start(MEMBERS))
 
     def lose_power(self) -> None:
         self.is_cut = False

@@ -22,6 +22,7 @@ from penstock.runtime.raft.raft_log import RaftLog, RaftPorts, parse_address
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import FRAME_BYTES_MAX, PURPOSE, PeerTransport
 from tests.controller.replicated_log_contract import Machine
+from tests.runtime.first_start import first_start
 
 SECRET = b"a secret of sixteen bytes or more"
 CONFIG = RaftLogConfig()
@@ -43,7 +44,9 @@ class Peer:
         security = PeerSecurity(SECRET)
         self._offload = ThreadOffload(loop, name="metadata", threads=1)
         self.transport = PeerTransport(lambda: own, security, SystemClock(), CONFIG)
-        storage = RaftStorage(self._disk, "metadata", own_id=self.peer_id, members=self._voters)
+        storage = RaftStorage(
+            self._disk, "metadata", own_id=self.peer_id, first=first_start(self._voters)
+        )
         self.log = RaftLog(
             self.peer_id,
             storage,

@@ -30,6 +30,7 @@ from penstock.runtime.session_client import SessionClient, SessionIdentity, Sess
 from penstock.runtime.session_config import SessionConfig
 from penstock.runtime.session_messages import PURPOSE as SESSION
 from penstock.runtime.session_messages import ChangeControllers
+from tests.runtime.first_start import first_start
 from tests.runtime.session_cluster import FRAME_BYTES_MAX, SECURITY, Tasks, WatchedOwner, until
 
 PATIENCE = ControllerConfig(heartbeat_interval_ms=50, session_timeout_ms=2_000)
@@ -50,7 +51,7 @@ class Member:
         transport = PeerTransport(lambda: hello(purpose=RAFT), SECURITY, SystemClock(), config)
         self.log = RaftLog(
             peer_id,
-            RaftStorage(FileDisk(directory), "metadata", own_id=peer_id, members=voters),
+            RaftStorage(FileDisk(directory), "metadata", own_id=peer_id, first=first_start(voters)),
             transport,
             RaftPorts(
                 offload=self._offload,

@@ -32,7 +32,17 @@ app = typer.Typer(
 )
 
 VoterArgument = Annotated[int, typer.Argument(metavar="ID", help="Peer id of the controller.")]
-COLUMNS = ("peer_id", "address", "is_voter", "state", "match_index", "lag_entries", "silent_ms")
+DirectoryOption = Annotated[
+    str,
+    typer.Option(
+        metavar="ID",
+        help="Refuse unless it has this directory id; `controller status` shows them.",
+    ),
+]
+COLUMNS = (
+    *("peer_id", "address", "directory_id", "is_voter", "state"),
+    *("match_index", "lag_entries", "silent_ms"),
+)
 
 
 @app.callback()
@@ -90,22 +100,32 @@ def add(
     address: Annotated[str, typer.Argument(metavar="HOST:PORT", help="Its controller port.")],
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
+    directory: DirectoryOption = "",
 ) -> None:
     """Give a vote to a process that follows the metadata log and has caught up."""
-    print(operate(cluster_settings(config, data), _change("add", voter, address)))
+    print(operate(cluster_settings(config, data), _change("add", voter, address, directory)))
 
 
 @app.command()
 def remove(
-    voter: VoterArgument, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
+    voter: VoterArgument,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+    directory: DirectoryOption = "",
 ) -> None:
     """Take a controller's vote away; one at a time."""
-    print(operate(cluster_settings(config, data), _change("remove", voter)))
+    print(operate(cluster_settings(config, data), _change("remove", voter, directory=directory)))
 
 
-def _change(action: str, peer_id: int, address: str = "") -> "Callable[[int], ChangeControllers]":
+def _change(
+    action: str, peer_id: int, address: str = "", directory: str = ""
+) -> "Callable[[int], ChangeControllers]":
     from penstock.runtime.session_messages import ChangeControllers
 
     return lambda request_id: ChangeControllers(
-        request_id=request_id, action=action, peer_id=peer_id, address=address
+        request_id=request_id,
+        action=action,
+        peer_id=peer_id,
+        address=address,
+        directory_id=directory,
     )

@@ -35,10 +35,10 @@ from penstock.runtime.door_check import DoorCheck
 from penstock.runtime.etcd.local_copy import LocalFiles
 from penstock.runtime.etcd.log import EtcdLog, EtcdPeer
 from penstock.runtime.raft.raft_log import RaftLog, RaftPorts, parse_address
-from penstock.runtime.raft.storage import RaftStorage
+from penstock.runtime.raft.storage import FirstStart, RaftStorage
 from penstock.runtime.raft.transport import PURPOSE as RAFT_PURPOSE
 from penstock.runtime.raft.transport import PeerTransport
-from penstock.runtime.randomness import random_uuid
+from penstock.runtime.randomness import random_uuid, token_text
 from penstock.runtime.session_messages import PURPOSE as SESSION_PURPOSE
 
 Address = tuple[str, int]
@@ -153,7 +153,10 @@ class ControlPlane:
             self._ports.disk,
             METADATA_DIRECTORY,
             own_id=self.own_id,
-            members=Configuration.of(addresses or {self.own_id: ""}),
+            first=FirstStart(
+                members=Configuration.of(addresses or {self.own_id: ""}),
+                new_directory_id=lambda: token_text(self._ports.randomness, 16),
+            ),
         )
         self._transport = PeerTransport(
             lambda: self.hello(RAFT_PURPOSE),
@@ -187,7 +190,9 @@ class ControlPlane:
         if isinstance(self.log, RaftLog):
             voters = {one.peer_id: one.address for one in self.log.status().peers if one.is_voter}
         else:
-            voters = dict.fromkeys(self._voters, "")
+            voters = {}
+        # Until the log names any, those of the settings: they found the group, or know who votes.
+        voters = voters or dict.fromkeys(self._voters, "")
         return {peer_id: self._address(peer_id, text) for peer_id, text in voters.items()}
 
     def _address(self, peer_id: int, text: str) -> Address:

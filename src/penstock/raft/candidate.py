@@ -55,23 +55,31 @@ class Candidate:
 
     def step(self, message: Message) -> None:
         """Take a message of the current term."""
-        if isinstance(message, VoteResponse) and message.is_pre_vote == self._is_pre_vote:
+        if not isinstance(message, VoteResponse) or message.is_pre_vote != self._is_pre_vote:
+            return
+        # A peer that votes with another directory than it has now has lost its votes.
+        if self._core.configuration.is_voter(message.sender, message.directory_id):
             self._count(message.sender, is_granted=message.is_granted)
 
     def _ask(self, *, is_transfer: bool) -> None:
         core = self._core
-        request = VoteRequest(
+        # A pre-vote promises nothing; a vote request must not leave before our own vote is durable.
+        send = core.send if self._is_pre_vote else core.send_persisted
+        for voter in core.other_voters:
+            send(voter, self._request(voter, is_transfer=is_transfer))
+
+    def _request(self, voter: int, *, is_transfer: bool) -> VoteRequest:
+        core = self._core
+        return VoteRequest(
             sender=core.own_id,
             term=core.term + 1 if self._is_pre_vote else core.term,
             is_pre_vote=self._is_pre_vote,
             is_transfer=is_transfer,
             last_index=core.log.last_index,
             last_term=core.log.last_term,
+            directory_id=core.own_directory,
+            voter_directory_id=core.configuration.directory_of(voter),
         )
-        # A pre-vote promises nothing; a vote request must not leave before our own vote is durable.
-        send = core.send if self._is_pre_vote else core.send_persisted
-        for voter in core.other_voters:
-            send(voter, request)
 
     def _count(self, voter: int, *, is_granted: bool) -> None:
         # The first answer counts: a voter does not change its mind within a term.

@@ -77,6 +77,10 @@ class RaftConfig:
     learner_lag_entries_max: Annotated[int, Ge(0), Le(1_000_000), Unit("entries")] = 1000
     """A learner further behind than this does not become a voter: it would hold up commits."""
 
+    readmits_voters: bool = True
+    """Whether the leader gives a voter that lost its directory its vote back, once the new one has
+    caught up and the old one was silent for election_ticks_max."""
+
     reads_max: Annotated[int, Ge(1), Le(1_000_000)] = 10_000
     """Consistent reads waiting for their round."""
 

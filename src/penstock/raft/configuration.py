@@ -1,37 +1,69 @@
 """Who votes: the payload of configuration entries, and a part of every snapshot.
 
-    count u16 | per voter: peer id i32 | address length u16 | address UTF-8
+    first form    count u16 | per voter: peer id i32 | address length u16 | address UTF-8
+    second form   FF FF | form u8 = 2
+                  | count u16 | per voter: as above | directory length u8 | directory id UTF-8
+                  | count u16 | per vacant seat: peer id i32 | address length u16 | address UTF-8
 
-Big-endian; voters in ascending order of their ids, so that equal configurations are equal bytes.
+Big-endian; in ascending order of the ids, so that equal configurations are equal bytes. The first
+form is written where no voter has a directory id and no seat is vacant.
+
+A voter is a peer id with the id of the directory that holds its log and its votes. The same peer
+with another directory has forgotten both: it does not vote and does not count (ADR 0027). Its seat
+stays, vacant, until its new directory has caught up. A directory id of "" is that of a member that
+began before there were any.
 
 Source: Raft thesis 4.1: one voter is added or removed at a time, so that any majority of the old
-configuration shares a member with any majority of the new one. Learners do not stand here.
+configuration shares a member with any majority of the new one; KIP-853 for voters by directory.
+Learners do not stand here.
 """
 
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Self
 
 from penstock.raft.errors import InvalidMessage
 
+Peers = tuple[tuple[int, str], ...]
+
 _COUNT = struct.Struct(">H")
 _VOTER = struct.Struct(">iH")
+_FORM_2 = b"\xff\xff\x02"
+_NOBODY: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """The voters with their addresses ("host:port"), in ascending order of their ids."""
 
-    voters: tuple[tuple[int, str], ...] = ()
+    voters: Peers = ()
+    directories: tuple[str, ...] = ()
+    """The directory id of each voter, in their order; empty where none has one."""
+    vacant: Peers = ()
+    """Seats of voters that lost their directory. They do not count."""
 
     def __post_init__(self) -> None:
-        ids = [peer_id for peer_id, _ in self.voters]
-        assert ids == sorted(dict.fromkeys(ids)), ids
+        assert _is_in_order(self.voters), self.voters
+        assert _is_in_order(self.vacant), self.vacant
+        assert not self.directories or any(self.directories), "none has one: leave them out"
+        assert len(self.directories) in {0, len(self.voters)}, self.directories
 
     @classmethod
-    def of(cls, addresses: dict[int, str]) -> Self:
+    def of(
+        cls,
+        addresses: Mapping[int, str],
+        directories: Mapping[int, str] = _NOBODY,
+        vacant: Mapping[int, str] = _NOBODY,
+    ) -> Self:
         """Return the configuration of these voters, in whatever order they come."""
-        return cls(voters=tuple(sorted(addresses.items())))
+        ids = tuple(directories.get(peer_id, "") for peer_id in sorted(addresses))
+        return cls(
+            voters=tuple(sorted(addresses.items())),
+            directories=ids if any(ids) else (),
+            vacant=tuple(sorted(vacant.items())),
+        )
 
     @property
     def voter_ids(self) -> tuple[int, ...]:
@@ -44,24 +76,50 @@ class Configuration:
         return dict(self.voters)
 
     def has(self, peer_id: int) -> bool:
-        """Whether this peer votes."""
+        """Whether a voter has this peer id, whatever its directory."""
         return any(voter == peer_id for voter, _ in self.voters)
 
-    def with_voter(self, peer_id: int, address: str) -> "Configuration":
-        """Return a configuration in which `peer_id` votes and is reached at `address`."""
-        return Configuration.of({**self.addresses, peer_id: address})
+    def directory_of(self, peer_id: int) -> str:
+        """Return the directory with which this voter votes; "" for one without, and for others."""
+        return self._directories.get(peer_id, "")
+
+    def is_voter(self, peer_id: int, directory_id: str) -> bool:
+        """Whether this peer votes with this directory."""
+        return self.has(peer_id) and self.directory_of(peer_id) == directory_id
+
+    def with_voter(self, peer_id: int, address: str, directory_id: str = "") -> "Configuration":
+        """Return a configuration in which `peer_id` votes with this directory at `address`."""
+        return Configuration.of(
+            {**self.addresses, peer_id: address},
+            {**self._directories, peer_id: directory_id},
+            _without(self.vacant, peer_id),
+        )
 
     def without_voter(self, peer_id: int) -> "Configuration":
-        """Return a configuration in which `peer_id` does not vote."""
-        return Configuration.of({p: a for p, a in self.voters if p != peer_id})
+        """Return a configuration in which `peer_id` does not vote and has no seat."""
+        return Configuration.of(
+            _without(self.voters, peer_id), self._directories, _without(self.vacant, peer_id)
+        )
+
+    def with_vacancy(self, peer_id: int) -> "Configuration":
+        """Return a configuration in which the seat of voter `peer_id` is vacant."""
+        vacant = {**dict(self.vacant), peer_id: self.addresses[peer_id]}
+        return Configuration.of(_without(self.voters, peer_id), self._directories, vacant)
+
+    @property
+    def _directories(self) -> dict[int, str]:
+        return dict(zip(self.voter_ids, self.directories, strict=False))
 
     def encode(self) -> bytes:
         """Return the bytes drawn above."""
-        parts = [_COUNT.pack(len(self.voters))]
+        if not self.directories and not self.vacant:
+            return _COUNT.pack(len(self.voters)) + b"".join(_seat(*one) for one in self.voters)
+        parts = [_FORM_2, _COUNT.pack(len(self.voters))]
         for peer_id, address in self.voters:
-            text = address.encode()
-            parts.append(_VOTER.pack(peer_id, len(text)))
-            parts.append(text)
+            directory_id = self.directory_of(peer_id).encode()
+            parts += (_seat(peer_id, address), bytes((len(directory_id),)), directory_id)
+        parts.append(_COUNT.pack(len(self.vacant)))
+        parts += (_seat(*one) for one in self.vacant)
         return b"".join(parts)
 
     @classmethod
@@ -69,21 +127,66 @@ class Configuration:
         """Return what `encode` wrote. Raises InvalidMessage for anything else."""
         try:
             return cls._decode(payload)
-        except (struct.error, UnicodeDecodeError, ValueError) as error:
+        except (struct.error, UnicodeDecodeError, ValueError, IndexError) as error:
             raise InvalidMessage(f"a configuration that can not be read: {error}") from error
 
     @classmethod
     def _decode(cls, payload: bytes) -> Self:
-        (count,) = _COUNT.unpack_from(payload)
-        position = _COUNT.size
-        voters = []
-        for _ in range(count):
-            peer_id, length = _VOTER.unpack_from(payload, position)
-            position += _VOTER.size
-            text = payload[position : position + length]
-            position += length
-            voters.append((peer_id, text.decode()))
-        ids = [peer_id for peer_id, _ in voters]
-        if position != len(payload) or ids != sorted(dict.fromkeys(ids)):
+        is_second = payload.startswith(_FORM_2)
+        reader = _Reader(payload, len(_FORM_2) if is_second else 0)
+        voters, directories, vacant = [], {}, []
+        for _ in range(reader.count()):
+            voters.append(reader.seat())
+            directories[voters[-1][0]] = reader.directory_id() if is_second else ""
+        if is_second:
+            vacant = [reader.seat() for _ in range(reader.count())]
+        seated = not dict(voters).keys() & dict(vacant).keys()
+        whole = reader.position == len(payload) and _is_in_order(voters) and _is_in_order(vacant)
+        if not (whole and seated):
             raise ValueError("wrong length or order")
-        return cls(voters=tuple(voters))
+        return cls.of(dict(voters), directories, dict(vacant))
+
+
+class _Reader:
+    """Takes the fields from the front; past the end there is nothing, and `position` says so."""
+
+    def __init__(self, payload: bytes, position: int) -> None:
+        self._payload = payload
+        self.position = position
+
+    def count(self) -> int:
+        """Take a count."""
+        (count,) = _COUNT.unpack_from(self._payload, self.position)
+        self.position += _COUNT.size
+        return int(count)
+
+    def seat(self) -> tuple[int, str]:
+        """Take a peer id and an address."""
+        peer_id, length = _VOTER.unpack_from(self._payload, self.position)
+        self.position += _VOTER.size
+        return peer_id, self._text(length)
+
+    def directory_id(self) -> str:
+        """Take a directory id."""
+        length = self._payload[self.position]
+        self.position += 1
+        return self._text(length)
+
+    def _text(self, length: int) -> str:
+        text = self._payload[self.position : self.position + length]
+        self.position += length
+        return text.decode()
+
+
+def _seat(peer_id: int, address: str) -> bytes:
+    text = address.encode()
+    return _VOTER.pack(peer_id, len(text)) + text
+
+
+def _without(peers: Peers, peer_id: int) -> dict[int, str]:
+    return {known: address for known, address in peers if known != peer_id}
+
+
+def _is_in_order(peers: "list[tuple[int, str]] | Peers") -> bool:
+    ids = [peer_id for peer_id, _ in peers]
+    return ids == sorted(dict.fromkeys(ids))

@@ -11,6 +11,7 @@ from typing import Protocol
 from penstock.base.invariant import invariant
 from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration
+from penstock.raft.founding import Birth, Founding
 from penstock.raft.learners import LearnerRegistry
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import LearnerHello, Message
@@ -50,8 +51,10 @@ class Core:
         random_below: Callable[[int], int],
         hard_state: HardState,
         log: RaftLog,
+        birth: Birth,
     ) -> None:
         self.own_id = own_id
+        self.own_directory = birth.directory_id
         self.config = config
         self.random_below = random_below
         self.log = log
@@ -68,8 +71,10 @@ class Core:
         self.hurries_left = 0
         self.learners = LearnerRegistry(config)
         """Every voter keeps it, to feed them when it leads."""
-        self.hearsay_voters: tuple[tuple[int, str], ...] = ()
-        """The voters as the last welcome named them; the own log may be older."""
+        self.hearsay_voters = () if log.configurations.latest.voters else birth.first_voters
+        """The voters as the last welcome named them; the own log may be older. At first those of
+        the settings, where the own log names none."""
+        self.founding = Founding(self, birth.first_voters)
         self.messages: list[Outgoing] = []
         self.messages_persisted: list[Outgoing] = []
         self.reads: list[ReadState] = []
@@ -82,7 +87,7 @@ class Core:
     @property
     def is_voter(self) -> bool:
         """Whether this member counts in majorities."""
-        return self.configuration.has(self.own_id)
+        return self.configuration.is_voter(self.own_id, self.own_directory)
 
     @property
     def may_campaign(self) -> bool:
@@ -92,7 +97,13 @@ class Core:
         others' logs are behind. It does not count its own vote then. Source: thesis 4.2.2.
         """
         log = self.log
-        return self.is_voter or log.configurations.at(log.commit_index).has(self.own_id)
+        agreed = log.configurations.at(log.commit_index)
+        return self.is_voter or agreed.is_voter(self.own_id, self.own_directory)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this member has no log and knows no voters."""
+        return self.log.last_index == 0 and not self.configuration.voters
 
     @property
     def other_voters(self) -> tuple[int, ...]:
@@ -113,6 +124,8 @@ class Core:
             term=self.term,
             last_index=self.log.last_index,
             last_term=self.log.last_term,
+            directory_id=self.own_directory,
+            is_new=self.is_new,
         )
         self.send(to, hello)
 

@@ -57,6 +57,7 @@ class Follower:
         self._hello_ticks -= 1
         if self._hello_ticks <= 0:
             self._say_hello()
+        core.founding.tick()
 
     def step(self, message: Message) -> None:
         """Take a message of the current term."""
@@ -128,6 +129,7 @@ class Follower:
             rejected_index=0,
             hint_index=0,
             hint_term=0,
+            directory_id=self._core.own_directory,
         )
 
     def _reject(self, message: AppendEntries) -> None:
@@ -142,6 +144,7 @@ class Follower:
             rejected_index=message.previous_index,
             hint_index=hint,
             hint_term=core.log.term(hint) or 0,
+            directory_id=core.own_directory,
         )
         core.send(message.sender, response)
 

@@ -22,6 +22,7 @@ from penstock.raft.messages import (
     Message,
     VoteRequest,
     VoteResponse,
+    configuration_of,
 )
 from penstock.raft.ready import NO_PEER
 from penstock.raft.roles import Roles
@@ -55,7 +56,7 @@ def _take_vote_request(core: Core, roles: Roles, request: VoteRequest) -> None:
     is_kept = votes.is_kept_by_promise(core, request, is_leader=is_leader)
     if isinstance(roles.current, Leader):
         roles.current.on_stranger(request)
-    elif not core.configuration.has(request.sender):
+    elif not core.configuration.is_voter(request.sender, request.directory_id):
         # It was removed and does not know it: tell it whom to ask for the rest of the log.
         core.send(request.sender, _welcome(core))
     if request.term > core.term and not is_kept and not request.is_pre_vote:
@@ -90,6 +91,7 @@ def _later_term(core: Core) -> AppendResponse:
         rejected_index=0,
         hint_index=0,
         hint_term=0,
+        directory_id=core.own_directory,
     )
 
 
@@ -107,8 +109,9 @@ def _meet_leader(core: Core, roles: Roles, message: AppendEntries | InstallSnaps
 def _take_hello(core: Core, roles: Roles, hello: LearnerHello) -> None:
     if isinstance(roles.current, Leader):
         roles.current.on_stranger(hello)
-    elif not core.configuration.has(hello.sender):
-        core.learners.note(hello.sender, core.ticks)
+    elif not core.configuration.is_voter(hello.sender, hello.directory_id):
+        core.learners.note(hello.sender, core.ticks, hello.directory_id)
+    core.founding.note_hello(hello)
     core.send(hello.sender, _welcome(core))
 
 
@@ -118,14 +121,18 @@ def _welcome(core: Core) -> LearnerWelcome:
         term=core.term,
         leader_id=core.leader_id,
         voters=core.configuration.voters,
+        directories=core.configuration.directories,
     )
 
 
 def _take_welcome(core: Core, welcome: LearnerWelcome) -> None:
+    if not welcome.voters:
+        return  # from one that waits like us
+    core.founding.give_up()
     core.hearsay_voters = welcome.voters
     if welcome.term != core.term or core.leader_id != NO_PEER:
         return
-    is_voter = any(voter == core.own_id for voter, _ in welcome.voters)
+    is_voter = configuration_of(welcome).is_voter(core.own_id, core.own_directory)
     if welcome.leader_id in {NO_PEER, core.own_id} or is_voter:
         return
     core.leader_id = welcome.leader_id

@@ -7,7 +7,7 @@ a majority is silent (check quorum), and when it has committed a configuration w
 Source: Raft paper 5.3, 5.4.2; Raft thesis 4.2.2 (removed leader), 6.2 (stepping down).
 """
 
-from penstock.raft import members
+from penstock.raft import members, readmission
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry, EntryKind
@@ -15,6 +15,7 @@ from penstock.raft.errors import (
     ProposalDropped,
     ProposalQueueFull,
     ProposalTooLarge,
+    TransferRefused,
 )
 from penstock.raft.messages import (
     AppendResponse,
@@ -71,20 +72,26 @@ class Leader:
             raise ProposalQueueFull(config.uncommitted_bytes_max)
         return self._append(EntryKind.NORMAL, payload)
 
-    def add_voter(self, peer_id: int, address: str) -> int:
+    def add_voter(self, peer_id: int, address: str, directory_id: str | None) -> int:
         """See Raft.add_voter."""
-        return self._change(members.with_voter(self._core, self._peers, peer_id, address))
+        voter = members.NewVoter(peer_id, address, directory_id)
+        return self._change(members.with_voter(self._core, self._peers, voter))
 
-    def remove_voter(self, peer_id: int) -> int:
+    def remove_voter(self, peer_id: int, directory_id: str | None) -> int:
         """See Raft.remove_voter."""
-        configuration = members.without_voter(self._core, self._peers, peer_id)
-        if peer_id != self._core.own_id:
+        core = self._core
+        configuration = members.without_voter(core, self._replicator, peer_id, directory_id)
+        if peer_id != core.own_id and peer_id in self._peers:
             # It is fed on as a learner, so that it hears of its removal.
-            self._core.learners.note(peer_id, self._core.ticks)
+            core.learners.note(peer_id, core.ticks, self._peers[peer_id].directory_id)
         return self._change(configuration)
 
     def transfer(self, to: int) -> None:
         """See Raft.transfer."""
+        if to in self._core.other_voters and self._replicator.counted(to) is None:
+            raise TransferRefused(
+                f"{to} lost the directory that it votes with: it can lead once it has its vote back"
+            )
         self._transfer.begin(to)
 
     def _change(self, configuration: Configuration) -> int:
@@ -114,15 +121,27 @@ class Leader:
         if not self._hears_majority():
             core.turns.follow(core.term, NO_PEER)
             return
+        self._readmit()
         self._heartbeat_ticks += 1
         if self._heartbeat_ticks >= core.config.heartbeat_ticks:
             self._heartbeat_ticks = 0
             self.rounds.begin()
 
+    def _readmit(self) -> None:
+        """Give a voter with a new directory its vote back, one step at a time."""
+        if self._transfer.is_under_way:
+            return
+        configuration = readmission.next_step(self._core, self._replicator)
+        if configuration is not None:
+            self._change(configuration)
+
     def _hears_majority(self) -> bool:
         core = self._core
+        long_ago = core.ticks - core.config.election_ticks_max
+        counted = {voter: self._replicator.counted(voter) for voter in core.other_voters}
+        ticks = {voter: one.heard_tick if one else long_ago for voter, one in counted.items()}
         heard = majority_value(
-            core.ticks if voter == core.own_id else self._peers[voter].heard_tick
+            core.ticks if voter == core.own_id else ticks[voter]
             for voter in core.configuration.voter_ids
         )
         return core.ticks - heard < core.config.election_ticks_max
@@ -133,11 +152,11 @@ class Leader:
         """Take a message of the current term (a hello may be of any)."""
         match message:
             case AppendResponse():
-                self._note_alive(message.sender)
+                self._note_alive(message.sender, message.directory_id)
                 self._replicator.on_append_response(message)
                 self.maybe_commit()
             case SnapshotResponse():
-                self._note_alive(message.sender)
+                self._note_alive(message.sender, message.directory_id)
                 self._replicator.on_snapshot_response(message)
             case _:
                 pass
@@ -154,16 +173,26 @@ class Leader:
         """
         core = self._core
         sender = message.sender
-        if core.configuration.has(sender) or not core.learners.note(sender, core.ticks):
+        directory_id = message.directory_id
+        if core.configuration.is_voter(sender, directory_id):
+            return
+        if not core.learners.note(sender, core.ticks, directory_id):
             return
         progress = self._peers.get(sender)
-        if progress is None or message.last_index < progress.match_index:
+        is_other = progress is None or progress.directory_id != directory_id
+        if progress is None or is_other or message.last_index < progress.match_index:
             next_index = min(message.last_index, core.log.last_index) + 1
-            self._replicator.start(sender, next_index)
+            self._replicator.start(sender, next_index, directory_id)
 
-    def _note_alive(self, peer_id: int) -> None:
-        if self._core.learners.has(peer_id):
-            self._core.learners.note(peer_id, self._core.ticks)
+    def _note_alive(self, peer_id: int, directory_id: str) -> None:
+        learners = self._core.learners
+        if learners.has(peer_id) and learners.directory_of(peer_id) == directory_id:
+            learners.note(peer_id, self._core.ticks, directory_id)
+
+    def _matched(self, voter: int) -> int:
+        """Return what is durable with a voter, in the directory with which it votes."""
+        progress = self._replicator.counted(voter)
+        return 0 if progress is None else progress.match_index
 
     # -- commit
 
@@ -172,7 +201,7 @@ class Leader:
         core = self._core
         log = core.log
         index = majority_value(
-            log.stable_index if voter == core.own_id else self._peers[voter].match_index
+            log.stable_index if voter == core.own_id else self._matched(voter)
             for voter in core.configuration.voter_ids
         )
         before = log.commit_index
@@ -188,7 +217,7 @@ class Leader:
         self.rounds.begin_reads()
         self.rounds.answer_reads()
         self._replicator.feed(self.rounds.current)
-        if self._transfer.maybe_ask(self._peers.get(self._transfer.to)):
+        if self._transfer.maybe_ask(self._replicator.counted(self._transfer.to)):
             self.rounds.forfeit_lease()
         is_final = core.log.configurations.latest_index <= core.log.commit_index
         if is_final and not core.is_voter:
@@ -197,7 +226,7 @@ class Leader:
     def _leave(self) -> None:
         """Step down after the commit of the own removal; the best voter need not wait."""
         core = self._core
-        best = max(core.other_voters, key=lambda voter: self._peers[voter].match_index)
+        best = max(core.other_voters, key=self._matched)
         core.send(best, TimeoutNow(sender=core.own_id, term=core.term))
         core.turns.follow(core.term, NO_PEER)
 
@@ -209,10 +238,11 @@ class Leader:
         return tuple(
             PeerProgress(
                 peer_id=progress.peer_id,
-                is_voter=core.configuration.has(progress.peer_id),
+                is_voter=progress.counts_in(core.configuration),
                 state=progress.state.value,
                 match_index=progress.match_index,
                 silent_ticks=core.ticks - progress.heard_tick,
+                directory_id=progress.directory_id,
             )
             for progress in self._peers.values()
         )

@@ -8,35 +8,80 @@ the correction to the thesis in raft-dev, July 2015 ("bug in single-server membe
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.errors import ChangeRefused
 from penstock.raft.progress import FeedState, Progress
 from penstock.raft.quorum import majority_of
+from penstock.raft.replication import Replicator
 
 
-def with_voter(
-    core: Core, peers: Mapping[int, Progress], peer_id: int, address: str
-) -> Configuration:
+class NewVoter(NamedTuple):
+    """Who is to vote."""
+
+    peer_id: int
+    address: str
+    directory_id: str | None = None
+    """With which directory; None: with the one that it runs with."""
+
+
+def with_voter(core: Core, peers: Mapping[int, Progress], voter: NewVoter) -> Configuration:
     """Return the configuration with a new voter or address. Raises ChangeRefused."""
     _check_settled(core)
-    known = core.configuration.addresses.get(peer_id)
-    if known == address:
-        raise ChangeRefused(f"peer {peer_id} votes already, at {address}")
-    if known is None:
-        _check_caught_up(core, peers.get(peer_id), peer_id)
-    return core.configuration.with_voter(peer_id, address)
+    peer_id, address, wanted = voter
+    configuration, progress = core.configuration, peers.get(peer_id)
+    running = "" if progress is None else progress.directory_id
+    if peer_id == core.own_id:
+        running = core.own_directory
+    if configuration.has(peer_id):
+        known = configuration.directory_of(peer_id)
+        if running != known or wanted not in {None, known}:
+            raise ChangeRefused(
+                f"peer {peer_id} votes with directory {_text(known)} and runs with"
+                f" {_text(running)}: remove it, then add it again"
+            )
+        if configuration.addresses[peer_id] == address:
+            raise ChangeRefused(f"peer {peer_id} votes already, at {address}")
+        return configuration.with_voter(peer_id, address, known)
+    _check_caught_up(core, progress, peer_id)
+    if wanted not in {None, running}:
+        raise ChangeRefused(f"peer {peer_id} runs with directory {_text(running)}, not {wanted}")
+    return configuration.with_voter(peer_id, address, running)
 
 
-def without_voter(core: Core, peers: Mapping[int, Progress], peer_id: int) -> Configuration:
-    """Return the configuration without a voter. Raises ChangeRefused."""
+def without_voter(
+    core: Core, replicator: Replicator, peer_id: int, directory_id: str | None = None
+) -> Configuration:
+    """Return the configuration without a voter or its vacant seat. Raises ChangeRefused."""
     _check_settled(core)
-    if not core.configuration.has(peer_id):
-        raise ChangeRefused(f"peer {peer_id} does not vote: {core.configuration.voter_ids} do")
-    configuration = core.configuration.without_voter(peer_id)
-    _check_majority_lives(core, peers, configuration)
+    configuration = core.configuration
+    if not configuration.has(peer_id) and peer_id not in dict(configuration.vacant):
+        raise ChangeRefused(f"peer {peer_id} does not vote: {configuration.voter_ids} do")
+    known = configuration.directory_of(peer_id)
+    if directory_id not in {None, known}:
+        raise ChangeRefused(
+            f"peer {peer_id} votes with directory {_text(known)}, not {directory_id}"
+        )
+    smaller = configuration.without_voter(peer_id)
+    _check_majority_lives(core, replicator, smaller)
+    return smaller
+
+
+def with_vacancy(core: Core, replicator: Replicator, peer_id: int) -> Configuration:
+    """Return the configuration in which a voter's seat is vacant, until its new directory has
+    caught up. Raises ChangeRefused.
+    """
+    _check_settled(core)
+    _check_caught_up(core, replicator.peers.get(peer_id), peer_id)
+    configuration = core.configuration.with_vacancy(peer_id)
+    _check_majority_lives(core, replicator, configuration)
     return configuration
+
+
+def _text(directory_id: str) -> str:
+    return directory_id or "(none)"
 
 
 def _check_settled(core: Core) -> None:
@@ -63,14 +108,13 @@ def _check_caught_up(core: Core, progress: Progress | None, peer_id: int) -> Non
         raise ChangeRefused(f"peer {peer_id} was not heard lately: see that it runs")
 
 
-def _check_majority_lives(
-    core: Core, peers: Mapping[int, Progress], configuration: Configuration
-) -> None:
+def _check_majority_lives(core: Core, replicator: Replicator, configuration: Configuration) -> None:
     oldest = core.ticks - core.config.election_ticks_max
     alive = [
         voter
         for voter in configuration.voter_ids
-        if voter == core.own_id or (voter in peers and peers[voter].heard_tick > oldest)
+        if voter == core.own_id
+        or ((one := replicator.counted(voter)) is not None and one.heard_tick > oldest)
     ]
     if len(alive) < majority_of(len(configuration.voters)) or not alive:
         raise ChangeRefused(

@@ -8,6 +8,8 @@
     learner         LearnerHello            LearnerWelcome
 
 Every message names its sender and the sender's term; a pre-vote names the term it would ask for.
+What a peer says of its log or its vote names the directory that holds them (`directory_id`, ADR
+0027); a release that knows none leaves it out, which is "".
 A heartbeat is an AppendEntries without entries, as in the paper. To whom a message goes stands
 beside it (ready.Outgoing), not in it.
 
@@ -17,7 +19,9 @@ announce themselves are ours.
 
 from dataclasses import dataclass
 
+from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
+from penstock.raft.errors import InvalidMessage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,9 @@ class VoteRequest:
     """The leader itself asked for this election: its lease is no reason to refuse."""
     last_index: int
     last_term: int
+    directory_id: str = ""
+    voter_directory_id: str = ""
+    """With which directory the receiver votes, as the sender has it; another one may not vote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +49,7 @@ class VoteResponse:
     term: int
     is_pre_vote: bool
     is_granted: bool
+    directory_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +84,7 @@ class AppendResponse:
     """On failure the highest index at which the logs may still be equal; else 0."""
     hint_term: int
     """The sender's term at hint_index."""
+    directory_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +101,10 @@ class InstallSnapshot:
     """Where `data` belongs, in bytes."""
     data: bytes
     is_last: bool
+    directories: tuple[str, ...] = ()
+    """The directory id of each voter, in their order; empty where none has one."""
+    vacant: tuple[tuple[int, str], ...] = ()
+    """Seats of voters that lost their directory: (peer id, address)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +116,7 @@ class SnapshotResponse:
     snapshot_index: int
     position: int
     """Bytes held, which is where the next chunk must begin."""
+    directory_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +135,9 @@ class LearnerHello:
     term: int
     last_index: int
     last_term: int
+    directory_id: str = ""
+    is_new: bool = False
+    """Its log is empty and it knows no voters: it may be one of those who found a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +149,20 @@ class LearnerWelcome:
     leader_id: int
     """NO_PEER while the sender knows none."""
     voters: tuple[tuple[int, str], ...]
+    directories: tuple[str, ...] = ()
+    """The directory id of each voter, in their order; empty where none has one."""
+
+
+def configuration_of(message: InstallSnapshot | LearnerWelcome) -> Configuration:
+    """Return the configuration that a message carries. Raises InvalidMessage."""
+    vacant = message.vacant if isinstance(message, InstallSnapshot) else ()
+    ids = [peer_id for peer_id, _ in message.voters]
+    directories = message.directories if any(message.directories) else ()
+    is_valid = ids == sorted(dict.fromkeys(ids)) and len(directories) in {0, len(ids)}
+    vacant_ids = [peer_id for peer_id, _ in vacant]
+    if not is_valid or vacant_ids != sorted(dict.fromkeys(vacant_ids)):
+        raise InvalidMessage(f"a configuration from {message.sender} that is none")
+    return Configuration(voters=message.voters, directories=directories, vacant=vacant)
 
 
 Message = (

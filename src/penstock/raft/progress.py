@@ -15,6 +15,7 @@ are etcd's (tracker/progress.go there).
 from collections import deque
 from enum import StrEnum
 
+from penstock.raft.configuration import Configuration
 from penstock.raft.ready import Snapshot
 
 
@@ -29,8 +30,12 @@ class FeedState(StrEnum):
 class Progress:
     """One peer, seen from the leader."""
 
-    def __init__(self, peer_id: int, next_index: int, heard_tick: int) -> None:
+    def __init__(
+        self, peer_id: int, next_index: int, heard_tick: int, directory_id: str = ""
+    ) -> None:
         self.peer_id = peer_id
+        self.directory_id = directory_id
+        """What is known here is of this directory; with another one the peer begins anew."""
         self.state = FeedState.PROBE
         self.match_index = 0
         """Everything up to it, inclusive, is durable there. Never falls, except where a learner
@@ -54,6 +59,10 @@ class Progress:
         """The next chunk begins here, in bytes."""
         self.chunk_tick: int | None = None
         """When the chunk under way was sent; None if none is."""
+
+    def counts_in(self, configuration: Configuration) -> bool:
+        """Whether this is a voter, and answers with the directory with which it votes."""
+        return configuration.is_voter(self.peer_id, self.directory_id)
 
     def probe_from(self, next_index: int) -> None:
         """Go on with one message at a time, from `next_index` or what is behind the known."""

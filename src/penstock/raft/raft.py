@@ -13,9 +13,10 @@ The driver's duties, for each Ready in the order in which `ready()` gave them:
 heartbeats go on during a slow sync. Then 2 to 5 must be done in the order of the Readys; several
 may share one sync. After calls that may have changed something, ask `ready()` until it is None.
 
-A member whose own id is not among the voters of its configuration is a learner: it announces
-itself to the voters, is fed by the leader, and never votes or counts. So a process that wants to
-become a voter starts with the configuration of those that exist.
+A member that is not among the voters of its configuration, by its id and the id of its directory,
+is a learner: it announces itself to the voters, is fed by the leader, and never counts. It votes
+only where a candidate has it as a voter with this directory. A member with an empty directory is
+one as well, until those whom the settings name as first voters have founded a group (founding.py).
 
 Source: Raft paper and Raft thesis; the sections stand with the rules. In the manner of etcd's raft.
 """
@@ -31,6 +32,7 @@ from penstock.raft.core import Core
 from penstock.raft.entry import Entry
 from penstock.raft.errors import CorruptRaftState, InvalidMessage, ProposalDropped, ReadRefused
 from penstock.raft.follower import Follower
+from penstock.raft.founding import Birth
 from penstock.raft.leader import Leader
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import Message
@@ -45,11 +47,13 @@ from penstock.raft.ready import (
 )
 from penstock.raft.roles import Roles
 
+_NOTHING = Birth()
+
 
 class Raft:
     """One member. All calls come from one thread, none blocks."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  all that outlives a process
         self,
         *,
         own_id: int,
@@ -58,8 +62,10 @@ class Raft:
         hard_state: HardState,
         snapshot: Snapshot,
         entries: Sequence[Entry] = (),
+        birth: Birth = _NOTHING,
     ) -> None:
-        """Start from what is durable; a first start has Snapshot(configuration=the voters).
+        """Start from what is durable; a first start has Snapshot(configuration=Configuration()),
+        and founds a group with the others of `birth.first_voters` or follows the one there is.
 
         `random_below(n)` returns 0 to n - 1. Entries up to the snapshot are left out. The state
         machine must hold the snapshot already; committed entries behind it come by `ready()`.
@@ -74,6 +80,7 @@ class Raft:
             random_below=random_below,
             hard_state=hard_state,
             log=log,
+            birth=birth,
         )
         self._roles = Roles(self._core)
         self._handed_hard_state = hard_state
@@ -115,19 +122,21 @@ class Raft:
         """
         return self._leader().propose(payload)
 
-    def add_voter(self, peer_id: int, address: str) -> int:
+    def add_voter(self, peer_id: int, address: str, directory_id: str | None = None) -> int:
         """Make a learner that is caught up a voter, or change a voter's address.
 
+        It votes with the directory that it runs with; refused if that is not `directory_id`.
         Returns the index of the configuration entry. Raises ChangeRefused or ProposalDropped.
         """
-        return self._leader().add_voter(peer_id, address)
+        return self._leader().add_voter(peer_id, address, directory_id)
 
-    def remove_voter(self, peer_id: int) -> int:
+    def remove_voter(self, peer_id: int, directory_id: str | None = None) -> int:
         """Make a voter a learner; a leader that removes itself steps down after the commit.
 
+        Refused if it votes with another directory than `directory_id`.
         Returns the index of the configuration entry. Raises ChangeRefused or ProposalDropped.
         """
-        return self._leader().remove_voter(peer_id)
+        return self._leader().remove_voter(peer_id, directory_id)
 
     def transfer(self, to: int) -> None:
         """Hand leadership to `to`; given up after election_ticks_min.
@@ -283,6 +292,22 @@ class Raft:
     def configuration(self) -> Configuration:
         """The voters, as the log has them now."""
         return self._core.configuration
+
+    @property
+    def own_directory(self) -> str:
+        """The id of the directory with this member's log and votes."""
+        return self._core.own_directory
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this member has no log and knows no voters."""
+        return self._core.is_new
+
+    @property
+    def awaited_founders(self) -> tuple[int, ...]:
+        """First voters that this member waits for before there is a group; empty if there is."""
+        core = self._core
+        return core.founding.missing if core.is_new else ()
 
     @property
     def peers_to_dial(self) -> tuple[tuple[int, str], ...]:

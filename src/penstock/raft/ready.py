@@ -81,6 +81,8 @@ class PeerProgress(NamedTuple):
     """Everything up to it, inclusive, is durable there."""
     silent_ticks: int
     """Since its last answer."""
+    directory_id: str = ""
+    """With which it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,22 +25,48 @@ class Replicator:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.peers: dict[int, Progress] = {}
+        self.lost_since: dict[int, int] = {}
+        """Voter that runs with another directory than it votes with -> since which tick."""
 
     def reconcile(self) -> None:
         """Feed those who vote or were heard as learners, and nobody else."""
         core = self._core
-        for peer_id in core.configuration.voter_ids:
-            core.learners.forget(peer_id)
+        configuration = core.configuration
+        for peer_id in configuration.voter_ids:
+            core.learners.forget(peer_id, configuration.directory_of(peer_id))
         wanted = dict.fromkeys((*core.other_voters, *core.learners.peer_ids))
         for peer_id in [p for p in self.peers if p not in wanted]:
             del self.peers[peer_id]
         for peer_id in wanted:
             if peer_id not in self.peers:
-                self.start(peer_id, core.log.last_index + 1)
+                self.start(peer_id, core.log.last_index + 1, self._directory_of(peer_id))
+        self._note_lost_voters()
 
-    def start(self, peer_id: int, next_index: int) -> None:
+    def start(self, peer_id: int, next_index: int, directory_id: str) -> None:
         """Begin to feed a peer, or begin anew."""
-        self.peers[peer_id] = Progress(peer_id, next_index, self._core.ticks)
+        self.peers[peer_id] = Progress(peer_id, next_index, self._core.ticks, directory_id)
+
+    def counted(self, voter: int) -> Progress | None:
+        """Return what is known of a voter; None while it runs with another directory.
+
+        That directory has a log and votes of its own, and nobody has agreed to count them.
+        """
+        progress = self.peers.get(voter)
+        is_counted = progress is not None and progress.counts_in(self._core.configuration)
+        return progress if is_counted else None
+
+    def _directory_of(self, peer_id: int) -> str:
+        """Return with which directory a peer is expected to answer."""
+        learners, configuration = self._core.learners, self._core.configuration
+        if learners.has(peer_id):
+            return learners.directory_of(peer_id)
+        return configuration.directory_of(peer_id)
+
+    def _note_lost_voters(self) -> None:
+        """Note since when voters run with another directory than they vote with."""
+        core = self._core
+        lost = [voter for voter in core.other_voters if self.counted(voter) is None]
+        self.lost_since = {voter: self.lost_since.get(voter, core.ticks) for voter in lost}
 
     # -- what goes out
 
@@ -122,6 +148,8 @@ class Replicator:
             snapshot_index=snapshot.index,
             snapshot_term=snapshot.term,
             voters=snapshot.configuration.voters,
+            directories=snapshot.configuration.directories,
+            vacant=snapshot.configuration.vacant,
             position=position,
             data=snapshot.data[position:end],
             is_last=end >= len(snapshot.data),
@@ -136,6 +164,11 @@ class Replicator:
         progress = self.peers.get(message.sender)
         if progress is None:
             return
+        if progress.directory_id != message.directory_id:
+            self.start(message.sender, self._core.log.last_index + 1, message.directory_id)
+            progress = self.peers[message.sender]
+        if progress.counts_in(self._core.configuration):
+            self.lost_since.pop(message.sender, None)
         progress.heard_tick = self._core.ticks
         progress.acked_round = max(progress.acked_round, message.round)
         if message.is_success:
@@ -173,6 +206,8 @@ class Replicator:
         progress = self.peers.get(message.sender)
         if progress is None or progress.snapshot is None:
             return
+        if progress.directory_id != message.directory_id:
+            return  # the answer to the next heartbeat tells the same
         progress.heard_tick = self._core.ticks
         snapshot = progress.snapshot
         is_other = message.snapshot_index != snapshot.index

@@ -12,7 +12,7 @@ Source: Raft thesis 6.4 (read index), 6.4.1 (leases, and why a transfer ends the
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from penstock.raft.core import Core
 from penstock.raft.errors import ReadRefused
@@ -67,7 +67,7 @@ class Rounds:
         """Answer the reads whose round a majority has confirmed."""
         if not self._waiting:
             return
-        confirmed = self._majority({p.peer_id: p.acked_round for p in self._peers.values()})
+        confirmed = self._majority({p.peer_id: p.acked_round for p in self._counted()}, silent=0)
         while self._waiting and self._waiting[0][0] <= confirmed:
             self._core.reads.append(self._waiting.popleft()[1])
 
@@ -82,16 +82,21 @@ class Rounds:
             return False
         began = dict(self._begun)
         ticks = {
-            p.peer_id: began.get(p.acked_round, -config.election_ticks_max)
-            for p in self._peers.values()
+            p.peer_id: began.get(p.acked_round, -config.election_ticks_max) for p in self._counted()
         }
-        end = self._majority(ticks, own=self._core.ticks) + config.election_ticks_min
+        long_ago = -config.election_ticks_max
+        end = self._majority(ticks, own=self._core.ticks, silent=long_ago)
+        end += config.election_ticks_min
         return self._core.ticks < end - config.lease_margin_ticks
 
-    def _majority(self, values: Mapping[int, int], own: int | None = None) -> int:
+    def _counted(self) -> Iterator[Progress]:
+        """Return what is known of voters that answer with the directory they vote with."""
+        return (p for p in self._peers.values() if p.counts_in(self._core.configuration))
+
+    def _majority(self, values: Mapping[int, int], *, silent: int, own: int | None = None) -> int:
         core = self._core
         mine = self.current if own is None else own
         return majority_value(
-            mine if voter == core.own_id else values[voter]
+            mine if voter == core.own_id else values.get(voter, silent)
             for voter in core.configuration.voter_ids
         )

@@ -10,7 +10,12 @@ so that the disk only ever sees whole snapshots.
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.errors import InvalidMessage
-from penstock.raft.messages import AppendResponse, InstallSnapshot, SnapshotResponse
+from penstock.raft.messages import (
+    AppendResponse,
+    InstallSnapshot,
+    SnapshotResponse,
+    configuration_of,
+)
 from penstock.raft.ready import Snapshot
 
 
@@ -77,6 +82,7 @@ class SnapshotReceiver:
             term=self._core.term,
             snapshot_index=chunk.snapshot_index,
             position=len(self._parts),
+            directory_id=self._core.own_directory,
         )
 
     def _success(self, match_index: int) -> AppendResponse:
@@ -89,11 +95,11 @@ class SnapshotReceiver:
             rejected_index=0,
             hint_index=0,
             hint_term=0,
+            directory_id=self._core.own_directory,
         )
 
 
 def _configuration(chunk: InstallSnapshot) -> Configuration:
-    ids = [peer_id for peer_id, _ in chunk.voters]
-    if not ids or ids != sorted(dict.fromkeys(ids)):
-        raise InvalidMessage(f"a snapshot from {chunk.sender} without a valid configuration")
-    return Configuration(voters=chunk.voters)
+    if not chunk.voters:
+        raise InvalidMessage(f"a snapshot from {chunk.sender} without voters")
+    return configuration_of(chunk)

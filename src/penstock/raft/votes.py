@@ -2,7 +2,8 @@
 
 A vote goes to the first candidate of a term whose log is not behind ours. A pre-vote changes
 nothing here. While a leader was heard lately (or is this member itself) nobody gets a vote, except
-where the leader asked for the election.
+where the leader asked for the election. A member whose directory is not the one that the candidate
+names has lost its votes with the one that is, and may have given one that it does not know of.
 
 Source: Raft paper 5.2 and 5.4.1; Raft thesis 3.10 (transfer), 4.2.3 (disruptive servers), 9.6.
 """
@@ -24,7 +25,7 @@ def answer(core: Core, request: VoteRequest, *, is_kept: bool) -> bool:
 
     Returns whether a vote (not a pre-vote) was given.
     """
-    if is_kept or request.term < core.term:
+    if is_kept or request.term < core.term or _is_for_another(core, request):
         _refuse(core, request)
         return False
     if not _may_vote(core, request):
@@ -40,6 +41,14 @@ def answer(core: Core, request: VoteRequest, *, is_kept: bool) -> bool:
     return True
 
 
+def _is_for_another(core: Core, request: VoteRequest) -> bool:
+    """Whether the candidate wants the vote of a directory that this member lost (ADR 0027).
+
+    Its own configuration does not matter: it may lack the entry that makes it a voter.
+    """
+    return request.voter_directory_id != core.own_directory
+
+
 def _may_vote(core: Core, request: VoteRequest) -> bool:
     is_free = core.voted_for == NO_PEER and core.leader_id == NO_PEER
     is_later_pre_vote = request.is_pre_vote and request.term > core.term
@@ -53,5 +62,9 @@ def _refuse(core: Core, request: VoteRequest) -> None:
 
 def _response(core: Core, request: VoteRequest, *, term: int, is_granted: bool) -> VoteResponse:
     return VoteResponse(
-        sender=core.own_id, term=term, is_pre_vote=request.is_pre_vote, is_granted=is_granted
+        sender=core.own_id,
+        term=term,
+        is_pre_vote=request.is_pre_vote,
+        is_granted=is_granted,
+        directory_id=core.own_directory,
     )

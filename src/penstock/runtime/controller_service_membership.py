@@ -20,10 +20,12 @@ ChangeDone = Callable[[PlatformError | None], None]
 class VoterLog(Protocol):
     """The part of RaftLog that is needed; `done` is called exactly once."""
 
-    def add_voter(self, peer_id: int, address: str, done: ChangeDone) -> None:
+    def add_voter(
+        self, peer_id: int, address: str, done: ChangeDone, directory_id: str | None = None
+    ) -> None:
         """Make `peer_id`, reached at "host:port", a controller."""
 
-    def remove_voter(self, peer_id: int, done: ChangeDone) -> None:
+    def remove_voter(self, peer_id: int, done: ChangeDone, directory_id: str | None = None) -> None:
         """Make it none any more."""
 
     def transfer(self, to: int, done: ChangeDone) -> None:
@@ -58,15 +60,16 @@ def membership_by(voters: VoterLog) -> ChangeMembership:
 def _begin(voters: VoterLog, request: ChangeControllers, done: ChangeDone) -> str:
     """Start the change and return what is true when it is done. Raises RefusedCommand."""
     peer_id, address = request.peer_id, request.address
+    directory_id = request.directory_id or None
     match request.action:
         case "add":
             host, _, port = address.rpartition(":")
             if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16):
                 raise RefusedCommand(f"{address[:100]!r} is no address: write host:port.")
-            voters.add_voter(peer_id, address, done)
+            voters.add_voter(peer_id, address, done, directory_id)
             return f"{peer_id} at {address} is a controller."
         case "remove":
-            voters.remove_voter(peer_id, done)
+            voters.remove_voter(peer_id, done, directory_id)
             return f"{peer_id} is no controller any more."
         case "transfer":
             voters.transfer(peer_id, done)

@@ -33,13 +33,15 @@ class SubmitOutcome:
 class ChangeControllers:
     """Change who keeps the metadata log; answered by an OperationAnswer.
 
-    `action` is "add" (peer_id and address), "remove" or "transfer" (leadership to peer_id).
+    `action` is "add" (peer_id and address), "remove" or "transfer" (leadership to peer_id). With a
+    `directory_id` the peer must run with it (add), or vote with it (remove).
     """
 
     request_id: int
     action: str
     peer_id: int
     address: str = ""
+    directory_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

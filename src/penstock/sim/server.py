@@ -121,6 +121,13 @@ class Server:
         self.disk.power_loss()
         return was_up
 
+    def replace_disk(self) -> bool:
+        """End it and put an empty disk in place; returns whether a process lived there."""
+        was_up = self.kill()
+        self.disk.wipe()
+        self._simulation.note("disk replaced", self.name)
+        return was_up
+
     def lose_power_after(self, operations: int) -> None:
         """Cut the power between two operations of the disk, after so many more."""
 

@@ -1,6 +1,6 @@
 """The Raft driver: files, timers and links around the core in penstock.raft.
 
-storage = RaftStorage(disk, "metadata", own_id=1, members=Configuration.of({1: "host:9093"}))
+storage = RaftStorage(disk, "metadata", own_id=1, first=first)
 log = RaftLog(1, storage, PeerTransport(...), RaftPorts(...), RaftLogConfig())
 log.start(machine)
 """

@@ -45,6 +45,10 @@ class RaftLogConfig:
     """Entries since the last snapshot that make a new one worth its cost; a snapshot larger than
     this waits until the log is as large."""
 
+    readmit_voters: bool = True
+    """Whether a voter that is back with an empty directory gets its vote back by itself, once it
+    has caught up. Off: with `penstock controller remove` and `add`."""
+
     proposals_max: Annotated[int, Ge(1), Le(1_000_000)] = 10_000
     """Proposals that may be open; further ones are refused rather than queued."""
 
@@ -81,6 +85,7 @@ class RaftLogConfig:
             learner_hello_ticks=self._ticks(self.learner_hello_ms),
             learner_timeout_ticks=10 * self._ticks(self.learner_hello_ms),
             entry_bytes_max=ENTRY_BYTES_MAX,
+            readmits_voters=self.readmit_voters,
         )
 
     def _ticks(self, duration_ms: int) -> int:

@@ -1,12 +1,16 @@
 """Bytes of a Raft log file: a header, then one frame for every write.
 
     header  magic u32 │ version u16 │ zero u16 │ own id u32 │ base index u64 │ base term u64 │
-            crc u32
+            directory id 24 bytes │ crc u32
     frame   crc u32 │ length u32 │ term u64 │ vote i32 │ commit index u64 │ first index u64 │
             entry count u32 │ entries
     entry   length u32 │ kind u8 │ term u64 │ payload
 
 All numbers are big-endian, all checksums CRC32C; a frame's covers everything behind it.
+
+The directory id is drawn when the file is first made and stays with what is rewritten: it is the
+name of these entries and votes, and another file for the same member has another one. A file of
+version 1 has no such field; its directory id is "", and the first start rewrites it.
 
 A frame is what one write made durable: the hard state (term, vote, commit index) as it was then,
 and entries. Entries replace what stood at their indexes and everything behind: a suffix that a new
@@ -33,11 +37,13 @@ from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.ready import HardState
 
 MAGIC = 0x50_53_52_4C  # "PSRL"
-FILE_VERSION = 1
+FILE_VERSION = 2
 
 _HEADER = struct.Struct(">IHHIQQ")
+_DIRECTORY_BYTES = 24
 _CRC = struct.Struct(">I")
-HEADER_BYTES = _HEADER.size + _CRC.size
+HEADER_BYTES = _HEADER.size + _DIRECTORY_BYTES + _CRC.size
+_HEADER_BYTES_BY_VERSION = {1: _HEADER.size + _CRC.size, FILE_VERSION: HEADER_BYTES}
 _FRAME = struct.Struct(">IIQiQQI")
 _LENGTH_END = 8
 _ENTRY = struct.Struct(">IBQ")
@@ -50,6 +56,14 @@ class FileHead(NamedTuple):
     own_id: int
     base_index: int
     base_term: int
+    directory_id: str = ""
+    """ASCII; "" for a file of version 1."""
+    version: int = FILE_VERSION
+
+    @property
+    def bytes_count(self) -> int:
+        """Bytes of the header in the file."""
+        return _HEADER_BYTES_BY_VERSION[self.version]
 
 
 class Frame(NamedTuple):
@@ -74,12 +88,15 @@ class LogFile(NamedTuple):
     @property
     def is_new(self) -> bool:
         """Whether nothing was ever written behind the header."""
-        return self.end_position == HEADER_BYTES and self.head.base_index == 0
+        return self.end_position == self.head.bytes_count and self.head.base_index == 0
 
 
 def encode_head(head: FileHead) -> bytes:
     """Return what a file begins with."""
+    directory_id = head.directory_id.encode("ascii")
+    assert len(directory_id) <= _DIRECTORY_BYTES, directory_id
     packed = _HEADER.pack(MAGIC, FILE_VERSION, 0, head.own_id, head.base_index, head.base_term)
+    packed += directory_id.ljust(_DIRECTORY_BYTES, b"\0")
     return packed + _CRC.pack(crc32c(packed))
 
 
@@ -110,7 +127,7 @@ def read_file(data: Buffer) -> LogFile:
     head = _read_head(view)
     state = HardState()
     entries: list[Entry] = []
-    at = HEADER_BYTES
+    at = head.bytes_count
     while (frame := _read_frame(view, at)) is not None:
         state = frame.state
         if frame.entries:
@@ -133,20 +150,27 @@ def _put(entries: list[Entry], base_index: int, frame: Frame) -> None:
 
 
 def _read_head(view: memoryview) -> FileHead:
-    if len(view) < HEADER_BYTES:
+    if len(view) < _HEADER.size + _CRC.size:
         raise CorruptMetadata(f"{len(view)} bytes are no Raft log")
     magic, version, _, own_id, base_index, base_term = _HEADER.unpack_from(view)
     if magic != MAGIC:
         raise CorruptMetadata("it does not begin like a Raft log")
-    if version != FILE_VERSION:
+    if version not in _HEADER_BYTES_BY_VERSION:
         raise UnsupportedMetadata(
-            f"Raft log of version {version}; this release reads {FILE_VERSION}: start the"
+            f"Raft log of version {version}; this release reads up to {FILE_VERSION}: start the"
             " release that wrote it"
         )
-    (header_crc,) = _CRC.unpack_from(view, _HEADER.size)
-    if crc32c(view[: _HEADER.size]) != header_crc:
+    crc_at = _HEADER_BYTES_BY_VERSION[version] - _CRC.size
+    whole = view[: crc_at + _CRC.size]
+    if len(whole) < crc_at + _CRC.size or _CRC.unpack_from(whole, crc_at)[0] != crc32c(
+        whole[:crc_at]
+    ):
         raise CorruptMetadata("the header is damaged")
-    return FileHead(own_id, base_index, base_term)
+    try:
+        directory_id = bytes(view[_HEADER.size : crc_at]).rstrip(b"\0").decode("ascii")
+    except UnicodeDecodeError as error:
+        raise CorruptMetadata("the header's directory id makes no sense") from error
+    return FileHead(own_id, base_index, base_term, directory_id, version)
 
 
 def _read_frame(view: memoryview, at: int) -> Frame | None:

@@ -21,7 +21,7 @@ Source: controller/replicated_log.py (the port and its rules), raft/raft.py (the
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import invariant
@@ -41,7 +41,6 @@ from penstock.controller.replicated_log import (
     ProposalDone,
     StateMachine,
 )
-from penstock.raft.configuration import Configuration
 from penstock.raft.entry import EntryKind
 from penstock.raft.errors import (
     InvalidMessage,
@@ -49,8 +48,10 @@ from penstock.raft.errors import (
     ProposalQueueFull,
     ProposalTooLarge,
 )
+from penstock.raft.founding import Birth
 from penstock.raft.raft import Raft
-from penstock.raft.ready import HardState, Outgoing, Ready, Role, Snapshot
+from penstock.raft.ready import Outgoing, Ready, Role, Snapshot
+from penstock.runtime.raft.agreed import agreed_state
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.disk_queue import DiskQueue
@@ -59,8 +60,9 @@ from penstock.runtime.raft.numbering import Numbering, machine_state
 from penstock.runtime.raft.proposals import Proposals
 from penstock.runtime.raft.snapshots import Snapshots
 from penstock.runtime.raft.status import RaftStatus, peer_statuses
-from penstock.runtime.raft.storage import Found, RaftStorage
+from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import Address, RaftTransport
+from penstock.runtime.raft.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
@@ -106,9 +108,10 @@ class RaftLog:
             own_id=own_id,
             config=config.core(),
             random_below=ports.random_below,
-            hard_state=_agreed(found, own_id),
+            hard_state=agreed_state(found, own_id, storage.directory_id),
             snapshot=found.snapshot,
             entries=found.entries,
+            birth=Birth(directory_id=storage.directory_id, first_voters=storage.first_voters),
         )
         self._snapshot: Snapshot | None = found.snapshot
         self._numbering = Numbering(found.snapshot)
@@ -118,6 +121,7 @@ class RaftLog:
         )
         self._proposals = Proposals(ports.scheduler)
         self._members = MemberChanges(ports.scheduler, 2 * config.election_timeout_max_ms)
+        self._waiting = Waiting(self._core, config.tick_ms)
         self._machine: StateMachine | None = None
         self._leadership = Leadership(NO_LEADER, self._core.term, False)
         self.on_leadership: OnLeadership | None = None
@@ -188,14 +192,26 @@ class RaftLog:
 
     # --- members -------------------------------------------------------------------------------
 
-    def add_voter(self, peer_id: int, address: str, done: MemberDone) -> None:
-        """Make a learner that has caught up a voter, reached at `address` (host:port)."""
-        self._members.change(lambda: self._core.add_voter(peer_id, address), self._refusal(), done)
+    def add_voter(
+        self, peer_id: int, address: str, done: MemberDone, directory_id: str | None = None
+    ) -> None:
+        """Make a learner that has caught up a voter, reached at `address` (host:port).
+
+        It votes with the directory that it runs with; refused if that is not `directory_id`.
+        """
+        core = self._core
+        add = lambda: core.add_voter(peer_id, address, directory_id)  # noqa: E731  two of one kind
+        self._members.change(add, self._refusal(), done)
         self._work_later()
 
-    def remove_voter(self, peer_id: int, done: MemberDone) -> None:
-        """Make a voter a learner. A leader that removes itself steps down after the commit."""
-        self._members.change(lambda: self._core.remove_voter(peer_id), self._refusal(), done)
+    def remove_voter(self, peer_id: int, done: MemberDone, directory_id: str | None = None) -> None:
+        """Make a voter a learner. A leader that removes itself steps down after the commit.
+
+        Refused if it votes with another directory than `directory_id`.
+        """
+        core = self._core
+        remove = lambda: core.remove_voter(peer_id, directory_id)  # noqa: E731  two of one kind
+        self._members.change(remove, self._refusal(), done)
         self._work_later()
 
     def transfer(self, to: int, done: MemberDone) -> None:
@@ -264,6 +280,7 @@ class RaftLog:
         self._tick = self._scheduler.call_later(self._config.tick_ms, self._on_tick)
         self._core.tick()
         self._disk.tick()
+        self._waiting.tick()
         self._make_way_if_stalled()
         self._work()
 
@@ -467,17 +484,3 @@ def parse_address(text: str) -> Address:
     """Return host and port of "host:port"; an IPv6 host may stand in brackets."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port) if port.isdigit() else 0
-
-
-def _agreed(found: Found, own_id: int) -> HardState:
-    """Return the hard state with all that is known to be agreed.
-
-    What the only voter has on disk is agreed: nobody else can ever overrule it.
-    """
-    configuration = found.snapshot.configuration
-    for entry in found.entries:
-        if entry.kind is EntryKind.CONFIGURATION:
-            configuration = Configuration.decode(entry.payload)
-    if configuration.voter_ids != (own_id,):
-        return found.state
-    return replace(found.state, commit_index=found.snapshot.index + len(found.entries))

@@ -13,9 +13,14 @@ class RaftPeerStatus:
     peer_id: int
     address: str
     """host:port; empty for a learner, which dials."""
+    directory_id: str
+    """With which it votes, or runs if it does not vote; empty for one from before there were ids,
+    or where this member does not know it."""
     is_voter: bool
     state: str
-    """How the leader feeds it; "leader" for itself, "unknown" where this member does not lead."""
+    """How the leader feeds it; "leader" for itself, "lost" for a voter that runs with another
+    directory and does not count, "vacant" for its seat while that has not caught up, "unknown"
+    where this member does not lead."""
     match_index: int
     """Everything up to it, inclusive, is durable there; -1 where this member does not lead."""
     lag_entries: int
@@ -41,27 +46,54 @@ class RaftStatus:
 
 
 def peer_statuses(core: Raft, own_id: int, tick_ms: int) -> tuple[RaftPeerStatus, ...]:
-    """Return voters in order of their ids, then the learners that a leader feeds."""
-    known = {one.peer_id: one for one in core.progress}
+    """Return voters and vacant seats in order of their ids, then the learners that a leader feeds.
+
+    A peer that follows with another directory than it votes with is there twice.
+    """
+    known = [*core.progress]
     if core.leadership.is_leader:
-        known[own_id] = PeerProgress(own_id, True, "leader", core.last_index, 0)
-    addresses = core.configuration.addresses
-    ids = [*addresses, *(peer_id for peer_id in known if peer_id not in addresses)]
-    return tuple(
-        _peer_status(peer_id, addresses.get(peer_id), known.get(peer_id), core.last_index, tick_ms)
-        for peer_id in ids
+        known.append(PeerProgress(own_id, True, "leader", core.last_index, 0, core.own_directory))
+    voting = {one.peer_id: one for one in known if one.is_voter}
+    seats = [_voter_status(core, peer_id, voting.get(peer_id), tick_ms)
+             for peer_id in core.configuration.voter_ids]  # fmt: skip
+    seats += [_vacant_seat(peer_id, address) for peer_id, address in core.configuration.vacant]
+    seats.sort(key=lambda one: one.peer_id)
+    learners = (_learner_status(core, one, tick_ms) for one in known if not one.is_voter)
+    return (*seats, *learners)
+
+
+def _voter_status(
+    core: Raft, peer_id: int, progress: PeerProgress | None, tick_ms: int
+) -> RaftPeerStatus:
+    configuration = core.configuration
+    state = "lost" if core.leadership.is_leader else "unknown"
+    return RaftPeerStatus(
+        peer_id=peer_id,
+        address=configuration.addresses[peer_id],
+        directory_id=configuration.directory_of(peer_id),
+        is_voter=True,
+        state=progress.state if progress else state,
+        match_index=progress.match_index if progress else -1,
+        lag_entries=core.last_index - progress.match_index if progress else -1,
+        silent_ms=progress.silent_ticks * tick_ms if progress else -1,
     )
 
 
-def _peer_status(
-    peer_id: int, address: str | None, progress: PeerProgress | None, last_index: int, tick_ms: int
-) -> RaftPeerStatus:
+def _vacant_seat(peer_id: int, address: str) -> RaftPeerStatus:
     return RaftPeerStatus(
-        peer_id=peer_id,
-        address=address or "",
-        is_voter=address is not None,
-        state=progress.state if progress else "unknown",
-        match_index=progress.match_index if progress else -1,
-        lag_entries=last_index - progress.match_index if progress else -1,
-        silent_ms=progress.silent_ticks * tick_ms if progress else -1,
+        peer_id=peer_id, address=address, directory_id="", is_voter=False,
+        state="vacant", match_index=-1, lag_entries=-1, silent_ms=-1,
+    )  # fmt: skip
+
+
+def _learner_status(core: Raft, progress: PeerProgress, tick_ms: int) -> RaftPeerStatus:
+    return RaftPeerStatus(
+        peer_id=progress.peer_id,
+        address="",
+        directory_id=progress.directory_id,
+        is_voter=False,
+        state=progress.state,
+        match_index=progress.match_index,
+        lag_entries=core.last_index - progress.match_index,
+        silent_ms=progress.silent_ticks * tick_ms,
     )

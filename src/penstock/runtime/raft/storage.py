@@ -21,8 +21,8 @@ Source: docs/formats/raft-log.md; Raft paper 5.3 and 7. It knows nothing of Raft
 import errno
 import logging
 import struct
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from crc32c import crc32c
@@ -35,6 +35,7 @@ from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.log_file import (
+    FILE_VERSION,
     HEADER_BYTES,
     FileHead,
     LogFile,
@@ -72,11 +73,22 @@ class Found(NamedTuple):
     entries: list[Entry]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstStart:
+    """What a member begins with that has no files yet."""
+
+    members: Configuration
+    """The first voters. A member that is the only one votes at once; several found a group
+    together, and until then, or where there is one, the log begins without voters."""
+    new_directory_id: Callable[[], str]
+    """Draws the name of a new log: never the same twice, ASCII, 24 characters at most."""
+
+
 class RaftStorage:
     """See the module. Blocking, one call at a time."""
 
-    def __init__(self, disk: Disk, directory: str, *, own_id: int, members: Configuration) -> None:
-        """Read the files, or begin a log with the configuration `members`.
+    def __init__(self, disk: Disk, directory: str, *, own_id: int, first: FirstStart) -> None:
+        """Read the files, or begin a log.
 
         Raises:
             CorruptMetadata, UnsupportedMetadata: they can not be read, and the text says where.
@@ -87,19 +99,24 @@ class RaftStorage:
         self._disk = disk
         self._directory = directory
         self._own_id = own_id
+        self.directory_id = ""
+        """Of this log and the votes in it; a log that was begun anew has another one."""
+        self.first_voters = first.members.voters
+        """Who founds the group, if there is none."""
+        self._is_old_version = False
         self._end_position = self._allocated = 0
         self._is_install_unfinished = False
         disk.make_directory(directory)
         self._end_mark = EndMark(disk, self._path(_END))
         for name in (_LOG, _SNAPSHOT):
             disk.remove(self._path(name + _NEW))
-        self._file, self.found = self._open(members)
+        self._file, self.found = self._open(first)
         self._commit_file = disk.open(self._path(_COMMIT), create=True)
         self._end_mark.write(self._end_position)
         self.found = self._with_mark(self.found)
         self._state = self.found.state
         self._snapshot_index = self.found.snapshot.index
-        if self._is_install_unfinished:
+        if self._is_install_unfinished or self._is_old_version:
             self._rewrite(*self.found)
 
     @property
@@ -212,18 +229,20 @@ class RaftStorage:
     def _path(self, name: str) -> str:
         return f"{self._directory}/{name}"
 
-    def _open(self, members: Configuration) -> tuple[DiskFile, Found]:
+    def _open(self, first: FirstStart) -> tuple[DiskFile, Found]:
         """Set end and allocation from what stands on disk."""
         try:
             file = self._disk.open(self._path(_LOG))
         except FileNotFoundError:
-            file = self._make_first(members)
+            file = self._make_first(first)
         snapshot = self._read_snapshot()
         size = file.size()
         try:
             found = read_file(file.read(0, size))
+            self.directory_id = found.head.directory_id
+            self._is_old_version = found.head.version < FILE_VERSION
             if snapshot is None and found.is_new:
-                snapshot = Snapshot(configuration=members)
+                snapshot = Snapshot(configuration=self._begun_with(first.members))
                 self._replace_snapshot(snapshot)
             return file, self._check(found, snapshot, file, size)
         except CorruptMetadata as error:
@@ -233,23 +252,37 @@ class RaftStorage:
             file.close()
             raise
 
-    def _make_first(self, members: Configuration) -> DiskFile:
+    def _begun_with(self, members: Configuration) -> Configuration:
+        """Return the voters of a new log: this member if it is the only one."""
+        if members.voter_ids != (self._own_id,):
+            return Configuration()
+        return Configuration.of(members.addresses, {self._own_id: self.directory_id})
+
+    def _make_first(self, first: FirstStart) -> DiskFile:
         """Make the log: out of an earlier release's, or empty.
 
-        The snapshot of an empty log, which names the members, is made behind it. A log with
+        The snapshot of an empty log, which names the voters, is made behind it. A log with
         anything in it thus has one, and a snapshot without log is a loss.
         """
+        self.directory_id = first.new_directory_id()
+        members = Configuration.of(
+            first.members.addresses,
+            dict.fromkeys(first.members.voter_ids, self.directory_id),
+        )
         old = read_old_log(self._disk, self._directory, own_id=self._own_id, members=members)
         if old is not None:
             snapshot = old.snapshot
             self._replace_snapshot(snapshot)
-            head = encode_head(FileHead(self._own_id, snapshot.index, snapshot.term))
+            head = encode_head(self._head(snapshot.index, snapshot.term))
             file = self._make_log(head, encode_frame(old.state, old.entries))
             put_aside(self._disk, self._directory)
             return file
         if self._read_snapshot() is not None:
             raise CorruptMetadata(f"{self._path(_LOG)} is gone, its snapshot is there")
-        return self._make_log(encode_head(FileHead(self._own_id, 0, 0)))
+        return self._make_log(encode_head(self._head(0, 0)))
+
+    def _head(self, base_index: int, base_term: int) -> FileHead:
+        return FileHead(self._own_id, base_index, base_term, self.directory_id)
 
     def _read_snapshot(self) -> Snapshot | None:
         path = self._path(_SNAPSHOT)
@@ -347,7 +380,7 @@ class RaftStorage:
         self._make_file(_SNAPSHOT, encode_snapshot(snapshot)).close()
 
     def _rewrite(self, state: HardState, snapshot: Snapshot, entries: Sequence[Entry]) -> None:
-        head = encode_head(FileHead(self._own_id, snapshot.index, snapshot.term))
+        head = encode_head(self._head(snapshot.index, snapshot.term))
         frame = encode_frame(state, entries)
         try:
             self._end_mark.forget()

@@ -181,6 +181,11 @@ class SimDisk:
         if position < len(inode.durable):
             inode.durable[position] ^= 1 << bit
 
+    def wipe(self) -> None:
+        """Put an empty disk in the place of this one; no process may have files of it open."""
+        self.kill()
+        self.files = Names()
+
     def cut_after(self, operations: int, on_cut: Callable[[], None]) -> None:
         """Let the process end after so many more operations, from 0, wherever it is by then.
 

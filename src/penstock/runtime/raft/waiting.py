@@ -1,0 +1,38 @@
+"""What a process says while it waits for a group of controllers to be founded, or to be found.
+
+Source: raft/founding.py; ADR 0027.
+"""
+
+import logging
+
+from penstock.raft.raft import Raft
+
+FIRST_MS = 3_000
+REPEAT_MS = 60_000
+
+log = logging.getLogger(__name__)
+
+
+class Waiting:
+    """Says now and then what is waited for; nothing once the log has begun."""
+
+    def __init__(self, core: Raft, tick_ms: int) -> None:
+        self._core = core
+        self._tick_ms = tick_ms
+        self._left_ms = FIRST_MS
+
+    def tick(self) -> None:
+        """Let one tick of time pass."""
+        if not self._core.is_new:
+            return
+        self._left_ms -= self._tick_ms
+        if self._left_ms > 0:
+            return
+        self._left_ms = REPEAT_MS
+        awaited = ", ".join(map(str, self._core.awaited_founders)) or "the first of them"
+        log.warning(
+            "this metadata log is empty and no controller that leads is heard. The controllers of"
+            " cluster.voters found a group when all of them say that they are new; missing: %s."
+            " Where there was a group, start a majority of its controllers with their own disks",
+            awaited,
+        )
