@@ -49,6 +49,7 @@ class Wire:
     """A connection without a socket: answers are kept whole, in the order of their coming."""
 
     client_host = "10.0.0.9"
+    is_closed = False
 
     def __init__(self) -> None:
         self.answers: dict[int, bytes] = {}

@@ -50,7 +50,7 @@ class Front:
         handler = importlib.import_module(f"penstock.broker.handlers.{key.name.lower()}")
         assert version in handler.VERSIONS
         body = decode_request(key, version, memoryview(encode_request(key, version, fields)), 0)
-        connection: Any = SimpleNamespace(client_host="10.1.1.1")
+        connection: Any = SimpleNamespace(client_host="10.1.1.1", is_closed=False)
         request = Request(version, "cli", body, connection)
         slot: Any = Slot()
         header = RequestHeader(key, version, 9, "cli", 0)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES
 from penstock.groups.messages import JoinReply, SyncReply
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, PARTITIONS, REBALANCE_MS, SESSION_MS, World
@@ -286,6 +287,13 @@ class GroupMachine(RuleBasedStateMachine):
             for name in {p.name for p in member.protocols}:
                 offered[name] = offered.get(name, 0) + 1
         assert group.offered == offered
+        assert self.world.coordinator.pinned_bytes == group.size_bytes
+        assert group.size_bytes == (
+            GROUP_OVERHEAD_BYTES
+            + len(GROUP)
+            + PENDING_BYTES * len(group.pending)
+            + sum(member.size_bytes for member in members.values())
+        )
         if group.state.value in ("Empty", "Stable"):
             assert not group.joined
             assert not any(m.awaits_sync for m in members.values())

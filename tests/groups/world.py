@@ -150,6 +150,7 @@ class World:
         rebalance_ms: int = REBALANCE_MS,
         id_required: bool = False,
         can_skip: bool = False,
+        is_gone: Callable[[], bool] = lambda: False,
     ) -> list[JoinReply]:
         answers: list[JoinReply] = []
         self.coordinator.join(
@@ -165,6 +166,7 @@ class World:
                 protocols=tuple(OfferedProtocol(*each) for each in protocols),
                 member_id_required=id_required,
                 can_skip_assignment=can_skip,
+                is_gone=is_gone,
             ),
             answers.append,
         )

@@ -46,6 +46,10 @@ class GroupConfig:
     member_metadata_bytes_max: Annotated[int, Ge(1)] = 65_536
     """All protocols of one JoinGroup together; more is refused with INVALID_REQUEST."""
 
+    members_bytes_max: Annotated[int, Ge(1)] = 256 * 1024 * 1024
+    """What groups and their members may take in memory, over all groups of this coordinator. Above
+    it joins that would add to it hear COORDINATOR_LOAD_IN_PROGRESS, and clients ask again."""
+
     member_protocols_max: Annotated[int, Ge(1)] = 64
     """Protocols one member may offer."""
 

@@ -6,13 +6,15 @@ Source: Kafka, GroupMetadata.generateMemberId for the form of member ids.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.base.ports import Clock
 from penstock.groups.config import GroupConfig
 from penstock.groups.counters import GroupCounters
 from penstock.groups.deadlines import Deadlines
+from penstock.groups.group import Group
 from penstock.groups.journal import GroupWriter
+from penstock.groups.member import Member
 from penstock.groups.outbox import Outbox
 
 CLIENT_ID_IN_MEMBER_ID_MAX = 128
@@ -29,6 +31,8 @@ class Context:
     counters: GroupCounters
     outbox: Outbox
     new_suffix: Callable[[], str]
+    newcomers: dict[Member, Group] = field(default_factory=dict)
+    """Members whose first rebalance is not complete."""
 
     def new_member_id(self, client_id: str, instance_id: str | None) -> str:
         """Return an id that says whose it is, as Kafka's do: instance or client, and a suffix."""

@@ -265,6 +265,9 @@ class GroupCoordinator:
         """Do what is due at this monotonic time."""
         with self._outbox.turn():
             for kind, group_id, member_id in self._deadlines.pop_due(now_ms):
+                if kind is DeadlineKind.GONE:
+                    self._rebalances.drop_the_gone()
+                    continue
                 if kind is DeadlineKind.EXPIRY:
                     self._expire_groups()
                     self._deadlines.set(_EXPIRY, now_ms + self.config.expiry_check_interval_ms)
@@ -313,6 +316,11 @@ class GroupCoordinator:
         return self._ownership.unread_bytes
 
     @property
+    def pinned_bytes(self) -> int:
+        """About what all groups and members take in memory, kept up with every change."""
+        return self._table.pinned.total
+
+    @property
     def group_count(self) -> int:
         return len(self._table.groups)
 
@@ -331,6 +339,11 @@ class GroupCoordinator:
         offered_bytes = sum(len(name) + len(metadata) for name, metadata in request.protocols)
         if offered_bytes > config.member_metadata_bytes_max:
             return ErrorCode.INVALID_REQUEST
+        if self._table.pinned.total + offered_bytes > config.members_bytes_max:
+            group = self._table.groups.get(request.group_id)
+            if group is None or request.member_id not in group.members:
+                self.counters.joins_put_off += 1
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return None
 
     def _create_for_join(self, request: JoinGroup) -> tuple[Group | None, ErrorCode | None]:

@@ -26,6 +26,7 @@ class DeadlineKind(IntEnum):
     JOIN = 3
     SYNC = 4
     EXPIRY = 5
+    GONE = 6
 
 
 class DeadlineKey(NamedTuple):

@@ -43,12 +43,25 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
     GroupState.DEAD: frozenset({GroupState.EMPTY}),
 }
 METADATA = "metadata"
+GROUP_OVERHEAD_BYTES = 2_048
+PENDING_BYTES = 512
+"""About what a group, and an id that was given out, cost in memory."""
+
+
+class PinnedBytes:
+    """The sum of what groups take; each group keeps its part of it right."""
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
 
 
 class Group:
     """One group; `generation` grows with every completed join phase."""
 
     __slots__ = (
+        "_meter",
         "awaiting_sync",
         "generation",
         "group_id",
@@ -66,6 +79,7 @@ class Group:
         "protocol_name",
         "protocol_type",
         "rebalance_started_ms",
+        "size_bytes",
         "state",
         "state_since_ms",
         "static_members",
@@ -97,6 +111,9 @@ class Group:
         self.initial_delay_left_ms: int | None = None
         """While the first join of an empty group is delayed: what it may be prolonged by."""
         self.newcomer_during_delay = False
+        self.size_bytes = GROUP_OVERHEAD_BYTES + len(group_id)
+        """About what the group and its members take, what is written in the log not counted."""
+        self._meter: PinnedBytes | None = None
 
     def transition(self, state: GroupState, wall_ms: int) -> None:
         """Go to another state.
@@ -121,13 +138,14 @@ class Group:
     def add(self, member: Member, protocol_type: str) -> None:
         """Add a member; the first one brings the protocol type and leads."""
         assert member.member_id not in self.members, member.member_id
+        self._pin(member.size_bytes)
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
         self._count_offers(member, +1)
-        self.pending.pop(member.member_id, None)
+        self.drop_pending(member.member_id)
         if member.instance_id is not None:
             assert member.instance_id not in self.static_members, member.instance_id
             self.static_members[member.instance_id] = member.member_id
@@ -135,6 +153,7 @@ class Group:
     def remove(self, member_id: str) -> Member:
         """Remove a member; if it led, the first one with a parked join leads, else the first."""
         member = self.members.pop(member_id)
+        self._pin(-member.size_bytes)
         self._count_offers(member, -1)
         self.awaiting_sync.pop(member_id, None)
         self.joined.pop(member_id, None)
@@ -149,6 +168,7 @@ class Group:
         assert old_id not in self.joined, "the old owner's join is answered before it is fenced"
         member = self.members.pop(old_id)
         assert member.instance_id is not None, old_id
+        self._pin(len(new_id) - len(old_id))
         member.member_id = new_id
         self.members[new_id] = member
         self.static_members[member.instance_id] = new_id
@@ -161,9 +181,40 @@ class Group:
 
     def offer(self, member: Member, protocols: tuple[OfferedProtocol, ...]) -> None:
         """Replace what a member offers."""
+        self._pin(-member.size_bytes)
         self._count_offers(member, -1)
         member.protocols = protocols
         self._count_offers(member, +1)
+        self._pin(member.size_bytes)
+
+    def describe(self, member: Member, client_id: str, client_host: str) -> None:
+        """Note whose a member is by now."""
+        self._pin(len(client_id) - len(member.client_id))
+        member.client_id, member.client_host = client_id, client_host
+
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """Replace what a member was assigned."""
+        self._pin(len(assignment) - len(member.assignment))
+        member.assignment = assignment
+
+    def add_pending(self, member_id: str) -> None:
+        """Note an id that is given out."""
+        self._pin(PENDING_BYTES)
+        self.pending[member_id] = None
+
+    def drop_pending(self, member_id: str) -> None:
+        """Forget an id that was given out, if it was."""
+        if member_id in self.pending:
+            self._pin(-PENDING_BYTES)
+            del self.pending[member_id]
+
+    def count_in(self, meter: PinnedBytes | None) -> None:
+        """Count its bytes in another sum from now on, or in none."""
+        if self._meter is not None:
+            self._meter.total -= self.size_bytes
+        self._meter = meter
+        if meter is not None:
+            meter.total += self.size_bytes
 
     def is_fenced(self, member_id: str, instance_id: str | None) -> bool:
         """Tell whether the instance id belongs to another member id by now."""
@@ -238,6 +289,11 @@ class Group:
             )
             for member in self.members.values()
         )
+
+    def _pin(self, change_bytes: int) -> None:
+        self.size_bytes += change_bytes
+        if self._meter is not None:
+            self._meter.total += change_bytes
 
     def _count_offers(self, member: Member, change: int) -> None:
         for name in dict.fromkeys(protocol.name for protocol in member.protocols):

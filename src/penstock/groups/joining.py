@@ -92,7 +92,7 @@ class Joining:
     def _require_id(
         self, group: Group, member_id: str, request: JoinGroup, reply: JoinCallback
     ) -> None:
-        group.pending[member_id] = None
+        group.add_pending(member_id)
         group.newcomer_during_delay = True
         key = DeadlineKey(DeadlineKind.PENDING_MEMBER, group.group_id, member_id)
         at_ms = self._context.clock.monotonic_ms() + request.session_timeout_ms
@@ -109,6 +109,7 @@ class Joining:
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             protocols=request.protocols,
             is_new=True,
+            is_gone=request.is_gone,
         )
         self._rebalances.add(group, member, request, reply)
 
@@ -153,7 +154,7 @@ class Joining:
         group.rename(old_id, new_id)
         old_metadata = member.metadata_for(group.protocol_name)
         group.offer(member, request.protocols)
-        member.client_id, member.client_host = request.client_id, request.client_host
+        group.describe(member, request.client_id, request.client_host)
         self._context.counters.static_members_replaced += 1
         _log.info(
             "group=%s instance=%s %s -> %s", group.group_id, member.instance_id, old_id, new_id

@@ -7,6 +7,7 @@ callback that would be overwritten is answered first, so none is lost.
 Source: Kafka, kafka.coordinator.group.MemberMetadata (class comment: what a member consists of).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.groups.messages import (
@@ -17,6 +18,15 @@ from penstock.groups.messages import (
     SyncReply,
 )
 from penstock.protocol.error_codes import ErrorCode
+
+
+def still_there() -> bool:
+    """Stand for the connection of a member that waits for nothing."""
+    return False
+
+
+MEMBER_OVERHEAD_BYTES = 1_024
+"""About what a member costs beside what its client sent: its objects and deadlines."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -32,8 +42,17 @@ class Member:
     protocols: tuple[OfferedProtocol, ...]
     assignment: bytes = b""
     is_new: bool = False
+    is_gone: Callable[[], bool] = still_there
+    """Whether the connection that its parked join came by is closed."""
     _join: JoinCallback | None = None
     _sync: SyncCallback | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """About what it takes in memory; what its client chose is counted exactly."""
+        offered = sum(len(name) + len(metadata) for name, metadata in self.protocols)
+        names = len(self.member_id) + len(self.client_id) + len(self.instance_id or "")
+        return MEMBER_OVERHEAD_BYTES + names + offered + len(self.assignment)
 
     @property
     def is_static(self) -> bool:

@@ -43,6 +43,8 @@ class JoinGroup:
     can_skip_assignment: bool = False
     """JoinGroup 9+ (KIP-814): a returning static leader may be told to assign nothing."""
     reason: str = ""
+    is_gone: Callable[[], bool] = lambda: False
+    """Whether the connection that it came by is closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,7 @@ class PartitionOwnership:
             if loader.unread.is_in_log_only:
                 self._rewrites.hold(partition)
             for group in loader.groups(wall_ms=self._context.clock.wall_ms()):
-                self._table.groups[group.group_id] = group
+                self._table.adopt(group)
                 for member in group.members.values():
                     self._rebalances.keep_alive(group, member)
                 if len(group.members) > self._context.config.group_size_max:
@@ -156,6 +156,7 @@ class PartitionOwnership:
     def _unload_group(self, group: Group) -> None:
         self._table.forget(group)
         for member in group.members.values():
+            self._context.newcomers.pop(member, None)
             member.answer_join(
                 JoinReply(error=ErrorCode.NOT_COORDINATOR, member_id=member.member_id)
             )

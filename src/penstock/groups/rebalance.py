@@ -21,11 +21,17 @@ from penstock.groups.counters import HoldUp
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.group import Group, GroupState
 from penstock.groups.journal import GroupChanges, metadata_change
-from penstock.groups.member import Member
+from penstock.groups.member import Member, still_there
 from penstock.groups.messages import JoinCallback, JoinGroup, JoinReply, SyncReply
 from penstock.groups.records import encode_group_value
 from penstock.groups.snapshot import group_record
 from penstock.protocol.error_codes import ErrorCode
+
+_GONE = DeadlineKey(DeadlineKind.GONE)
+GONE_CHECK_MS = 1_000
+"""How often newcomers are asked whether their connection is still there."""
+GONE_TOGETHER_MAX = 500
+"""Newcomers that one turn removes; the next ones go with the next look."""
 
 _log = logging.getLogger("penstock.groups")
 
@@ -55,6 +61,9 @@ class Rebalances:
         self._cancel(DeadlineKind.PENDING_MEMBER, group, member.member_id)
         group.add(member, request.protocol_type)
         group.newcomer_during_delay = True
+        self._context.newcomers[member] = group
+        if self._context.deadlines.at(_GONE) is None:
+            self._context.deadlines.set(_GONE, self._now_ms() + GONE_CHECK_MS)
         self._park_join(group, member, reply)
         self._rejoin(group, f"{member.describe()} joined reason={request.reason or '-'}")
 
@@ -63,6 +72,7 @@ class Rebalances:
         group.offer(member, request.protocols)
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        member.is_gone = request.is_gone
         self._park_join(group, member, reply)
         self._rejoin(group, f"{member.describe()} rejoined reason={request.reason or '-'}")
 
@@ -75,7 +85,7 @@ class Rebalances:
 
     def remove_pending(self, group: Group, member_id: str) -> None:
         """Forget an id that was given out and not used."""
-        group.pending.pop(member_id, None)
+        group.drop_pending(member_id)
         self._cancel(DeadlineKind.PENDING_MEMBER, group, member_id)
         self.complete_if_all_joined(group)
 
@@ -140,10 +150,20 @@ class Rebalances:
             self._context.counters.members_expired += 1
             self.remove(group, member, "session expired")
 
+    def drop_the_gone(self) -> None:
+        """Remove newcomers whose connection closed before they were ever answered."""
+        gone = [member for member in self._context.newcomers if member.is_gone()]
+        for member in gone[:GONE_TOGETHER_MAX]:
+            group = self._context.newcomers.get(member)
+            if group is not None:
+                self.remove(group, member, "its connection closed before it had joined")
+        if self._context.newcomers:
+            self._context.deadlines.set(_GONE, self._now_ms() + GONE_CHECK_MS)
+
     def fail_syncs(self, group: Group, error: ErrorCode) -> None:
         """Answer every parked sync with an error; assignments of this generation are void."""
         for member in [*group.members.values()]:
-            member.assignment = b""
+            group.assign(member, b"")
             if member.answer_sync(SyncReply(error=error)):
                 self.keep_alive(group, member)
 
@@ -165,6 +185,7 @@ class Rebalances:
 
     def _drop(self, group: Group, member: Member) -> None:
         group.remove(member.member_id)
+        self._context.newcomers.pop(member, None)
         self._cancel(DeadlineKind.SESSION, group, member.member_id)
         member.answer_join(JoinReply(error=ErrorCode.UNKNOWN_MEMBER_ID))
         member.answer_sync(SyncReply(error=ErrorCode.UNKNOWN_MEMBER_ID))
@@ -206,6 +227,8 @@ class Rebalances:
             member = group.members[member_id]
             group.awaiting_sync[member_id] = None
             member.is_new = False
+            member.is_gone = still_there
+            self._context.newcomers.pop(member, None)
             self.answer_join(group, member, joined_reply(group, member_id))
             self.keep_alive(group, member)
         at_ms = self._now_ms() + group.rebalance_timeout_ms

@@ -125,7 +125,7 @@ class Syncing:
         group.transition(GroupState.STABLE, self._context.clock.wall_ms())
         for member_id, assignment in assignments.items():
             member = group.members[member_id]
-            member.assignment = assignment
+            group.assign(member, assignment)
             if member.answer_sync(_assigned(group, assignment)):
                 self._rebalances.keep_alive(group, member)
 

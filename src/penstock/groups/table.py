@@ -10,7 +10,7 @@ from enum import Enum
 
 from penstock.base.ports import Clock
 from penstock.groups.config import GroupConfig
-from penstock.groups.group import Group
+from penstock.groups.group import Group, PinnedBytes
 from penstock.groups.partitioning import partition_of
 from penstock.protocol.error_codes import ErrorCode
 
@@ -25,12 +25,13 @@ class PartitionState(Enum):
 class GroupTable:
     """Finds, makes and forgets groups."""
 
-    __slots__ = ("_clock", "_config", "groups", "partition_count", "partitions")
+    __slots__ = ("_clock", "_config", "groups", "partition_count", "partitions", "pinned")
 
     def __init__(self, config: GroupConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
         self.groups: dict[str, Group] = {}
+        self.pinned = PinnedBytes()
         self.partitions: dict[int, PartitionState] = {}
         self.partition_count = config.partition_count
         """Of the internal topic, once it exists; until then what it will be made with."""
@@ -61,13 +62,20 @@ class GroupTable:
             return None, ErrorCode.POLICY_VIOLATION
         partition = partition_of(group_id, self.partition_count)
         group = Group(group_id, partition, wall_ms=self._clock.wall_ms())
-        self.groups[group_id] = group
+        self.adopt(group)
         return group, None
+
+    def adopt(self, group: Group) -> None:
+        """Take in a group that was made or loaded."""
+        assert group.group_id not in self.groups, group.group_id
+        self.groups[group.group_id] = group
+        group.count_in(self.pinned)
 
     def forget(self, group: Group) -> None:
         """Take a group out, unless another one of that id has taken its place."""
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
+            group.count_in(None)
 
     @property
     def is_loading(self) -> bool:

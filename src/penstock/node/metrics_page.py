@@ -164,6 +164,11 @@ class NodeCollector(Collector):
             return
         yield GaugeMetricFamily("penstock_groups", "Groups known.", groups.group_count)
         yield GaugeMetricFamily(
+            "penstock_group_members_bytes",
+            "About what groups and their members take in memory.",
+            groups.pinned_bytes,
+        )
+        yield GaugeMetricFamily(
             "penstock_group_unread_bytes",
             "Kept in memory of records of the internal topic that could not be understood.",
             groups.unread_bytes,
@@ -332,6 +337,7 @@ GROUP_COUNTERS = {
     "static_members_replaced": "Static members that came back under a new member id.",
     "offsets_committed": "Positions committed.",
     "commits_refused": "Commits refused.",
+    "joins_put_off": "Joins that were told to come again: groups take all memory they may.",
     "groups_expired": "Groups deleted because nobody used them.",
     "records_unread": "Records of the internal topic that could not be understood; they are kept.",
     "journal_errors": "Writes to the internal topic that failed.",

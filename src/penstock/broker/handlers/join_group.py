@@ -20,6 +20,8 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Pass the join on; the coordinator answers through `reply`."""
     body, version = request.body, request.api_version
     rebalance_timeout = body.session_timeout if version < 1 else body.rebalance_timeout
+    # Of the request only the connection is kept with the member, not its bytes.
+    connection = request.connection
     join = JoinGroup(
         group_id=body.group_id,
         member_id=body.member_id,
@@ -35,6 +37,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
         member_id_required=version >= 4,
         can_skip_assignment=version >= 9,
         reason=getattr(body, "reason", None) or "",
+        is_gone=lambda: connection.is_closed,
     )
     broker.groups.join(join, partial(_answer, reply, version))
 
