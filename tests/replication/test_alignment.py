@@ -40,6 +40,26 @@ def test_an_empty_slave_installs_when_it_wants_the_newest_segment_only() -> None
     assert isinstance(align(EMPTY, MASTER, wants_newest_only=True), Install)
 
 
+def test_an_empty_slave_goes_on_where_the_segment_that_it_copied_begins() -> None:
+    """The master's newest segment was empty when it was copied."""
+    copied = shape((3, 0), (4, 900), start=950, end=950)
+    master = shape((3, 0), (4, 900), start=0, end=2000)
+    assert align(copied, master) == Continue(Position(950))
+    assert isinstance(align(copied, master, wants_newest_only=True), Install)
+
+
+def test_an_empty_slave_of_another_history_does_not_go_on_where_it_begins() -> None:
+    other = shape((3, 0), (5, 900), start=950, end=950)
+    assert isinstance(align(other, MASTER), Install)
+    behind = shape((3, 0), start=950, end=950)
+    assert isinstance(align(behind, MASTER), Install), "epoch 4 began below where it would go on"
+
+
+def test_an_empty_slave_that_begins_below_the_master_installs() -> None:
+    copied = shape((3, 0), (4, 900), start=950, end=950)
+    assert isinstance(align(copied, shape((4, 900), start=1000, end=2000)), Install)
+
+
 def test_a_slave_wholly_below_the_master_installs() -> None:
     master = shape((4, 900), (6, 1400), start=1200, end=2000)
     assert isinstance(align(shape((3, 0), end=800), master), Install)

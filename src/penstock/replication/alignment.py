@@ -8,7 +8,7 @@ same bytes from there on; everything below is equal by the same argument, one ep
 data and no hashes are compared (row H-28).
 
     slave's range, beside the master's            outcome
-    empty                                         from 0, or install where the master starts later
+    empty                                         from its start, where the master has that, too
     wholly below                                  install
     overlapping from below                        go on at the consistent point, or install
     inside                                        go on, or cut to the consistent point
@@ -113,6 +113,7 @@ def align(
 
     `may_cut_confirmed`: the set has had, or may have had, an election that could lose.
     `wants_newest_only`: a new slave begins with the newest segment and not with all that is kept.
+    Only until it has copied one: that may be empty, and the copy no other than before.
     """
     if slave.is_empty:
         return _begin_empty(slave, master, wants_newest_only)
@@ -141,11 +142,24 @@ def _go_on(slave: LogShape, master: LogShape, common: EpochStart) -> Alignment:
 
 
 def _begin_empty(slave: LogShape, master: LogShape, wants_newest_only: bool) -> Alignment:
-    if slave.start_position == master.start_position and not wants_newest_only:
+    if not wants_newest_only and _may_begin(slave, master):
         return Continue(slave.start_position)
     if master.is_empty and master.start_position < slave.start_position:
         return _discard(master, "both logs are empty, and begin at different positions")
     return Install("the own log is empty")
+
+
+def _may_begin(slave: LogShape, master: LogShape) -> bool:
+    """Whether an empty log begins at a place that is known to lie in the master's.
+
+    One that was copied while the master's newest segment was empty begins there, and has the
+    masterships before it.
+    """
+    if slave.start_position == master.start_position:
+        return True
+    common = consistent_point(slave, master)
+    is_equal = common is not None and common.start_position == slave.start_position
+    return is_equal and slave.start_position > master.start_position
 
 
 def _nothing_in_common(slave: LogShape, master: LogShape, may_cut_confirmed: bool) -> Alignment:

@@ -130,6 +130,8 @@ class FollowedSet:
         self._acknowledged_ms = 0
         self._begin_at: int | None = None
         self._install: SlaveInstall | None = None
+        self._has_installed = False
+        """Whether the master's log was copied; an empty one is not copied again and again."""
         self._newest_confirm = 0
         member.log.on_append_ready = self._append_pending
         member.on_durable.append(self._on_durable)
@@ -275,6 +277,7 @@ class FollowedSet:
             answer.shape,
             may_cut_confirmed=self._parts.may_cut_confirmed(),
             wants_newest_only=is_new
+            and not self._has_installed
             and config.first_sync is FirstSync.NEWEST_SEGMENT
             and bool(answer.shape.epochs),
         )
@@ -372,6 +375,7 @@ class FollowedSet:
         if self.state is State.CLOSED:
             self._maybe_idle()
         elif error is None:
+            self._has_installed = True
             self._wait(0)
         elif self.member.log.is_fenced:
             self._stop(f"installing has failed: {error}")
