@@ -23,6 +23,7 @@ from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch_session import FetchSessionCache
 from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.internal_topic import InternalTopic
+from penstock.broker.leftovers import Leftovers
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.producer_ids import ProducerIdPool
 from penstock.broker.read_ahead import ReadAhead
@@ -89,6 +90,7 @@ class Broker:
         """None on a node without sessions to controllers: it has nobody to elect."""
         self.groups: GroupCoordinator
         self.group_ownership: GroupOwnership | None = None
+        self.leftovers = Leftovers()
         self.is_suspect: Callable[[int], bool] = _nobody
         """Whether a broker is probably dead, though no controller has said so yet."""
         self.settings_entries: SettingsEntries = list
@@ -111,6 +113,7 @@ class Broker:
     def add_member(self, member: ReplicaSetMember) -> None:
         """Carry a replica set from now on, in whatever role; topics may be known already."""
         self.members[member.replica_set_id] = member
+        self.leftovers.note_opened(member)
         self.partitions.add_member(member)
         self._listen_to(member)
 
@@ -158,12 +161,20 @@ class Broker:
         for added in delta.added_partitions:
             self.partitions.apply_topic(added.topic)
         for topic in delta.deleted_topics:
+            self.leftovers.note_deleted(topic.topic_id)
             self.partitions.remove_topic(topic.topic_id)
             log.info("topic=%s id=%s deleted", topic.name, topic.topic_id.hex())
         if delta.deleted_topics and hasattr(self, "groups"):  # made while the node starts
             self.groups.on_topics_deleted(topic.name for topic in delta.deleted_topics)
         if self.group_ownership is not None and (delta.created_topics or delta.added_partitions):
             self.group_ownership.reconcile()
+
+    def drop_leftovers(self) -> None:
+        """Drop what the logs hold of topics that are no more."""
+        for member in self.members.values():
+            dropped = self.leftovers.drop(member, self.metadata.topics_by_id)
+            if dropped:
+                log.info("set=%d partitions of deleted topics=%d", member.replica_set_id, dropped)
 
     def expire_waiting(self) -> None:
         """Time out produce requests whose disk or replicas did not answer in time."""

@@ -87,6 +87,7 @@ class Housekeeping:
 
     def apply_retention(self) -> None:
         """Let every log drop what is out of retention; the log slices the work itself."""
+        self._broker.drop_leftovers()
         for member in self._broker.members.values():
             self._apply_retention_to(member)
 

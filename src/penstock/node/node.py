@@ -277,6 +277,7 @@ class Node:
         self._sessions, self._manager = sessions, manager
         self._broker.controller = self._broker.operations = MetadataCommands(self._plane, sessions)
         self._broker.is_suspect = manager.is_suspect
+        self._broker.leftovers.is_registered = lambda: manager.is_registered
         return sessions, manager
 
     def _new_session_id(self) -> int:
