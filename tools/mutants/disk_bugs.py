@@ -1,5 +1,7 @@
 """Planted bugs of the real disk, of failing disks, retention, and producers."""
 
+# ruff: noqa: E501  the text of the source, as it stands there
+
 from .mutant import Kind, plant
 from .suites import DISK, FOLLOWING, PRODUCERS, RECOVERY, RETENTION, WRITING
 
@@ -65,17 +67,17 @@ FAILURES = (
     plant(
         "log-goes-on-after-failed-fsync", "Failed fsync",
         "a log whose fsync failed acknowledges what the kernel may have dropped",
-        (COMMIT, '            self._on_failed(f"sync failed: {error}")\n            return\n', ""),
+        (COMMIT, '                self._on_failed(f"sync failed: {error}")\n', "                self._succeeded(target)\n"),
         kind=Kind.GUARD, near=WRITING,
     ),
     plant(
         "log-syncs-again-after-failed-fsync", "Failed fsync",
         "a failed fsync is tried again, and its later success believed",
-        (COMMIT, '            self._on_failed(f"sync failed: {error}")\n            return\n',
-         "            self._wanted = self._written\n            self._unsynced = [*self._lost]\n"
-         "            self.request()\n            return\n"),
-        (COMMIT, "        self._in_sync = []\n        if self.is_stopped:",
-         "        self._lost, self._in_sync = self._in_sync, []\n        if self.is_stopped:"),
+        (COMMIT, '                self._on_failed(f"sync failed: {error}")\n',
+         "                self._unsynced = [*self._lost]\n                self._ticket = self._guard.enter()\n"
+         "                self.request()\n"),
+        (COMMIT, "        self._under_way = None\n        if error is not None and",
+         "        self._lost, self._under_way = self._under_way.files, None\n        if error is not None and"),
         kind=Kind.GUARD, near=WRITING,
     ),
     plant(

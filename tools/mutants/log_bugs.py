@@ -22,27 +22,28 @@ SYNCS = (
     plant(
         "log-group-commit-syncs-nothing", "Left-out fsync: commit log",
         "the group commit reports a sync that it did not do",
-        (COMMIT, "            for file in files:\n                file.sync()\n",
-         "            return\n"),
+        (COMMIT, "            for file in self.files:\n                file.sync()\n",
+         "            pass\n"),
         kind=Kind.GUARD, near=WRITING,
     ),
     plant(
         "log-group-commit-forgets-older-file", "Left-out fsync: commit log",
         "after a roll only the newest segment is synced",
-        (COMMIT, "            for file in files:\n                file.sync()\n",
-         "            for file in files[-1:]:\n                file.sync()\n"),
+        (COMMIT, "            for file in self.files:\n                file.sync()\n",
+         "            for file in self.files[-1:]:\n                file.sync()\n"),
         kind=Kind.CLEARED, near=WRITING,
     ),
     plant(
         "log-sync-covers-later-writes", "Left-out fsync: commit log",
         "what was written while a sync ran counts as synced by it",
-        (COMMIT, "self._finished(target, error)", "self._finished(self._written, error)"),
+        (COMMIT, "self._finished(sync.target, error)", "self._finished(self._written, error)"),
         kind=Kind.RANGE, near=WRITING,
     ),
     plant(
         "log-close-without-sync", "Left-out fsync: commit log",
         "a clean close marks the log as clean without syncing it",
-        (COMMIT, "        for file in [*self._in_sync, *self._unsynced]:\n            file.sync()\n",
+        (COMMIT,
+         "            for file in [*(before.files if before else ()), *(rest.files if rest else ())]:\n                file.sync()\n",
          ""),
         kind=Kind.GUARD, near=("tests/storage/test_close_durability.py", *WRITING),
     ),
@@ -238,7 +239,7 @@ TRUNCATION = (
     plant(
         "log-truncation-keeps-later-segments", "Truncation",
         "segments behind the cut stay, and their frames come back",
-        (CHANGE, 'if name.endswith(".log") and int(name[:20]) > change.segment_base:', "if False:"),
+        (CHANGE, 'is_behind = name.endswith(".log") and int(name[:20]) > change.segment_base', "is_behind = False"),
         kind=Kind.CLEARED, near=CUTTING,
     ),
     plant(

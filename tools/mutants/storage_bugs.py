@@ -1,0 +1,267 @@
+"""Planted bugs of the commit log that a careful person could write: stale state, order, bounds."""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import Kind, plant
+from .suites import CUTTING, FOLLOWING, PRODUCERS, RECOVERY, RETENTION, WRITING
+
+COMMIT = "storage/group_commit.py"
+CHECKPOINT = "storage/checkpoint.py"
+RECOVER = "storage/recovery.py"
+CHANGE = "storage/pending_change.py"
+SEGMENTS = "storage/segments.py"
+RETAIN = "storage/retention.py"
+TRUNCATE = "storage/truncation.py"
+APPENDER = "storage/run_append.py"
+CLOSING = ("tests/storage/test_close_durability.py", *WRITING)
+FILES = ("tests/storage/test_missing_files.py", *RECOVERY)
+READING = ("tests/storage/test_reading.py", "tests/storage/test_set_log_model.py")
+COPYING = ("tests/storage/test_base_copy.py", "tests/storage/test_replica_model.py")
+
+STALE = (
+    plant(
+        "log-slave-appends-to-dropped-partition", "Stale state: commit log",
+        "a slave goes on with the object of a partition that was dropped: its records are in no index",
+        (APPENDER, "if partition is None or partition.is_dropped:", "if partition is None:"),
+        (APPENDER, "if partition is None or partition.is_dropped or not partition.last_end_position:",
+         "if partition is None or not partition.last_end_position:"),
+        kind=Kind.STALE, near=("tests/storage/test_runs.py", "tests/broker/test_leftovers.py"),
+    ),
+    plant(
+        "log-confirmed-beyond-the-end", "Stale state: commit log",
+        "what the set has confirmed beyond the own end counts when the log grows there by other bytes",
+        (CHECKPOINT, "        position = min(position, self._writer.end_position)\n", ""),
+        kind=Kind.STALE, near=CUTTING,
+    ),
+    plant(
+        "log-side-numbers-begin-again", "Stale state: commit log",
+        "a start counts side files from its snapshot's, and overwrites one that another snapshot needs",
+        (RECOVER, "self.side_generation = max(self.side_generation, int(name[21:-5]))",
+         "pass"),
+        kind=Kind.STALE, near=RECOVERY,
+    ),
+    plant(
+        "log-next-file-keeps-its-size", "Stale state: commit log",
+        "a segment that waited for its file keeps the size that it was expected to have",
+        (SEGMENTS, "            self.active.end = self.active.base + file.size()\n", ""),
+        kind=Kind.STALE, near=FOLLOWING,
+    ),
+    plant(
+        "log-fits-beside-unsynced-bytes", "Stale state: commit log",
+        "a slave syncs a segment for its size while bytes in it are still to be synced",
+        (APPENDER, "        if writer.flushed_position < writer.written_position:\n",
+         "        if writer.flushed_position > writer.written_position:\n"),
+        kind=Kind.STALE, near=WRITING,
+    ),
+    plant(
+        "log-close-believes-unheard-sync", "Stale state: commit log",
+        "a close takes a sync that is under way for one that has worked",
+        (COMMIT, "is_certain = before is None or before.has_worked", "is_certain = True"),
+        kind=Kind.STALE, near=CLOSING,
+    ),
+)  # fmt: skip
+
+ORDERS = (
+    plant(
+        "log-mark-before-sync", "Wrong order: commit log",
+        "how far the log is synced is noted before it is",
+        (COMMIT, "            for file in self.files:\n                file.sync()\n",
+         "            mark.write(self.target)\n            for file in self.files:\n                file.sync()\n"),
+        kind=Kind.ORDER, near=CLOSING,
+    ),
+    plant(
+        "log-mark-removed-after-the-cut", "Wrong order: commit log",
+        "a crash in a truncation leaves a note of syncs above the log's end: the start is refused",
+        (CHANGE, "    remove_mark(disk, directory)\n    if change.kind", "    if change.kind"),
+        (CHANGE, "        _remove_behind(disk, directory, change)\n        _fit_last(disk, directory, change)\n",
+         "        _remove_behind(disk, directory, change)\n        _fit_last(disk, directory, change)\n"
+         "    remove_mark(disk, directory)\n"),
+        kind=Kind.ORDER, near=CUTTING,
+    ),
+    plant(
+        "log-snapshot-before-flush", "Wrong order: commit log",
+        "a snapshot is written when the log is written up to it, and not synced",
+        (CHECKPOINT, "if writer.flushed_position < position or", "if writer.written_position < position or"),
+        kind=Kind.ORDER, near=("tests/storage/test_snapshot_durability.py", *RECOVERY),
+    ),
+    plant(
+        "log-planned-anew-after-half-a-cut", "Wrong order: commit log",
+        "a truncation that is tried again is planned by files that the first attempt has removed",
+        ("storage/open_log.py", "                if read_change(disk, directory) is None:\n                    prepare()\n",
+         "                prepare()\n"),
+        kind=Kind.ORDER, near=("tests/storage/test_truncation_faults.py", *CUTTING),
+    ),
+)  # fmt: skip
+
+RANGES = (
+    plant(
+        "retention-deletes-at-the-limit", "Bounds: commit log",
+        "retention by size takes a segment although that leaves less than is to be kept",
+        (RETAIN, "return 0 <= keep_bytes <= partition.size_bytes - entry.batch_bytes",
+         "return 0 <= keep_bytes <= partition.size_bytes"),
+        kind=Kind.RANGE, near=RETENTION,
+    ),
+    plant(
+        "retention-deletes-a-millisecond-early", "Bounds: commit log",
+        "a record of exactly the age that is to be kept goes",
+        (RETAIN, "0 <= entry.max_timestamp < self._now_ms - keep_ms",
+         "0 <= entry.max_timestamp <= self._now_ms - keep_ms"),
+        kind=Kind.RANGE, near=RETENTION,
+    ),
+    plant(
+        "retention-counts-a-segment-twice", "Bounds: commit log",
+        "a dead segment that stays for others is taken off a partition's size in every pass",
+        (RETAIN, "            partition.sized_from = segment.end\n",
+         "            partition.sized_from = segment.base\n"),
+        kind=Kind.RANGE, near=RETENTION,
+    ),
+    plant(
+        "log-serials-begin-one-early", "Bounds: commit log",
+        "after a start a new partition shares its number, and so its producers, with an old one",
+        (RECOVER, "self.next_serial = max(self.next_serial, state.serial + 1)",
+         "self.next_serial = max(self.next_serial, state.serial)"),
+        kind=Kind.RANGE, near=PRODUCERS,
+    ),
+    plant(
+        "log-high-watermark-one-batch-low", "Bounds: commit log",
+        "a batch that ends exactly at the confirm position is not shown",
+        ("storage/partition_log.py", "            if end > position:\n", "            if end >= position:\n"),
+        kind=Kind.RANGE, near=READING,
+    ),
+    plant(
+        "log-cut-batch-stays-in-window", "Bounds: commit log",
+        "the first batch that a truncation takes stays in its producer's window: its retry is no more than a duplicate",
+        (TRUNCATE, "if span[2] < ends.get(key[0], 0))", "if span[2] <= ends.get(key[0], 0))"),
+        kind=Kind.RANGE, near=("tests/storage/test_truncation_durability.py", *CUTTING),
+    ),
+    plant(
+        "log-file-removed-a-read-late", "Bounds: commit log",
+        "files are closed and removed only when another read has begun and ended",
+        (SEGMENTS, "self._waiting[0][0] <= oldest", "self._waiting[0][0] < oldest"),
+        kind=Kind.RANGE, near=("tests/storage/test_guarded_removal.py", *RETENTION),
+    ),
+    plant(
+        "log-missing-active-segment-passes", "Bounds: commit log",
+        "the segment that the snapshot ends in may be missing",
+        (RECOVER, "counted = [base for base in snapshot.segments if base < snapshot.position]",
+         "counted = [base for base in snapshot.segments if base < snapshot.active_base]"),
+        kind=Kind.RANGE, near=FILES,
+    ),
+)  # fmt: skip
+
+SNAPSHOTS = (
+    plant(
+        "log-damaged-snapshot-counts-as-clean", "Memory, snapshot, replay: commit log",
+        "an older clean snapshot behind a damaged one is taken for the end of the log",
+        (RECOVER, "self.report.was_clean = self._snapshot.is_clean and not self._is_fallback",
+         "self.report.was_clean = self._snapshot.is_clean"),
+        kind=Kind.SNAPSHOT, near=RECOVERY,
+    ),
+    plant(
+        "log-new-side-file-begins-in-the-middle", "Memory, snapshot, replay: commit log",
+        "a new side file lacks the entries that the one before had",
+        (CHECKPOINT, "            for partition in writer.touched:\n                partition.side_count = 0\n", ""),
+        kind=Kind.SNAPSHOT, near=RECOVERY,
+    ),
+    plant(
+        "log-deleted-records-not-in-snapshot", "Memory, snapshot, replay: commit log",
+        "a log start that was raised by a frame is not in the next snapshot: deleted records come back",
+        ("storage/set_log.py", "        partition.log_start_offset = offset\n        self.writer.dirty.append(partition)\n",
+         "        partition.log_start_offset = offset\n"),
+        kind=Kind.SNAPSHOT, near=RECOVERY,
+    ),
+    plant(
+        "log-slave-deletes-not-in-snapshot", "Memory, snapshot, replay: commit log",
+        "a log start that a master's frame has raised is not in the slave's next snapshot",
+        (APPENDER, "                partition.log_start_offset = max(offset, partition.log_start_offset)\n                writer.dirty.append(partition)\n",
+         "                partition.log_start_offset = max(offset, partition.log_start_offset)\n"),
+        kind=Kind.SNAPSHOT, near=FOLLOWING,
+    ),
+    plant(
+        "log-dropped-partition-in-snapshot", "Memory, snapshot, replay: commit log",
+        "a partition that was dropped stays in the snapshots, and is back after a start",
+        ("storage/set_log.py", "        self._checkpointer.dropped.append(partition.serial)\n", ""),
+        kind=Kind.SNAPSHOT, near=RECOVERY,
+    ),
+    plant(
+        "log-rebuild-mixes-up-producers", "Memory, snapshot, replay: commit log",
+        "a rebuild gives producers to the partition that had the number before",
+        (TRUNCATE, "states.entries.setdefault((serials[serial], producer_id), producer)",
+         "states.entries.setdefault((serial, producer_id), producer)"),
+        kind=Kind.SNAPSHOT, near=("tests/storage/test_truncation_durability.py", *CUTTING),
+    ),
+    plant(
+        "log-truncates-to-a-snapshot-without-its-segment", "Memory, snapshot, replay: commit log",
+        "a truncation goes by a snapshot whose active segment lies behind the one that becomes the last",
+        (TRUNCATE, "if usable and all(snapshot.active_base <= base for snapshot in usable):", "if usable:"),
+        kind=Kind.SNAPSHOT, near=CUTTING,
+    ),
+)  # fmt: skip
+
+CLEARINGS = (
+    plant(
+        "log-sync-lets-go-of-its-files", "Cleared too early or late: commit log",
+        "files that are still to be synced may be closed by the rolls during the sync before",
+        (COMMIT, "            self._ticket = self._guard.enter()\n",
+         "            self._ticket = self._guard.enter()\n            self._guard.leave(self._ticket)\n            self._ticket = -1\n"),
+        (COMMIT, "            self._guard.leave(sync.ticket)\n            self._finished", "            self._finished"),
+        (COMMIT, "            self._guard.leave(self._take().ticket)\n", "            self._take()\n"),
+        (COMMIT, "                self._guard.leave(rest.ticket)\n", "                pass\n"),
+        kind=Kind.CLEARED, near=WRITING,
+    ),
+    plant(
+        "log-fenced-sync-keeps-its-files", "Cleared too early or late: commit log",
+        "a log that is fenced never closes the files that it was still to sync",
+        (COMMIT, "            self._guard.leave(self._take().ticket)\n", "            self._take()\n"),
+        kind=Kind.CLEARED, near=CLOSING,
+    ),
+    plant(
+        "log-side-count-outlives-its-segment", "Cleared too early or late: commit log",
+        "what the side file holds of one segment counts for the next",
+        ("storage/partition_log.py", "        self.side_count = 0\n        self.is_dirty = False\n        return columns",
+         "        self.is_dirty = False\n        return columns"),
+        kind=Kind.CLEARED, near=RECOVERY,
+    ),
+    plant(
+        "log-spares-survive-a-cut", "Cleared too early or late: commit log",
+        "recycled segments stay over a truncation, and name positions that the log reaches again",
+        (CHANGE, 'if is_behind or name.endswith(".spare"):', "if is_behind:"),
+        kind=Kind.CLEARED, near=("tests/storage/test_truncation_faults.py", *CUTTING),
+    ),
+    plant(
+        "log-calm-of-an-earlier-stretch", "Cleared too early or late: commit log",
+        "quiet runs before a stretch of old frames count when it is asked whether that is over",
+        ("storage/catching_up.py", "        self._calm_runs = self._calm_runs + 1 if syncs <= 1 else 0\n",
+         "        self._calm_runs = self._calm_runs + 1\n"),
+        kind=Kind.CLEARED, near=("tests/storage/test_catching_up_durability.py", *FOLLOWING),
+    ),
+)  # fmt: skip
+
+EPOCHS = (
+    plant(
+        "log-image-names-an-epoch-without-a-byte", "Wrong epoch: commit log",
+        "a base names a mastership that begins exactly where it ends",
+        ("storage/base_export.py", "if epoch[1] < snapshot.position]", "if epoch[1] <= snapshot.position]"),
+        kind=Kind.EPOCH, near=COPYING,
+    ),
+    plant(
+        "log-epoch-begins-behind-the-marker", "Wrong epoch: commit log",
+        "a mastership that begins with an end marker is said to begin with the next segment",
+        ("storage/writer.py", "epoch, data_end if has_marker else old.end", "epoch, old.end"),
+        kind=Kind.EPOCH, near=("tests/storage/test_epoch_at_segment_end.py", *FOLLOWING),
+    ),
+    plant(
+        "log-forgets-the-epoch-of-its-start", "Wrong epoch: commit log",
+        "the mastership that covers the first kept byte is forgotten with those before",
+        (CHECKPOINT, "while len(epochs) > 1 and epochs[1][1] <= first:", "while len(epochs) > 1 and epochs[0][1] < first:"),
+        kind=Kind.EPOCH, near=CUTTING,
+    ),
+    plant(
+        "log-copy-resumed-by-another-epoch", "Wrong epoch: commit log",
+        "segments of an earlier copy are kept by the oldest mastership that both images name",
+        ("storage/install.py", "    return below[-1] if below else None\n", "    return below[0] if below else None\n"),
+        kind=Kind.EPOCH, near=COPYING,
+    ),
+)  # fmt: skip
+
+MUTANTS = STALE + ORDERS + RANGES + SNAPSHOTS + CLEARINGS + EPOCHS
