@@ -9,7 +9,10 @@ from penstock.storage.pending_change import ChangeKind
 from penstock.storage.reader import NeedsDisk
 from penstock.storage.repair import NOTHING_KEPT, cut_below_damage, plan_repair
 from penstock.storage.scrub import FROM_START
+from penstock.storage.snapshot import decode_snapshot, encode_partition, encode_snapshot
+from penstock.storage.truncation import read_snapshots
 from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import member, open_member
 from tests.storage.world import (
     DIRECTORY,
     SMALL,
@@ -175,3 +178,44 @@ def test_a_read_that_a_repair_overtakes_is_answered():
     ((chunk, error),) = answers
     assert error is None
     assert chunk.size
+
+
+def test_a_rebuild_below_damage_does_not_call_its_end_confirmed():
+    """Its snapshot is needed to finish the change; what the set has confirmed is not known."""
+    world, disk, log, partition = member(40)
+    positions = list(partition.columns.positions)
+    disk.kill()
+    for name in [name for name in disk.names if name.endswith(".snap")]:
+        disk.files.remove(name)
+    cut = cut_below_damage(disk, DIRECTORY, positions[30], SMALL.segment_bytes)
+    assert cut == positions[30]
+    for _ in range(3):
+        world = World()
+        log = open_member(world, disk)
+        assert log.end_position == cut
+        assert log.snapshot_position == cut
+        assert log.confirmed_position == 0
+        disk.kill()
+    log.note_confirmed(cut)
+    append(log, log.open_partition(partition_number(0)))
+    world.run()
+    log.note_confirmed(log.end_position)
+    log.checkpoint()
+    world.run()
+    end = log.end_position
+    disk.kill()
+    assert open_member(World(), disk).confirmed_position == end
+
+
+def test_a_base_of_an_unconfirmed_snapshot_says_so():
+    _, disk, _, partition = member(40)
+    cut = partition.columns.positions[30]
+    disk.kill()
+    for name in [name for name in disk.names if name.endswith(".snap")]:
+        disk.files.remove(name)
+    cut_below_damage(disk, DIRECTORY, cut, SMALL.segment_bytes)
+    open_member(World(), disk)
+    (newest, *_) = read_snapshots(disk, DIRECTORY)
+    assert (newest.position, newest.is_confirmed) == (cut, False)
+    raw = encode_snapshot(newest, [encode_partition(state) for state in newest.partitions])
+    assert decode_snapshot("x", memoryview(raw)) == newest

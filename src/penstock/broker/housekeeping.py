@@ -19,6 +19,7 @@ from penstock.broker.group_journal import InternalTopicJournal
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.pin_relief import PinRelief
 from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.retention_clock import RetentionClock
 from penstock.storage.config import Retention
 
 TICK_MS = 100
@@ -37,6 +38,7 @@ class Housekeeping:
     def __init__(self, broker: Broker, journal: InternalTopicJournal) -> None:
         self._broker = broker
         self._journal = journal
+        self.retention_clock = RetentionClock(broker.clock)
         self._timer: Cancellable | None = None
         self._group_timer: Cancellable | None = None
         self._tick_count = 0
@@ -92,7 +94,7 @@ class Housekeeping:
             self._apply_retention_to(member)
 
     def _apply_retention_to(self, member: ReplicaSetMember) -> None:
-        member.log.apply_retention(self._broker.clock.wall_ms(), self._retention_of)
+        member.log.apply_retention(self.retention_clock.now_ms(), self._retention_of)
 
     def _retention_of(self, partition: TopicPartition) -> Retention:
         topic = self._broker.partitions.by_id.get(partition.topic_id)

@@ -5,7 +5,7 @@
 
 A snapshot is written only when the replica set has confirmed its position, so that no truncation
 ever has to go below one: until then the captured state waits. A log that is alone in its set
-confirms itself.
+confirms itself. The one that ends a rebuild can not wait, and says that it is not confirmed.
 
 One at a time. A checkpoint that fails is given up: the next one begins a new side file. Nothing
 but the length of a recovery, and the deleting of old segments, depends on it.
@@ -165,9 +165,10 @@ class Checkpointer:
         self._served: list[Callable[[bool], None]] = []
         self._not_before_ms = 0
 
-    def start(self, position: int, side_generation: int) -> None:
+    def start(self, position: int, side_generation: int, *, confirmed: int) -> None:
         """Begin after recovery, which found a snapshot at `position`."""
-        self.last_position = self.saved_position = self.confirmed_position = position
+        self.last_position = self.saved_position = position
+        self.confirmed_position = confirmed
         self._side_generation = side_generation
         self._limit_claim()
 
@@ -385,7 +386,9 @@ class Checkpointer:
             self._files = CheckpointFiles()
         self._holds_all = False
         captured = self.capture(is_clean=is_clean)
-        self._write(captured, self._files)
+        is_confirmed = self.may_write(captured.snapshot.position)
+        snapshot = captured.snapshot._replace(is_confirmed=is_confirmed)
+        self._write(captured._replace(snapshot=snapshot), self._files)
         self.last_position = captured.snapshot.position
         self.last_error = None
 

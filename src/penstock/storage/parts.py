@@ -117,7 +117,11 @@ class LogParts:
         checkpointer = self.checkpointer
         checkpointer.epochs = recovery.epochs
         checkpointer.every_partition = recovery.partitions.values
-        checkpointer.start(recovery.snapshot_position, recovery.side_generation)
+        checkpointer.start(
+            recovery.snapshot_position,
+            recovery.side_generation,
+            confirmed=recovery.confirmed_position,
+        )
         epoch, start = recovery.epochs[-1] if recovery.epochs else (-1, 0)
         self.writer.touched = recovery.touched
         self.writer.start(recovery.position, leader_epoch=epoch, epoch_start=start)

@@ -51,7 +51,7 @@ from penstock.storage.pending_change import (
 from penstock.storage.producers import ProducerStates
 from penstock.storage.rebuild import rebuild_missing, scan_columns
 from penstock.storage.recovery_report import RecoveryReport
-from penstock.storage.scan import SegmentScan, find_good_frames, used_end
+from penstock.storage.scan import SegmentScan, bytes_to_replay, find_good_frames
 from penstock.storage.sealed_index import Sealed, encode_index
 from penstock.storage.segment_length import restore_lengths
 from penstock.storage.segments import Segment, index_path, new_segment
@@ -98,6 +98,12 @@ class Recovery:
     def snapshot_position(self) -> int:
         """Position of the snapshot that was used; of the log's start without one."""
         return self._snapshot.position
+
+    @property
+    def confirmed_position(self) -> int:
+        """What the set has confirmed at least, as far as the files say."""
+        snapshot = self._snapshot
+        return snapshot.position if snapshot.is_confirmed else self.segments[0].base
 
     @property
     def needs_snapshot(self) -> bool:
@@ -323,7 +329,7 @@ class Recovery:
         """Read frames from the snapshot on, segment after segment, to the first bad one."""
         start = self.position
         todo = [s for s in self.segments if s.base >= self._snapshot.active_base]
-        total = self._bytes_to_replay(todo)
+        total = bytes_to_replay(self._disk, todo, self.position)
         reported = 0
         progress(0, total)
         for segment in todo:
@@ -360,16 +366,6 @@ class Recovery:
     ) -> None:
         if header.position + len(frame) > self._synced:
             file.write(header.position - segment.base, [frame])
-
-    def _bytes_to_replay(self, todo: list[Segment]) -> int:
-        """Files are allocated ahead: only the last one with data says where the data ends."""
-        for segment in reversed(todo):
-            file = self._disk.open(segment.path)
-            end = used_end(file, segment.base, segment.end)
-            file.close()
-            if end > segment.base:
-                return max(end - self.position, 1)
-        return 1
 
     def _look_behind(self, segment: Segment, file: DiskFile, todo: list[Segment]) -> None:
         """Count whole frames behind the bad one; refuse if they prove that it was durable."""

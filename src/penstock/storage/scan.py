@@ -7,9 +7,9 @@ for the disk and is never used on the loop of a running log.
 Source: Kafka `LogSegment.recover`, which likewise trusts nothing but the log.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from penstock.base.ports import DiskFile
+from penstock.base.ports import Disk, DiskFile
 from penstock.storage.errors import CorruptFrame
 from penstock.storage.frames import (
     FRAME_HEADER_BYTES,
@@ -20,6 +20,7 @@ from penstock.storage.frames import (
     check_body,
     check_header,
 )
+from penstock.storage.segments import Segment
 
 WINDOW_BYTES = 1 << 20
 _PROBE_BYTES = 4096
@@ -139,3 +140,17 @@ def used_end(file: DiskFile, base: int, end: int) -> int:
 
 
 assert MAGIC_PREFIX[:2] == FRAME_MAGIC.to_bytes(2, "big")
+
+
+def bytes_to_replay(disk: Disk, segments: Sequence[Segment], position: int) -> int:
+    """Return about how much is to be read from `position` on, at least 1.
+
+    Files are allocated ahead: only the last one with data says where the data ends.
+    """
+    for segment in reversed(segments):
+        file = disk.open(segment.path)
+        end = used_end(file, segment.base, segment.end)
+        file.close()
+        if end > segment.base:
+            return max(end - position, 1)
+    return 1

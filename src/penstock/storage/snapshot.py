@@ -1,9 +1,10 @@
 """The snapshot: the state of a log at one position, so that older frames need not be replayed.
 
-    header      64 bytes, big-endian: magic "PSSN", version u16, flags u16 (1: clean close),
-                position i64, active segment base i64, side generation u32, side bytes u64,
-                segment count u32, epoch count u32, partition count u32, producer count u32,
-                4 zero, crc32c u32 of everything behind the header, 4 zero
+    header      64 bytes, big-endian: magic "PSSN", version u16, flags u16 (1: clean close,
+                2: the set had not confirmed the position), position i64, active segment base i64,
+                side generation u32, side bytes u64, segment count u32, epoch count u32,
+                partition count u32, producer count u32, 4 zero,
+                crc32c u32 of everything behind the header, 4 zero
     segments    i64 base of every segment that belonged to the log
     epochs      leader epoch i32, start position i64
     partitions  topic id 16, partition i32, serial u32, log start offset i64, log end offset i64,
@@ -40,6 +41,7 @@ CRC = Struct(">I")
 MAGIC = b"PSSN"
 VERSION = 1
 CLEAN = 1
+UNCONFIRMED = 2
 PRODUCER_TAIL = tuple(Struct(">" + "iiq" * count) for count in range(6))
 
 assert HEADER.size == 64
@@ -77,6 +79,8 @@ class Snapshot(NamedTuple):
     epochs: list[tuple[int, int]]
     partitions: list[PartitionState]
     producers: list[tuple[ProducerKey, ProducerState]]
+    is_confirmed: bool = True
+    """Whether the set had confirmed the position: after a rebuild the log may not know."""
 
 
 def snapshot_path(directory: str, position: int) -> str:
@@ -97,7 +101,7 @@ def encode_snapshot(snapshot: Snapshot, encoded_partitions: Sequence[bytes]) -> 
     header = HEADER.pack(
         MAGIC,
         VERSION,
-        CLEAN if snapshot.is_clean else 0,
+        (CLEAN if snapshot.is_clean else 0) | (0 if snapshot.is_confirmed else UNCONFIRMED),
         snapshot.position,
         snapshot.active_base,
         snapshot.side_generation,
@@ -157,6 +161,7 @@ def decode_snapshot(path: str, data: memoryview) -> Snapshot:
             PartitionState(*fields) for fields in PARTITION.iter_unpack(body[at[2] : at[3]])
         ],
         producers=list(_producers(body[at[3] :], producer_count)),
+        is_confirmed=not flags & UNCONFIRMED,
     )
 
 
