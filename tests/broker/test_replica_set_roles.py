@@ -50,6 +50,43 @@ class Member:
         return waiting
 
 
+def alone() -> Membership:
+    return Membership(replicas=(A,), committed=(A,))
+
+
+def test_a_set_that_grows_is_its_masters_alone_no_more() -> None:
+    one = Member()
+    one.member.become_master(LeaderEpoch(2), alone())
+    one.world.run()
+    one.append()
+    assert one.log.is_sole_member
+    grown = Membership(replicas=(A, B), committed=(A,))
+    one.member.change_members(grown)
+    assert not one.log.is_sole_member
+    one.member.change_members(Membership(replicas=(A, B), committed=(A, B)))
+    confirmed = one.member.confirm_position
+    assert one.append() > confirmed == one.member.confirm_position
+    written: list[bool] = []
+    one.log.checkpoint(written.append)
+    one.world.run()
+    assert written == [], "a snapshot of what nobody else holds could never be cut away"
+    assert one.log.writer.claim.position <= confirmed
+    one.member.acknowledge(B, one.log.end_position)
+    one.world.run()
+    assert written == [True]
+
+
+def test_a_set_that_shrinks_to_its_master_is_its_alone_again() -> None:
+    one = Member()
+    one.member.become_master(LeaderEpoch(2), Membership(replicas=(A, B), committed=(A, B)))
+    one.world.run()
+    one.append()
+    assert not one.log.is_sole_member
+    one.member.change_members(alone())
+    assert one.log.is_sole_member
+    assert one.append() == one.member.confirm_position
+
+
 def test_a_member_takes_writes_as_master_only() -> None:
     one = Member()
     with pytest.raises(NotMaster, match="no master"):

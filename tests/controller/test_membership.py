@@ -1,5 +1,7 @@
 """Cluster, brokers, replica sets, masterships, sync-state sets, producer ids."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.controller import errors
@@ -13,9 +15,11 @@ from penstock.controller.commands import (
     EndMastership,
     NewTopic,
     RegisterBroker,
+    RegisterReplica,
 )
 from penstock.controller.image import NO_MASTER
 from tests.controller.cluster import Cluster
+from tests.controller.joining import joining
 
 
 def test_cluster_keeps_its_first_id() -> None:
@@ -83,12 +87,46 @@ def _change(cluster: Cluster, **changed: object) -> int:
     return cluster.submit(ChangeSyncStateSet(**{**fields, **changed}))  # type: ignore[arg-type]
 
 
-def test_master_shrinks_and_extends_its_sync_state_set() -> None:
+def _shrunk() -> Cluster:
+    """Set 0 has the members 0, 1, 2 with registered logs; 1 is out of step."""
     cluster = Cluster(sets=((0, 1, 2),))
+    for broker_id in range(3):
+        log_id = f"log-{broker_id}"
+        cluster.submit(RegisterReplica(replica_set_id=0, broker_id=broker_id, log_id=log_id))
     assert _change(cluster, sync_state_set=(0, 2)) == 1
     assert cluster.image.replica_sets[0].sync_state_set == (0, 2)
-    assert _change(cluster, sync_state_set=(2, 1, 0)) == 2
-    assert _change(cluster, sync_state_set=(0, 1, 2)) == 2
+    return cluster
+
+
+def test_master_shrinks_and_extends_its_sync_state_set() -> None:
+    cluster = _shrunk()
+    named = joining(cluster.image.replica_sets[0], cluster.image.brokers, (1,))
+    assert _change(cluster, sync_state_set=(2, 1, 0), joining=named) == 2
+    assert cluster.image.replica_sets[0].sync_state_set == (0, 1, 2)
+
+
+def test_the_set_as_it_is_gets_a_new_epoch_which_ends_every_change_on_its_way() -> None:
+    cluster = _shrunk()
+    named = joining(cluster.image.replica_sets[0], cluster.image.brokers, (1,))
+    assert _change(cluster, sync_state_set=(0, 2)) == 2
+    with pytest.raises(errors.StaleSyncStateSet):
+        _change(cluster, sync_state_set=(0, 1, 2), sync_state_set_epoch=1, joining=named)
+
+
+@pytest.mark.parametrize("named", ["nothing", "other log", "other process", "other broker"])
+def test_a_member_gets_in_step_with_the_log_and_process_that_were_judged_only(named: str) -> None:
+    cluster = _shrunk()
+    (judged,) = joining(cluster.image.replica_sets[0], cluster.image.brokers, (1,))
+    wrong = {
+        "nothing": (),
+        "other log": (replace(judged, replica_id=judged.replica_id + 1),),
+        "other process": (replace(judged, broker_epoch=judged.broker_epoch + 1),),
+        "other broker": (replace(judged, broker_id=2),),
+    }
+    with pytest.raises(errors.InvalidMetadataRequest):
+        _change(cluster, sync_state_set=(0, 1, 2), joining=wrong[named])
+    assert cluster.image.replica_sets[0].sync_state_set == (0, 2)
+    assert _change(cluster, sync_state_set=(0, 1, 2), joining=(judged,)) == 2
 
 
 def test_stale_or_impossible_sync_state_sets_are_refused() -> None:

@@ -18,6 +18,7 @@ from penstock.controller.errors import RefusedCommand
 from penstock.controller.image import NO_MASTER, ReplicaSetImage
 from penstock.controller.session import SetReport
 from tests.controller.cluster import Cluster
+from tests.controller.joining import joining
 
 pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
 
@@ -135,6 +136,7 @@ class SetMachine(RuleBasedStateMachine):
                 leader_epoch=view.leader_epoch,
                 sync_state_set_epoch=view.sync_state_set_epoch,
                 sync_state_set=wanted,
+                joining=joining(view, self.cluster.image.brokers, wanted),
             )
         )
         self.view = self.now

@@ -1,5 +1,7 @@
 """Registration, replica ids, members, policies, fencing: each as a command alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
@@ -7,6 +9,7 @@ from penstock.controller import commands as c
 from penstock.controller import errors as e
 from penstock.controller.image import NO_FLOOR, NO_MASTER, ReplicaSetImage
 from tests.controller.cluster import Cluster
+from tests.controller.joining import joining
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
 
@@ -94,6 +97,7 @@ def _change(cluster: Cluster, *members: int) -> int:
             leader_epoch=one.leader_epoch,
             sync_state_set_epoch=one.sync_state_set_epoch,
             sync_state_set=members,
+            joining=joining(one, cluster.image.brokers, members),
         )
     )
 
@@ -149,6 +153,49 @@ def test_a_lost_log_leaves_the_sync_state_set_and_a_lost_master_leads_no_more() 
     assert (_set(cluster).master, _set(cluster).sync_state_set) == (NO_MASTER, (1,))
     _log(cluster, 1, "new")
     assert _set(cluster).sync_state_set == ()
+
+
+def test_a_lost_log_raises_the_epoch_also_where_the_member_was_not_in_step() -> None:
+    # KIP-903: else a change that was decided on what the lost log held is still accepted.
+    cluster = _cluster()
+    _change(cluster, 0, 1)
+    judged = joining(_set(cluster), cluster.image.brokers, (2,))
+    before = _set(cluster)
+    _log(cluster, 2, "new")
+    assert _set(cluster).sync_state_set_epoch == before.sync_state_set_epoch + 1
+    late = c.ChangeSyncStateSet(
+        replica_set_id=0,
+        master=0,
+        leader_epoch=before.leader_epoch,
+        sync_state_set_epoch=before.sync_state_set_epoch,
+        sync_state_set=(0, 1, 2),
+        joining=judged,
+    )
+    with pytest.raises(e.StaleSyncStateSet):
+        cluster.submit(late)
+    current = _set(cluster).sync_state_set_epoch
+    with pytest.raises(e.InvalidMetadataRequest):
+        cluster.submit(replace(late, sync_state_set_epoch=current))
+    assert _set(cluster).sync_state_set == (0, 1)
+
+
+def test_an_election_that_was_decided_on_a_log_that_is_lost_by_now_is_refused() -> None:
+    cluster = _cluster()
+    _change(cluster, 0, 1)
+    cluster.submit(c.SetUncleanElection(replica_set_id=0, is_allowed=True))
+    decided = _begin(cluster, master=2, sync_state_set=(2,), is_unclean=True)
+    _log(cluster, 2, "new")
+    with pytest.raises(e.StaleSyncStateSet):
+        cluster.submit(c.BeginMasterships(masterships=(decided,)))
+
+
+def test_a_log_lost_before_the_first_mastership_raises_the_epoch_too() -> None:
+    cluster = _cluster()
+    cluster.submit(c.CreateReplicaSet(replica_set_id=7, replicas=(0, 1)))
+    for name in ("a", "b"):
+        cluster.submit(c.RegisterReplica(replica_set_id=7, broker_id=0, log_id=name))
+    one = cluster.image.replica_sets[7]
+    assert (one.sync_state_set, one.sync_state_set_epoch) == ((0, 1), 1)
 
 
 def test_a_log_lost_before_anything_was_written_costs_nothing() -> None:

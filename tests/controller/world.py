@@ -23,6 +23,7 @@ from penstock.controller.record_codec import decode_records, encode_records
 from penstock.controller.replicated_log import Leadership
 from penstock.controller.snapshot import snapshot_records
 from penstock.replication.promise import Asker, Promise
+from tests.controller.joining import joining
 
 COMMIT_MS = 2
 START_MS = 1_000_000
@@ -445,6 +446,7 @@ class World:
                 leader_epoch=one.leader_epoch,
                 sync_state_set_epoch=one.sync_state_set_epoch,
                 sync_state_set=members,
+                joining=joining(one, self.image.brokers, members),
             )
         )
 

@@ -2,6 +2,7 @@
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -10,9 +11,12 @@ from penstock.base.ids import Position
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.sync_state import (
+    OPEN_MAX,
     Change,
+    Joining,
     MasterView,
     Outcome,
+    Process,
     Recorded,
     SyncStateKeeper,
 )
@@ -23,6 +27,8 @@ CONFIG = ReplicationConfig(
 )
 ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=1)
 EPOCH = 7
+BROKER_EPOCH = 40
+"""Of broker 0; the others' are larger by their id."""
 
 
 class Set:
@@ -40,13 +46,17 @@ class Set:
         self.confirm = 500
         self.log_start = 0
         self.epoch_start = 100
-        self.recorded = Recorded(replicas, in_step or (A, B, C), 20, policy or AckPolicy())
+        ids = {broker: 10 * broker for broker in replicas}
+        self.recorded = Recorded(replicas, in_step or (A, B, C), 20, policy or AckPolicy(), ids)
+        self.processes = {one: Process(f"process of {one}", BROKER_EPOCH + one) for one in replicas}
         self.keeper = SyncStateKeeper(A, self.recorded, leader_epoch=EPOCH, config=config, now_ms=0)
 
     def connect(self, *brokers: int, position: int = 500, log_start: int = 0) -> None:
         for broker in brokers:
             self.keeper.connected(
                 broker,
+                replica_id=self.recorded.replica_ids[broker],
+                incarnation=self.processes[broker].incarnation,
                 log_start=log_start,
                 position=position,
                 log_end=self.end,
@@ -58,7 +68,11 @@ class Set:
     ) -> tuple[int, ...] | None:
         self.now += after_ms
         view = MasterView(self.log_start, self.end, self.confirm, self.epoch_start)
-        change = self.keeper.next_change(view, self.now, unwanted=unwanted, dead=dead)
+        process_of = self.processes.get
+        change = self.keeper.next_change(
+            view, self.now, unwanted=unwanted, dead=dead, process_of=process_of
+        )
+        self.joining = () if change is None else change.joining
         if change is None:
             return None
         assert change[:2] == (EPOCH, self.recorded.sync_state_set_epoch)
@@ -68,6 +82,14 @@ class Set:
         epoch = self.recorded.sync_state_set_epoch + 1
         self.recorded = self.recorded._replace(sync_state_set=in_step, sync_state_set_epoch=epoch)
         self.keeper.recorded(self.recorded, self.now)
+
+    def new_log(self, broker: int) -> tuple[int, ...]:
+        """The controllers record another log for it; returns whose acknowledgements are void."""
+        epoch = self.recorded.sync_state_set_epoch + 1
+        ids = {**self.recorded.replica_ids, broker: 99}
+        in_step = tuple(one for one in self.recorded.sync_state_set if one != broker)
+        self.recorded = Recorded(self.recorded.replicas, in_step, epoch, self.recorded.policy, ids)
+        return self.keeper.recorded(self.recorded, self.now)
 
     def answer(self, outcome: Outcome) -> None:
         self.keeper.answered(outcome, self.now)
@@ -195,16 +217,116 @@ def test_who_is_proposed_counts_from_the_request_on() -> None:
     assert effective(sets) == (A, B)
 
 
-def test_a_change_without_an_answer_stays_proposed_and_is_asked_for_again_as_it_was() -> None:
+def test_a_change_without_an_answer_stays_proposed_and_is_asked_for_again() -> None:
     sets = Set(A)
     sets.connect(B)
     assert sets.next() == (A, B)
     assert sets.next(1000) is None, "one at a time"
     sets.answer(Outcome.UNKNOWN)
-    sets.keeper.disconnected(B, sets.now)
     assert sets.next(40) is None, "not before its pause is over"
     assert sets.next(1000) == (A, B)
     assert effective(sets) == (A, B)
+
+
+def test_a_change_that_lost_its_reason_is_not_asked_for_again_and_counts_until_it_is_over() -> None:
+    sets = Set(A)
+    sets.connect(B)
+    sets.next()
+    sets.answer(Outcome.UNKNOWN)
+    sets.keeper.disconnected(B, sets.now)
+    assert sets.next(50) == (A,), "the set as it is, so that its new epoch ends the other change"
+    assert sets.joining == ()
+    assert effective(sets) == (A, B)
+    sets.answer(Outcome.RECORDED)
+    assert effective(sets) == (A, B), "until the image shows it"
+    sets.record(A)
+    assert effective(sets) == (A,)
+    assert sets.next(1000) is None
+
+
+@pytest.mark.parametrize("outcome", [Outcome.REFUSED, Outcome.NOT_TAKEN])
+def test_what_becomes_of_a_later_attempt_says_nothing_about_an_earlier_one(
+    outcome: Outcome,
+) -> None:
+    sets = Set(A)
+    sets.connect(B)
+    sets.next()
+    sets.answer(Outcome.UNKNOWN)
+    for _ in range(3):
+        assert sets.next(1000) == (A, B)
+        sets.answer(outcome)
+        assert effective(sets) == (A, B)
+
+
+def test_different_changes_that_may_be_recorded_count_all_at_once() -> None:
+    sets = Set(A, B)
+    sets.connect(B, C)
+    assert sets.next() == (A, B, C)
+    sets.answer(Outcome.UNKNOWN)
+    assert sets.next(50, dead=(B,)) == (A, C)
+    sets.answer(Outcome.UNKNOWN)
+    assert sets.keeper.membership.proposed == ((A, B, C), (A, C))
+    sets.keeper.disconnected(C, sets.now)
+    assert sets.next(1000, dead=(B,)) == (A,)
+    sets.answer(Outcome.NOT_TAKEN)
+    assert sets.keeper.membership.proposed == ((A, B, C), (A, C)), "of that one it was the first"
+
+
+def test_no_more_than_so_many_changes_are_open() -> None:
+    replicas = (A, *range(10, 10 + OPEN_MAX + 3))
+    sets = Set(A, replicas=replicas)
+    asked = []
+    for broker in replicas[1:]:
+        sets.connect(broker)
+        asked.append(sets.next(10_000))
+        sets.answer(Outcome.UNKNOWN)
+    assert len(sets.keeper.membership.proposed) == OPEN_MAX
+    assert asked[OPEN_MAX:] == [(A,)] * 3
+
+
+def test_a_change_names_the_logs_and_processes_of_those_who_join() -> None:
+    sets = Set(A, C)
+    sets.connect(B, C)
+    assert sets.next() == (A, B, C)
+    assert sets.joining == (Joining(B, 10 * B, BROKER_EPOCH + B),)
+
+
+def test_a_member_of_which_the_controllers_know_another_process_does_not_join() -> None:
+    # KIP-903: it may have lost what the process before it held, and its link may look alive.
+    sets = Set(A)
+    sets.connect(B)
+    known = sets.processes[B]
+    sets.processes[B] = Process("the next one", known.broker_epoch + 5)
+    assert sets.next() is None
+    sets.connect(B)
+    assert sets.next() == (A, B)
+    assert sets.joining == (Joining(B, 10 * B, known.broker_epoch + 5),)
+
+
+def test_a_member_with_another_log_has_acknowledged_nothing() -> None:
+    sets = Set(A)
+    sets.connect(B)
+    sets.next()
+    sets.answer(Outcome.UNKNOWN)
+    assert sets.new_log(B) == (B,)
+    assert sets.next(1000) is None
+    assert sets.keeper.slaves[B].acknowledged == -1
+    assert sets.new_log(B) == (), "it has not shaken hands since"
+    sets.connect(B, position=500)
+    assert sets.next() == (A, B)
+    assert sets.joining[0].replica_id == 99
+
+
+def test_a_member_that_was_removed_and_added_again_has_acknowledged_nothing() -> None:
+    sets = Set(A)
+    sets.connect(B)
+    ids = {A: 10, B: 77, C: 30}
+    sets.recorded = sets.recorded._replace(replica_ids=ids)
+    assert sets.keeper.recorded(sets.recorded, sets.now) == (B,)
+    assert sets.next() is None
+    sets.connect(B)
+    del ids[B]
+    assert sets.keeper.recorded(sets.recorded._replace(replica_ids=ids), sets.now) == (B,)
 
 
 def test_a_refused_change_counts_no_more_and_is_judged_anew() -> None:
@@ -271,8 +393,8 @@ def test_adaptive_keeps_a_laggard_where_enough_others_hold_what_is_confirmed() -
 def test_change_carries_both_epochs() -> None:
     sets = Set(A)
     sets.connect(B)
-    change = sets.keeper.next_change(MasterView(0, 500, 500, 100), 0)
-    assert change == Change(EPOCH, 20, (A, B))
+    change = sets.keeper.next_change(MasterView(0, 500, 500, 100), 0, process_of=sets.processes.get)
+    assert change == Change(EPOCH, 20, (A, B), (Joining(B, 20, BROKER_EPOCH + B),))
 
 
 adaptive = st.builds(

@@ -35,7 +35,7 @@ def shape(*epochs: tuple[int, int], start: int = 0, end: int = 5000) -> LogShape
 
 
 EVERY = [
-    Hello(SET, EPOCH, 3, shape((1, 0), (4, 900))),
+    Hello(SET, EPOCH, 3, "process-π", shape((1, 0), (4, 900))),
     HelloAnswer(SET, EPOCH, shape()),
     Refused(SET, EPOCH, Reason.STALE_EPOCH, 14, "asked too late"),
     Begin(SET, EPOCH, 900, 100),

@@ -2,18 +2,22 @@
 
 import pytest
 
+from penstock.controller.commands import JoiningReplica
 from penstock.controller.errors import (
     InvalidMetadataRequest,
+    MetadataLogFenced,
+    MetadataQueueFull,
     MetadataTimeout,
+    MetadataUnavailable,
     NotActiveController,
     StaleLeaderEpoch,
     StaleSyncStateSet,
 )
-from penstock.replication.sync_state import Change, Outcome
+from penstock.replication.sync_state import Change, Joining, Outcome
 from penstock.runtime.ha.change_request import ask_for, change_command
 from tests.net.serving import run
 
-COMMAND = change_command(1, 2, Change(5, 7, (1, 2)))
+COMMAND = change_command(1, 2, Change(5, 7, (1, 2), (Joining(1, 3, 4),)))
 
 
 def outcome_of(error: Exception | None) -> list[Outcome]:
@@ -35,8 +39,11 @@ def outcome_of(error: Exception | None) -> list[Outcome]:
         (StaleLeaderEpoch(5, 6), Outcome.STALE),
         (StaleSyncStateSet(7, 8), Outcome.STALE),
         (InvalidMetadataRequest("no member"), Outcome.REFUSED),
-        (NotActiveController(3), Outcome.REFUSED),
-        (MetadataTimeout("nothing came back"), Outcome.UNKNOWN),
+        (MetadataQueueFull(3), Outcome.NOT_TAKEN),
+        (MetadataTimeout(7), Outcome.UNKNOWN),
+        (NotActiveController(3), Outcome.UNKNOWN),
+        (MetadataLogFenced("its entry may be another one's by now"), Outcome.UNKNOWN),
+        (MetadataUnavailable("as a newer release says it"), Outcome.UNKNOWN),
     ],
 )
 def test_each_end_of_a_question_is_one_outcome(error: Exception | None, outcome: Outcome) -> None:
@@ -47,3 +54,4 @@ def test_the_command_carries_the_epochs_that_the_master_went_by() -> None:
     assert (COMMAND.replica_set_id, COMMAND.master) == (1, 2)
     assert (COMMAND.leader_epoch, COMMAND.sync_state_set_epoch) == (5, 7)
     assert COMMAND.sync_state_set == (1, 2)
+    assert COMMAND.joining == (JoiningReplica(broker_id=1, replica_id=3, broker_epoch=4),)

@@ -35,6 +35,7 @@ class Following:
             clock=self.world,
             scheduler=self.world,
             replica_id=lambda: SLAVE,
+            incarnation="p",
             may_cut_confirmed=lambda: False,
             on_offence=self.offended,
         )

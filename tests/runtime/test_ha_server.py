@@ -66,7 +66,7 @@ class Served:
 
     def streaming(self) -> int:
         """Let the slave follow from the start; return up to where it was fed."""
-        self.slave.say(Hello(SET, EPOCH, REPLICA_ID, EMPTY))
+        self.slave.say(Hello(SET, EPOCH, REPLICA_ID, "p", EMPTY))
         assert isinstance(self.slave.heard[-1], HelloAnswer)
         self.slave.say(Begin(SET, EPOCH, 0, 0))
         self.leading.world.run()
@@ -86,7 +86,7 @@ def test_a_slave_of_another_mastership_or_with_another_log_is_refused(
     leader_epoch: int, replica_id: int, reason: Reason
 ) -> None:
     served = Served()
-    served.slave.say(Hello(SET, leader_epoch, replica_id, EMPTY))
+    served.slave.say(Hello(SET, leader_epoch, replica_id, "p", EMPTY))
     (answer,) = served.slave.heard
     assert isinstance(answer, Refused)
     assert (answer.reason, answer.newest_epoch) == (reason, EPOCH)

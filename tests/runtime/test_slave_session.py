@@ -6,7 +6,14 @@ from penstock.broker.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochStart
-from penstock.replication.messages import Acknowledge, Begin, HaMessage, Reason, Refused
+from penstock.replication.messages import (
+    Acknowledge,
+    Begin,
+    HaMessage,
+    Hello,
+    Reason,
+    Refused,
+)
 from penstock.replication.sync_state import Change, Recorded
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.slave_session import SlaveSession
@@ -15,6 +22,17 @@ from tests.storage.world import World, append, open_log, partition_number
 
 SET, EPOCH = ReplicaSetId(1), LeaderEpoch(2)
 MASTER, SLAVE = 1, 2
+REPLICA_ID = 7
+
+
+def recorded_with(replica_ids: dict[int, int]) -> Recorded:
+    return Recorded(
+        replicas=(MASTER, SLAVE),
+        sync_state_set=(MASTER, SLAVE),
+        sync_state_set_epoch=1,
+        policy=AckPolicy(),
+        replica_ids=replica_ids,
+    )
 
 
 class Leading:
@@ -28,12 +46,7 @@ class Leading:
             append(self.log, partition, size=500, fill=number)
         self.world.run()
         self.member = ReplicaSetMember(SET, MASTER, self.log)
-        recorded = Recorded(
-            replicas=(MASTER, SLAVE),
-            sync_state_set=(MASTER, SLAVE),
-            sync_state_set_epoch=1,
-            policy=AckPolicy(),
-        )
+        recorded = recorded_with({MASTER: 1, SLAVE: REPLICA_ID})
         self.set = MasterSet(
             self.member,
             recorded,
@@ -53,7 +66,7 @@ class Leading:
         session = SlaveSession(
             self.set,
             SLAVE,
-            shape or LogShape((), Position(0), Position(0)),
+            Hello(SET, EPOCH, REPLICA_ID, "p", shape or LogShape((), Position(0), Position(0))),
             send=self.sent.append,
             on_ready=lambda _: None,
         )
@@ -102,6 +115,31 @@ def test_the_late_end_of_a_replaced_session_leaves_the_newest_alone():
     leading.set.gone(newer)
     assert leading.set.sessions == {}
     assert not leading.set.keeper.slaves[SLAVE].is_connected
+
+
+def test_what_a_lost_log_had_acknowledged_counts_no_more() -> None:
+    # Under a quorum it would: the records that it stood for are on the master alone.
+    leading = Leading()
+    session = leading.streaming()
+    session.send_one()
+    assert session.acknowledge(Acknowledge(SET, EPOCH, session.next_position))
+    assert leading.member.confirm.acknowledged(SLAVE) == session.acknowledged > 0
+    leading.set.gone(session)
+    leading.set.recorded(recorded_with({MASTER: 1, SLAVE: REPLICA_ID + 1}))
+    assert leading.member.confirm.acknowledged(SLAVE) == 0
+    assert leading.set.keeper.slaves[SLAVE].acknowledged == -1
+
+
+def test_the_session_of_a_log_that_is_not_registered_any_more_ends() -> None:
+    leading = Leading()
+    session = leading.streaming()
+    leading.set.recorded(recorded_with({MASTER: 1, SLAVE: REPLICA_ID}))
+    assert not session.is_closed
+    leading.set.recorded(recorded_with({MASTER: 1}))
+    assert session.is_closed
+    refusal = leading.sent[-1]
+    assert isinstance(refusal, Refused)
+    assert refusal.reason is Reason.UNKNOWN_REPLICA
 
 
 def test_what_was_said_before_a_process_stood_still_keeps_no_lease() -> None:

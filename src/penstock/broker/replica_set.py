@@ -258,8 +258,13 @@ class ReplicaSetMember:
             self.is_master = self.role is Role.MASTER
 
     def change_members(self, membership: Membership) -> None:
-        """Go by another sync-state set, or another that may have been recorded. Master only."""
+        """Go by another sync-state set, or another that may have been recorded. Master only.
+
+        A set that was the master's alone and gets a member is its alone no more from here on: what
+        its log claims to be confirmed, and takes a snapshot of, is what both hold.
+        """
         assert self.role is Role.MASTER
+        self.log.is_sole_member = membership.replicas == (self.own_id,)
         earlier, self.in_sync_count = self.in_sync_count, len(membership.committed)
         if self.in_sync_count < earlier:
             self.waiting_for_all.shrunk(self.in_sync_count)

@@ -361,10 +361,23 @@ class EndMastership(Command[int]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JoiningReplica:
+    """The log that a master has judged to be in step, and the process that holds it."""
+
+    broker_id: int
+    replica_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSyncStateSet(Command[int]):
     """The master reports who is in step. Both epochs must be the current ones; answers the next.
 
-    Source: RIP-44, KIP-497 (AlterPartition) for the compare-and-set.
+    Whoever is not in the set yet stands in `joining` too: a broker that has another log or another
+    process by now does not get in on what the earlier one held. The set as it is may be asked for:
+    it gets a new epoch, which ends every earlier change that is still on its way.
+
+    Source: RIP-44, KIP-497 (AlterPartition) for the compare-and-set, KIP-903 for broker epochs.
     """
 
     replica_set_id: int
@@ -372,3 +385,4 @@ class ChangeSyncStateSet(Command[int]):
     leader_epoch: int
     sync_state_set_epoch: int
     sync_state_set: tuple[int, ...]
+    joining: tuple[JoiningReplica, ...] = ()

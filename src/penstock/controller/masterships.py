@@ -197,9 +197,7 @@ def change_sync_state_set(context: CommandContext, command: ChangeSyncStateSet) 
     strangers = [member for member in wanted if member not in replica_set.replicas]
     if strangers:
         raise InvalidMetadataRequest(f"Not members of the set: {strangers}.")
-    if wanted == replica_set.sync_state_set:
-        return Result(replica_set.sync_state_set_epoch)
-    _check_added(context, replica_set, wanted)
+    _check_added(context, replica_set, command, wanted)
     after = replace(
         replica_set,
         sync_state_set=wanted,
@@ -210,12 +208,26 @@ def change_sync_state_set(context: CommandContext, command: ChangeSyncStateSet) 
 
 
 def _check_added(
-    context: CommandContext, replica_set: ReplicaSetImage, wanted: tuple[int, ...]
+    context: CommandContext,
+    replica_set: ReplicaSetImage,
+    command: ChangeSyncStateSet,
+    wanted: tuple[int, ...],
 ) -> None:
-    """A member that may be dead by now, or shall have no duties, does not get in."""
+    """A member that may be dead by now, or shall have no duties, does not get in.
+
+    Neither does one whose log or process is not the one that the master has judged.
+    """
+    judged = {one.broker_id: (one.replica_id, one.broker_epoch) for one in command.joining}
     for broker_id in wanted:
         if broker_id in replica_set.sync_state_set:
             continue
         _check_able(context, broker_id)
-        if context.image.brokers[broker_id].is_draining:
+        broker = context.image.brokers[broker_id]
+        if broker.is_draining:
             raise InvalidMetadataRequest(f"Broker {broker_id} is being drained.")
+        registered = replica_set.replica_ids.get(broker_id), broker.broker_epoch
+        if judged.get(broker_id) != registered:
+            raise InvalidMetadataRequest(
+                f"Broker {broker_id} is registered with replica id and broker epoch {registered},"
+                f" and was judged by {judged.get(broker_id)}."
+            )

@@ -105,7 +105,11 @@ def create_replica_sets(
 
 
 def register_replica(context: CommandContext, command: RegisterReplica) -> Result[int]:
-    """Give a member's log its replica id; another log than before is a lost one."""
+    """Give a member's log its replica id; another log than before is a lost one.
+
+    That raises the epoch of the sync-state set, also where the member was not in it: no election
+    and no change that was decided on what the lost log held counts any more (KIP-903).
+    """
     replica_set = find_set(context, command.replica_set_id)
     broker_id = command.broker_id
     if broker_id not in replica_set.replicas:
@@ -133,15 +137,15 @@ def _log_lost(
     context: CommandContext, replica_set: ReplicaSetImage, broker_id: int
 ) -> list[MetadataRecord]:
     """Return what follows: nothing that this member acknowledged counts any more."""
-    if replica_set.leader_epoch == NO_EPOCH:
-        return []
     records: list[MetadataRecord] = []
     if replica_set.master == broker_id:
         records.append(mastership_ended(context, replica_set, CAUSE_LOG_LOST))
         replica_set = replace(replica_set, master=NO_MASTER)
     if broker_id in replica_set.candidates or broker_id in replica_set.sync_state_set:
-        records += difference(replica_set, after_change(replica_set, lost=broker_id))
-    return records
+        after = after_change(replica_set, lost=broker_id)
+    else:
+        after = replace(replica_set, sync_state_set_epoch=replica_set.sync_state_set_epoch + 1)
+    return [*records, *difference(replica_set, after)]
 
 
 def add_replica(context: CommandContext, command: AddReplica) -> Result[None]:

@@ -42,11 +42,14 @@ class Reason(IntEnum):
 
 
 class Hello(NamedTuple):
-    """A slave wants to follow. `replica_id` is the one recorded for its log."""
+    """A slave wants to follow. `replica_id` is the one recorded for its log, `incarnation` its
+    process's name, as that registers with the controllers.
+    """
 
     replica_set_id: int
     leader_epoch: int
     replica_id: int
+    incarnation: str
     shape: LogShape
 
 

@@ -9,21 +9,28 @@
     judged ──► Change(both epochs) ──► controllers ──► recorded in the image ──► committed set
                   └─ from here on the proposed set counts as well, see confirm.py
 
-One change at a time. One whose outcome is not known stays proposed and is asked for again as it
-was, until the image or a refusal tells: forgetting it would confirm without a member that may have
-been recorded. A refused one is judged anew, after a pause that doubles.
+One change at a time, and every attempt is judged anew, after a pause that doubles. One whose
+outcome is not known stays proposed whatever becomes of a later one, until the image shows another
+epoch: forgetting it would confirm without a member that may have been recorded. If nothing is to
+change any more while one may yet be recorded, the set as it stands is asked for: its new epoch ends
+the others.
+
+A change names the log and the process of each member that joins, as they were when it was judged.
+What a member's earlier log or process held says nothing about the one that is there now (KIP-903).
 
 Under `adaptive` a smaller set needs fewer answers in an election. So whoever stays in it must make
 that safe: where too few of the rest hold the confirmed position, those who do not leave too.
 
 Source: RIP-44 and RocketMQ's AutoSwitchHAService (rows H-13, H-31; #7219, #9897: one owner, no
 thread of its own; the flag that a failed request left set, section 1.14); Kafka's
-lastCaughtUpTimeMs; KIP-497. It neither sends nor measures: times and positions are arguments.
+lastCaughtUpTimeMs; KIP-497; KIP-903. It neither sends nor measures: times and positions are
+arguments.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
@@ -31,6 +38,10 @@ from penstock.replication.config import ReplicationConfig
 from penstock.replication.confirm import Membership
 
 BACKOFF_STEPS_MAX = 4
+OPEN_MAX = 8
+"""Different sets that may be recorded yet. With so many, only the set as it is is asked for."""
+NO_REPLICA = -1
+NO_IDS: Mapping[int, int] = MappingProxyType({})
 
 
 class Recorded(NamedTuple):
@@ -40,6 +51,26 @@ class Recorded(NamedTuple):
     sync_state_set: tuple[int, ...]
     sync_state_set_epoch: int
     policy: AckPolicy
+    replica_ids: Mapping[int, int] = NO_IDS
+    """The log of each member that has registered one."""
+
+
+class Process(NamedTuple):
+    """A broker's process as the controllers have registered it."""
+
+    incarnation: str
+    broker_epoch: int
+
+
+ProcessOf = Callable[[int], Process | None]
+
+
+class Joining(NamedTuple):
+    """A member that is not in the recorded set, by the log and process that were judged."""
+
+    broker_id: int
+    replica_id: int
+    broker_epoch: int
 
 
 class Change(NamedTuple):
@@ -48,6 +79,7 @@ class Change(NamedTuple):
     leader_epoch: int
     sync_state_set_epoch: int
     sync_state_set: tuple[int, ...]
+    joining: tuple[Joining, ...] = ()
 
 
 class Outcome(Enum):
@@ -59,6 +91,8 @@ class Outcome(Enum):
     """Another set, maybe this one asked for earlier, was recorded: the image will show it."""
     REFUSED = auto()
     """It was judged and not recorded."""
+    NOT_TAKEN = auto()
+    """Nobody has judged it. Like a refusal it says nothing about an earlier attempt."""
     UNKNOWN = auto()
     """No answer: it may be recorded yet."""
 
@@ -76,6 +110,9 @@ class MasterView(NamedTuple):
 class Slave:
     """What the master knows of one slave in this mastership."""
 
+    replica_id: int = NO_REPLICA
+    """The log and the process that its last handshake was for."""
+    incarnation: str = ""
     acknowledged: int = -1
     """Durable end (exclusive) since its last handshake; -1 before that."""
     log_start: int = 0
@@ -107,34 +144,48 @@ class SyncStateKeeper:
         self._leader_epoch = leader_epoch
         self._config = config
         self._recorded = recorded
-        self._proposed: tuple[int, ...] | None = None
-        self._is_in_flight = False
+        self._open: tuple[tuple[int, ...], ...] = ()
+        """The sets that were asked for and may be recorded yet, the recorded one left out."""
+        self._asked: tuple[int, ...] | None = None
+        """The one whose answer is awaited."""
+        self._was_open = False
+        """Whether an earlier attempt for that one may be recorded yet."""
+        self._asked_epoch = recorded.sync_state_set_epoch
         self._is_answered = False
         self._retry_at_ms = now_ms
         self._failures = 0
         self.slaves: dict[int, Slave] = {}
-        self._made: tuple[tuple[Recorded, tuple[int, ...] | None], Membership]
-        self._made = (recorded, None), _membership(recorded, None)
+        self._made: tuple[tuple[Recorded, tuple[tuple[int, ...], ...]], Membership]
+        self._made = (recorded, ()), _membership(recorded, ())
         """What `membership` was last made of, and itself: every read of a client asks for it."""
         self._follow_replicas(now_ms)
 
     @property
     def membership(self) -> Membership:
         """The sets that confirmations go by now; the same object until they change."""
-        recorded, proposed = self._recorded, self._proposed
+        recorded, proposed = self._recorded, self._open
         made_of, membership = self._made
         if made_of[0] is not recorded or made_of[1] is not proposed:
             membership = _membership(recorded, proposed)
             self._made = (recorded, proposed), membership
         return membership
 
-    def connected(
-        self, broker_id: int, *, log_start: int, position: int, log_end: int, now_ms: int
+    def connected(  # noqa: PLR0913  what a handshake says
+        self,
+        broker_id: int,
+        *,
+        replica_id: int,
+        incarnation: str,
+        log_start: int,
+        position: int,
+        log_end: int,
+        now_ms: int,
     ) -> None:
         """A slave has shaken hands and holds the master's log up to `position`, durably."""
         slave = self.slaves.get(broker_id)
         if slave is None:
             return
+        slave.replica_id, slave.incarnation = replica_id, incarnation
         slave.is_connected = True
         slave.log_start = log_start
         slave.acknowledged = position
@@ -156,24 +207,37 @@ class SyncStateKeeper:
         slave.acknowledged = position
         self._follow_up(slave, log_end, now_ms)
 
-    def recorded(self, recorded: Recorded, now_ms: int) -> None:
-        """Take over what the image says; whatever was asked for with an older epoch is over."""
+    def recorded(self, recorded: Recorded, now_ms: int) -> tuple[int, ...]:
+        """Take over what the image says; whatever was asked for with an older epoch is over.
+
+        Returns the brokers whose log is another one by now, or no member's any more: nothing that
+        they have acknowledged counts.
+        """
         if recorded.sync_state_set_epoch != self._recorded.sync_state_set_epoch:
-            self._proposed = None
+            self._open = ()
+            self._was_open = False
             self._is_answered = False
             self._failures = 0
         self._recorded = recorded
+        replaced = tuple(
+            broker_id
+            for broker_id, slave in self.slaves.items()
+            if slave.replica_id not in {NO_REPLICA, recorded.replica_ids.get(broker_id)}
+        )
+        for broker_id in replaced:
+            del self.slaves[broker_id]
         self._follow_replicas(now_ms)
+        return replaced
 
     def answered(self, outcome: Outcome, now_ms: int) -> None:
         """Take the answer to the last change."""
-        assert self._is_in_flight, "one answer for each change"
-        self._is_in_flight = False
+        assert self._asked is not None, "one answer for each change"
+        asked, self._asked = self._asked, None
         if outcome is Outcome.RECORDED:
-            self._is_answered = self._proposed is not None
+            self._is_answered = self._asked_epoch == self._recorded.sync_state_set_epoch
             return
-        if outcome is Outcome.REFUSED:
-            self._proposed = None
+        if outcome in {Outcome.REFUSED, Outcome.NOT_TAKEN} and not self._was_open:
+            self._open = tuple(one for one in self._open if one != asked)
         pause_ms = self._config.change_retry_ms << min(self._failures, BACKOFF_STEPS_MAX)
         self._failures += 1
         self._retry_at_ms = now_ms + pause_ms
@@ -185,25 +249,30 @@ class SyncStateKeeper:
         *,
         unwanted: Collection[int] = (),
         dead: Collection[int] = (),
+        process_of: ProcessOf,
     ) -> Change | None:
         """Judge; return a change to ask for now, or None. Its answer must come to `answered`.
 
         `unwanted` brokers do not join: they are being drained. Neither do `dead` ones, which also
-        leave: the controllers would not elect them.
+        leave: the controllers would not elect them. `process_of` tells whom the controllers know.
         """
         for slave in self.slaves.values():
             if slave.is_connected:
                 self._follow_up(slave, view.log_end, now_ms)
-        if self._is_in_flight or self._is_answered or now_ms < self._retry_at_ms:
+        if self._asked is not None or self._is_answered or now_ms < self._retry_at_ms:
             return None
-        if self._proposed is None:
-            wanted = self._judge(view, now_ms, (*unwanted, *dead), dead)
-            if wanted == tuple(sorted(self._recorded.sync_state_set)):
-                return None
-            self._proposed = wanted
-        self._is_in_flight = True
-        epoch = self._recorded.sync_state_set_epoch
-        return Change(self._leader_epoch, epoch, self._proposed)
+        present = tuple(sorted(self._recorded.sync_state_set))
+        barred = {*unwanted, *dead, *self._strangers(process_of)}
+        wanted = self._judge(view, now_ms, barred, dead)
+        if len(self._open) >= OPEN_MAX and wanted not in self._open:
+            wanted = present
+        if wanted == present and not self._open:
+            return None
+        self._asked, self._was_open = wanted, wanted in self._open
+        if wanted != present and not self._was_open:
+            self._open = (*self._open, wanted)
+        epoch = self._asked_epoch = self._recorded.sync_state_set_epoch
+        return Change(self._leader_epoch, epoch, wanted, self._joining(wanted, process_of))
 
     def is_in_step(self, broker_id: int) -> bool:
         """Whether the recorded sync-state set has this broker."""
@@ -213,7 +282,7 @@ class SyncStateKeeper:
         self,
         view: MasterView,
         now_ms: int,
-        unwanted: Collection[int],
+        barred: Collection[int],
         dead: Collection[int],
     ) -> tuple[int, ...]:
         recorded = self._recorded.sync_state_set
@@ -222,12 +291,29 @@ class SyncStateKeeper:
             if broker_id in recorded:
                 stays = broker_id not in dead and self._stays(slave, view, now_ms)
             else:
-                stays = broker_id not in unwanted and self._may_join(slave, view)
+                stays = broker_id not in barred and self._may_join(slave, view)
             if stays:
                 wanted.append(broker_id)
         if self._recorded.policy.kind is PolicyKind.ADAPTIVE:
             wanted = list(self._safe_under_adaptive(wanted, view))
         return tuple(sorted(wanted))
+
+    def _strangers(self, process_of: ProcessOf) -> Iterator[int]:
+        """Yield the slaves whose log or process is not the one that the controllers know."""
+        for broker_id, slave in self.slaves.items():
+            process = process_of(broker_id)
+            is_known = process is not None and process.incarnation == slave.incarnation
+            if not is_known or slave.replica_id != self._recorded.replica_ids.get(broker_id):
+                yield broker_id
+
+    def _joining(self, wanted: tuple[int, ...], process_of: ProcessOf) -> tuple[Joining, ...]:
+        found = []
+        for broker_id in wanted:
+            process = process_of(broker_id)
+            if broker_id not in self._recorded.sync_state_set and process is not None:
+                replica_id = self.slaves[broker_id].replica_id
+                found.append(Joining(broker_id, replica_id, process.broker_epoch))
+        return tuple(found)
 
     def _stays(self, slave: Slave, view: MasterView, now_ms: int) -> bool:
         config = self._config
@@ -286,10 +372,10 @@ class SyncStateKeeper:
             )
 
 
-def _membership(recorded: Recorded, proposed: tuple[int, ...] | None) -> Membership:
+def _membership(recorded: Recorded, proposed: tuple[tuple[int, ...], ...]) -> Membership:
     return Membership(
         replicas=recorded.replicas,
         committed=recorded.sync_state_set,
-        proposed=() if proposed is None else (proposed,),
+        proposed=proposed,
         policy=recorded.policy,
     )

@@ -1,7 +1,7 @@
 """The bytes of replication messages: a head of 12 bytes, fields of fixed size, then payload.
 
     at  bytes  field
-     0      1  version       1
+     0      1  version       2
      1      1  kind          see Kind
      2      2  zero
      4      4  replica set   -1 in a KeepAlive
@@ -43,10 +43,12 @@ from penstock.replication.messages import (
     Refused,
 )
 
-VERSION = 1
+VERSION = 2
+"""2: a Hello names the process."""
 EPOCHS_MAX = 65_536
 """Masterships in one message; a log that has more names the newest."""
 TEXT_BYTES_MAX = 500
+INCARNATION_BYTES_MAX = 255
 
 
 class Kind(IntEnum):
@@ -67,7 +69,7 @@ class Kind(IntEnum):
 
 
 _HEAD = Struct(">BBHii")
-_REPLICA = Struct(">i")
+_REPLICA = Struct(">iB")
 _SHAPE = Struct(">qqqI")
 _EPOCH = Struct(">iq")
 _REFUSED = Struct(">Bi")
@@ -111,8 +113,7 @@ def encode(message: HaMessage) -> tuple[Buffer, ...]:  # noqa: C901, PLR0911  a 
         case Acknowledge():
             return (_head(Kind.ACKNOWLEDGE, message) + _POSITION.pack(message.position),)
         case Hello():
-            fields = _REPLICA.pack(message.replica_id) + _shape(message.shape)
-            return (_head(Kind.HELLO, message) + fields,)
+            return (_head(Kind.HELLO, message) + _hello(message),)
         case HelloAnswer():
             return (_head(Kind.HELLO_ANSWER, message) + _shape(message.shape),)
         case Refused():
@@ -155,6 +156,12 @@ _OfASet = (
 
 def _head(kind: Kind, message: _OfASet) -> bytes:
     return _HEAD.pack(VERSION, kind, 0, message.replica_set_id, message.leader_epoch)
+
+
+def _hello(message: Hello) -> bytes:
+    process = message.incarnation.encode()
+    assert len(process) <= INCARNATION_BYTES_MAX
+    return _REPLICA.pack(message.replica_id, len(process)) + process + _shape(message.shape)
 
 
 def _shape(shape: LogShape) -> bytes:
@@ -219,9 +226,14 @@ def _check_epochs(entries: Sequence[EpochStart], end: int) -> None:
 
 
 def _read_hello(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Hello:
-    (replica_id,) = _REPLICA.unpack_from(frame, HEAD_BYTES)
-    shape = _read_shape(frame, HEAD_BYTES + _REPLICA.size)
-    return Hello(replica_set_id, leader_epoch, replica_id, shape)
+    replica_id, length = _REPLICA.unpack_from(frame, HEAD_BYTES)
+    at = HEAD_BYTES + _REPLICA.size
+    try:
+        incarnation = bytes(frame[at : at + length]).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidHaMessage("the name of a process is no text") from error
+    shape = _read_shape(frame, at + length)
+    return Hello(replica_set_id, leader_epoch, replica_id, incarnation, shape)
 
 
 def _read_refused(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Refused:

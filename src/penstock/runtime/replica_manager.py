@@ -39,6 +39,7 @@ from penstock.controller.session import (
 from penstock.net.peer import PeerHello, PeerLink, PeerSecurity
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.promise import Asker
+from penstock.replication.sync_state import Process
 from penstock.runtime.ha.client import ClientPorts, HaClient
 from penstock.runtime.ha.followed_set import FollowStats
 from penstock.runtime.ha.master_set import MasterSet
@@ -321,6 +322,11 @@ class ReplicaManager:
     def dead(self) -> Collection[int]:
         """Return the brokers that the controllers have found dead."""
         return [one.broker_id for one in self.image.brokers.values() if one.is_fenced]
+
+    def process_of(self, broker_id: int) -> Process | None:
+        """Return the process that the controllers have registered as that broker."""
+        broker = self.image.brokers.get(broker_id)
+        return None if broker is None else Process(broker.incarnation, broker.broker_epoch)
 
     def _on_delta(self, delta: ClusterDelta) -> None:
         changed = {one.replica_set_id: None for one in delta.changed_replica_sets}

@@ -4,6 +4,7 @@ What may be sent again. A command that was refused as not active, or never left,
 until `command_timeout_ms`. One whose answer was lost may have happened: it is repeated only if a
 second time changes nothing that the first did not (REPEATABLE). Anything else, such as CreateTopics
 whose repetition would answer that the topic exists, fails with MetadataTimeout: the caller looks.
+So does one that nobody takes any more after an attempt whose answer was lost.
 
 Where the active controller is this process, its driver is asked directly.
 """
@@ -38,10 +39,13 @@ REPEATABLE: frozenset[type[c.Command[Any]]] = frozenset(
         c.CreateCluster,  # answers the id that holds
         c.RegisterBroker,  # the same incarnation again
         c.RegisterReplica,  # one number for each log id
-        c.ChangeSyncStateSet,  # names the epochs that it goes from
     }
 )
-"""Commands that may be sent again though they may have happened already."""
+"""Commands that may be sent again though they may have happened already.
+
+ChangeSyncStateSet is none: a refusal of the second attempt would hide that the first one may still
+be recorded. Its master asks again, and counts with both (replication/sync_state.py).
+"""
 
 _RETRY_MS_MIN = 20
 _RETRY_MS_MAX = 500
@@ -135,6 +139,7 @@ class SessionCommands:
         may_repeat = type(command) in REPEATABLE
         began_ms = self._clock.monotonic_ms()
         delay_ms = _RETRY_MS_MIN
+        is_fate_open = False
         while True:
             news, target = self._tracker.news, self._tracker.active_id
             try:
@@ -143,10 +148,15 @@ class SessionCommands:
                 if not may_repeat:
                     waited_ms = self._clock.monotonic_ms() - began_ms
                     raise MetadataTimeout(waited_ms) from error
+                is_fate_open = True
             except NotActiveController as error:
                 self._tracker.on_refusal(target, error.controller_id)
             except NoSession:
                 pass
+            except MetadataUnavailable as error:
+                if is_fate_open:
+                    raise MetadataTimeout(self._clock.monotonic_ms() - began_ms) from error
+                raise
             await self._tracker.wait(news, delay_ms)
             delay_ms = min(2 * delay_ms, _RETRY_MS_MAX)
 
@@ -171,7 +181,11 @@ class SessionCommands:
     async def _until_applied(self, log_index: int) -> None:
         """Wait until this broker sees what it was told; bounded by the command's time."""
         timeout_ms = self._config.command_timeout_ms
-        if not await self._log.wait_until_applied(log_index, timeout_ms):
+        try:
+            is_applied = await self._log.wait_until_applied(log_index, timeout_ms)
+        except MetadataQueueFull as error:  # the command was taken: only this wait was not
+            raise MetadataTimeout(timeout_ms) from error
+        if not is_applied:
             raise MetadataTimeout(timeout_ms)
 
     async def _operate(self, make: Callable[[int], Operation]) -> str:

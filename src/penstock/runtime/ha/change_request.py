@@ -1,16 +1,17 @@
 """Asking the controllers for another sync-state set, and what their answer means for the asker.
 
 One question, one answer: a change without an answer stays asked for (replication/sync_state.py),
-so every way in which a question can end is one of four outcomes.
+so every way in which a question can end is one of five outcomes. "Not taken" is said only where
+that is sure; of everything else the change may be recorded yet.
 """
 
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from penstock.controller.commands import ChangeSyncStateSet
+from penstock.controller.commands import ChangeSyncStateSet, JoiningReplica
 from penstock.controller.errors import (
-    MetadataTimeout,
+    MetadataQueueFull,
     MetadataUnavailable,
     RefusedCommand,
     StaleLeaderEpoch,
@@ -32,6 +33,7 @@ def change_command(replica_set_id: int, master: int, change: Change) -> ChangeSy
         leader_epoch=change.leader_epoch,
         sync_state_set_epoch=change.sync_state_set_epoch,
         sync_state_set=change.sync_state_set,
+        joining=tuple(JoiningReplica(**one._asdict()) for one in change.joining),
     )
 
 
@@ -48,10 +50,10 @@ async def ask_for(
     except RefusedCommand as error:
         log.warning("set=%d sync-state set refused: %s", command.replica_set_id, error)
         outcome = Outcome.REFUSED
-    except MetadataTimeout:
-        outcome = Outcome.UNKNOWN
+    except MetadataQueueFull:
+        outcome = Outcome.NOT_TAKEN
     except MetadataUnavailable:
-        outcome = Outcome.REFUSED  # it was not taken
+        outcome = Outcome.UNKNOWN
     finally:
         answered(outcome)
 
@@ -63,4 +65,5 @@ def recorded_in(image: ReplicaSetImage) -> Recorded:
         sync_state_set=image.sync_state_set,
         sync_state_set_epoch=image.sync_state_set_epoch,
         policy=image.policy,
+        replica_ids=image.replica_ids,
     )

@@ -82,6 +82,8 @@ class FollowParts(NamedTuple):
     scheduler: Scheduler
     replica_id: Callable[[], int | None]
     """The recorded id of the own log; None while it is not registered."""
+    incarnation: str
+    """The name that this process registers with."""
     may_cut_confirmed: Callable[[], bool]
     """Whether the set has had, or may have had, an election that could lose."""
     on_offence: Callable[[str], None]
@@ -214,7 +216,8 @@ class FollowedSet:
             return
         self.state = State.GREETED
         shape = shape_of(self.member)
-        send(Hello(self.replica_set_id, self.leader_epoch, replica_id, shape))
+        process = self._parts.incarnation
+        send(Hello(self.replica_set_id, self.leader_epoch, replica_id, process, shape))
 
     def _refused(self, message: Refused) -> None:
         if message.reason is Reason.DIVERGED:

@@ -24,6 +24,8 @@ from penstock.replication.sync_state import (
     Change,
     MasterView,
     Outcome,
+    Process,
+    ProcessOf,
     Recorded,
     SyncStateKeeper,
 )
@@ -71,6 +73,8 @@ class MasterSet:
         self.dead: Callable[[], Collection[int]] = tuple
         self.is_promised: Callable[[], bool] = _no
         """Whether nothing may be confirmed: the own log's end was told to whoever elects."""
+        self.process_of: ProcessOf = _nobody
+        """The process that the controllers know as a broker's."""
         self.pause: Pause | None = None
         """The last one, for a transfer."""
         self.sessions: dict[int, SlaveSession] = {}
@@ -183,6 +187,8 @@ class MasterSet:
         own_log, now_ms = self.member.log, self._clock.monotonic_ms()
         self.keeper.connected(
             session.broker_id,
+            replica_id=session.replica_id,
+            incarnation=session.incarnation,
             log_start=session.log_start,
             position=session.acknowledged,
             log_end=own_log.end_position,
@@ -244,9 +250,12 @@ class MasterSet:
 
     def recorded(self, recorded: Recorded) -> None:
         """Take over another sync-state set, other members or another policy of this mastership."""
-        self.keeper.recorded(recorded, self._clock.monotonic_ms())
-        for broker_id in [one for one in self.sessions if one not in recorded.replicas]:
-            self.sessions[broker_id].refuse(Reason.UNKNOWN_REPLICA, self.leader_epoch)
+        for broker_id in self.keeper.recorded(recorded, self._clock.monotonic_ms()):
+            self.member.confirm.forget(broker_id)
+        known = recorded.replica_ids
+        for session in tuple(self.sessions.values()):
+            if known.get(session.broker_id) != session.replica_id:
+                session.refuse(Reason.UNKNOWN_REPLICA, self.leader_epoch)
         self._changed()
 
     def answered(self, outcome: Outcome) -> None:
@@ -296,7 +305,13 @@ class MasterSet:
             epoch_start=member.epoch_start,
         )
         now_ms = self._clock.monotonic_ms()
-        change = self.keeper.next_change(view, now_ms, unwanted=self.unwanted(), dead=self.dead())
+        change = self.keeper.next_change(
+            view,
+            now_ms,
+            unwanted=self.unwanted(),
+            dead=self.dead(),
+            process_of=self.process_of,
+        )
         if change is None:
             return
         log.info(
@@ -311,6 +326,11 @@ class MasterSet:
 
 def _nothing() -> None:
     """Stand for a callback that nobody has set."""
+
+
+def _nobody(_: int) -> Process | None:
+    """Stand for a look-up that nobody has set."""
+    return None
 
 
 def _no() -> bool:

@@ -193,7 +193,7 @@ class ServedLink:
         session = SlaveSession(
             master_set,
             self.live.peer_id,
-            hello.shape,
+            hello,
             send=self.live.send,
             on_ready=self._is_ready,
         )

@@ -372,6 +372,7 @@ class SetDriver:
         master_set.unwanted = manager.drained
         master_set.on_doubt = partial(manager.scrubber.hurry, self.replica_set_id)
         master_set.dead = manager.dead
+        master_set.process_of = manager.process_of
         return master_set
 
     def _follow(self, member: ReplicaSetMember, wish: Follow) -> None:
@@ -382,6 +383,7 @@ class SetDriver:
             clock=manager.ports.clock,
             scheduler=manager.ports.scheduler,
             replica_id=self.replica_id,
+            incarnation=manager.incarnation,
             may_cut_confirmed=self._may_cut_confirmed,
             on_offence=partial(manager.client.on_offence, wish.master_id),
             is_promised=self._may_not_acknowledge,

@@ -18,11 +18,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
-from penstock.replication.alignment import LogShape
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
     HaMessage,
+    Hello,
     HelloAnswer,
     ImageWanted,
     LogRun,
@@ -51,20 +51,22 @@ class SlaveSession:
         self,
         master_set: MasterSet,
         broker_id: int,
-        shape: LogShape,
+        hello: Hello,
         *,
         send: Callable[[HaMessage], None],
         on_ready: Callable[[SlaveSession], None],
     ) -> None:
         self.master_set = master_set
         self.broker_id = broker_id
+        self.replica_id = hello.replica_id
+        self.incarnation = hello.incarnation
         self.is_streaming = False
         self.is_closed = False
         self.acknowledged = 0
         self.log_start = 0
         self.next_position = 0
         """The first byte that was not sent yet."""
-        self._shape = shape
+        self._shape = hello.shape
         self._send = send
         self._on_ready = on_ready
         self._sent_confirm = 0

@@ -1,0 +1,21 @@
+"""What a master says of those that it wants in the sync-state set: their logs as registered."""
+
+from collections.abc import Iterable
+
+from penstock.controller.commands import JoiningReplica
+from penstock.controller.image import BrokerImage, ReplicaSetImage
+
+
+def joining(
+    replica_set: ReplicaSetImage, brokers: dict[int, BrokerImage], members: Iterable[int]
+) -> tuple[JoiningReplica, ...]:
+    """Name the logs and processes that the image has of those who are not in step yet."""
+    return tuple(
+        JoiningReplica(
+            broker_id=one,
+            replica_id=replica_set.replica_ids[one],
+            broker_epoch=brokers[one].broker_epoch,
+        )
+        for one in members
+        if one in replica_set.replica_ids and one not in replica_set.sync_state_set
+    )

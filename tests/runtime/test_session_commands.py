@@ -1,0 +1,113 @@
+"""What a broker hears of a command that was asked for more than once, or may have happened."""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import pytest
+
+from penstock.controller.command_codec import encode_answer, encode_error
+from penstock.controller.commands import ChangeSyncStateSet, Command, CreateCluster
+from penstock.controller.errors import (
+    MetadataQueueFull,
+    MetadataTimeout,
+    NotActiveController,
+    StaleSyncStateSet,
+)
+from penstock.runtime.session_active import ActiveTracker
+from penstock.runtime.session_commands import SessionCommands
+from penstock.runtime.session_config import SessionConfig
+from penstock.runtime.session_link import AnswerLost, ControllerSession
+from penstock.runtime.session_messages import SubmitOutcome
+from tests.net.serving import run
+from tests.storage.world import World
+
+CHANGE = ChangeSyncStateSet(
+    replica_set_id=1, master=1, leader_epoch=2, sync_state_set_epoch=3, sync_state_set=(1,)
+)
+CREATE = CreateCluster(cluster_id="c")
+
+
+class Controllers:
+    """The one controller that there is, and this broker's copy of its log: they say what they are
+    told to, one thing after the other.
+    """
+
+    local_id = -1
+
+    def __init__(self, *answers: SubmitOutcome | Exception, is_wait_refused: bool = False) -> None:
+        self.answers = list(answers)
+        self.is_wait_refused = is_wait_refused
+
+    def session(self, _: int) -> ControllerSession:
+        return cast("ControllerSession", self)
+
+    def open_sessions(self) -> Iterable[ControllerSession]:
+        return ()
+
+    async def ask(self, _: object) -> SubmitOutcome:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def submit(self, _: object) -> Any:
+        raise NotActiveController(-1)
+
+    async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
+        if self.is_wait_refused:
+            raise MetadataQueueFull(log_index)
+        return timeout_ms > 0
+
+
+def refusal(error: Any) -> SubmitOutcome:
+    return SubmitOutcome(request_id=1, error=encode_error(error))
+
+
+def ask(controllers: Controllers, command: Command[Any]) -> Any:
+    found = []
+
+    async def work() -> None:
+        tracker = ActiveTracker()
+        tracker.on_heartbeat_answer(active_id=5, controller_epoch=1)
+        asking = SessionCommands(
+            controllers, tracker, controllers, config=SessionConfig(), clock=World()
+        )
+        found.append(await asking.submit(command))
+
+    run(work())
+    return found[0]
+
+
+LOST = AnswerLost("the session closed")
+OPEN = SubmitOutcome(request_id=1, is_fate_open=True)
+FULL = refusal(MetadataQueueFull(3))
+
+
+def test_a_command_that_nobody_took_says_so() -> None:
+    with pytest.raises(MetadataQueueFull):
+        ask(Controllers(FULL), CREATE)
+
+
+@pytest.mark.parametrize("first", [LOST, OPEN])
+def test_a_full_queue_does_not_hide_that_an_earlier_attempt_may_have_happened(
+    first: SubmitOutcome | Exception,
+) -> None:
+    with pytest.raises(MetadataTimeout):
+        ask(Controllers(first, FULL), CREATE)
+
+
+@pytest.mark.parametrize("first", [LOST, OPEN])
+def test_a_change_of_the_sync_state_set_is_not_repeated_behind_its_masters_back(
+    first: SubmitOutcome | Exception,
+) -> None:
+    controllers = Controllers(first, refusal(StaleSyncStateSet(3, 4)))
+    with pytest.raises(MetadataTimeout):
+        ask(controllers, CHANGE)
+    assert len(controllers.answers) == 1, "the next attempt is its master's"
+
+
+def test_a_command_that_was_taken_is_not_called_refused_for_want_of_room_to_wait() -> None:
+    taken = SubmitOutcome(request_id=1, applied_index=9, answer=encode_answer("c"))
+    with pytest.raises(MetadataTimeout):
+        ask(Controllers(taken, is_wait_refused=True), CREATE)
+    assert ask(Controllers(taken), CREATE) == "c"

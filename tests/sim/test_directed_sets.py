@@ -1,0 +1,134 @@
+"""Schedules around replica ids, registrations, members that come and go, unclean elections."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from penstock.controller.commands import AddReplica
+from penstock.node.node import Node
+from penstock.replication.sync_state import Change
+from penstock.runtime.ha.master_set import MasterSet
+from penstock.sim.kernel.disk import SimDisk
+from penstock.sim.run import Run
+from penstock.sim.server import Server
+from penstock.sim.weather import Effect, pairs
+from tests.sim.test_directed import (
+    APART,
+    BUSY,
+    SET_WITH_RECORDS,
+    follow,
+    image_of,
+    leader_epoch,
+    server,
+)
+
+pytestmark = [
+    pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+PAIR = replace(APART, replication_factor=2)
+LONE = replace(BUSY, replication_factor=1)
+
+
+def master_set(run: Run, one: Server) -> MasterSet | None:
+    """The mastership at work on that server, if it leads the set with records."""
+    node = one.node
+    manager = node.manager if isinstance(node, Node) else None
+    set_id = run.cluster.set_ids()[SET_WITH_RECORDS]
+    return None if manager is None else manager.server.sets.get(set_id)
+
+
+def lose_disk(run: Run, one: Server) -> None:
+    """Cut the power, and put an empty disk in."""
+    one.power_off()
+    one.disk = SimDisk(run.simulation.random(f"new disk of {one.name}"))
+
+
+def cut(run: Run, some: list[str], others: list[str]) -> Effect:
+    effect = Effect(pairs=pairs(some, others, both_ways=True), is_cut=True)
+    run.cluster.weather.add(effect)
+    return effect
+
+
+def controllers(run: Run) -> list[str]:
+    return [host for host in run.cluster.servers if host.startswith("c")]
+
+
+def in_step(run: Run) -> int:
+    return len(image_of(run, SET_WITH_RECORDS).sync_state_set)
+
+
+def cut_off_when_it_asks(run: Run, one: Server, cuts: list[Effect]) -> None:
+    """Cut the master off from the controllers as soon as it asks for another sync-state set."""
+    leading = master_set(run, one)
+    assert leading is not None
+    submit = leading._submit
+
+    def cut_and_submit(asking: MasterSet, change: Change) -> None:
+        if not cuts:
+            cuts.append(cut(run, [one.name], controllers(run)))
+        submit(asking, change)
+
+    leading._submit = cut_and_submit
+
+
+def test_an_empty_log_is_not_let_in_by_a_change_that_was_meant_for_the_lost_one() -> None:
+    # KIP-903: the change is on its way when the member loses its disk and registers an empty log.
+    async def schedule(run: Run) -> None:
+        old, member = server(run, "master:0"), server(run, "slave:0")
+        broker_id = member.host.process_id
+        member.kill()
+        await run.until(lambda: in_step(run) == 1)
+        lost = image_of(run, SET_WITH_RECORDS).replica_ids[broker_id]
+        silent: list[Effect] = []
+        cut_off_when_it_asks(run, old, silent)
+        member.start()
+        await run.until(lambda: bool(silent))
+        apart = cut(run, [old.name], [member.name])
+        lose_disk(run, member)
+        member.start()
+        await run.until(
+            lambda: image_of(run, SET_WITH_RECORDS).replica_ids.get(broker_id, lost) != lost
+        )
+        run.cluster.weather.remove(silent[0])
+        await asyncio.sleep(0.5)
+        old.kill()
+        run.cluster.weather.remove(apart)
+        await asyncio.sleep(2.0)
+        assert image_of(run, SET_WITH_RECORDS).master != broker_id, "it has nothing"
+
+    follow(schedule, PAIR)
+
+
+def test_a_master_whose_set_has_grown_follows_after_a_failover() -> None:
+    # A set of one claims and snapshots what its master alone holds. It must not go on with that.
+    async def schedule(run: Run) -> None:
+        old = server(run, "master:0")
+        set_id = run.cluster.set_ids()[SET_WITH_RECORDS]
+        others = [one for one in run.cluster.brokers.values() if one != old.name]
+        first = run.cluster.servers[others[0]].host.process_id
+
+        async def add(node: Node) -> None:
+            assert node.sessions is not None
+            await node.sessions.submit(AddReplica(replica_set_id=set_id, broker_id=first))
+
+        run.cluster.ask("add", add)
+        await run.until(lambda: in_step(run) == 2)
+        await asyncio.sleep(0.3)
+        leading = master_set(run, old)
+        assert leading is not None
+        log, member = leading.member.log, leading.member
+        epoch = leader_epoch(run, SET_WITH_RECORDS)
+        apart = cut(run, [old.name], [*others, *controllers(run)])
+        await run.until(lambda: log.durable_position > member.confirm_position)
+        saved: list[bool] = []
+        log.checkpoint(saved.append)
+        await run.until(lambda: leader_epoch(run, SET_WITH_RECORDS) > epoch)
+        assert saved == []
+        run.cluster.weather.remove(apart)
+        await run.until(lambda: in_step(run) == 2)
+
+    follow(schedule, LONE)
