@@ -163,9 +163,11 @@ def test_unclean_election_only_where_the_set_allows_it_and_then_it_says_what_was
     world.run(100)
     one = world.replica_set()
     assert (one.master, one.sync_state_set) == (2, (2,))
-    assert one.last_cause == (
-        "unclean: broker 2 ends at 10 in epoch 0; the longest log reported ended at 100 in epoch 0"
+    assert (one.last_cause, one.last_detail) == (
+        "unclean",
+        "broker 2 ends at 10 in epoch 0; the longest log reported ended at 100 in epoch 0",
     )
+    assert one.unclean_epoch == one.leader_epoch
     assert world.active.stats.masterships["unclean"] == 1
 
 

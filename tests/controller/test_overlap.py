@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller import commands as c
+from penstock.controller.causes import Cause
 from penstock.controller.election import Ballot, Elected, choose_master
 from penstock.controller.errors import RefusedCommand
 from penstock.controller.image import NO_MASTER, ReplicaSetImage
@@ -196,7 +197,7 @@ class SetMachine(RuleBasedStateMachine):
             master=choice.master,
             leader_epoch=before.leader_epoch,
             sync_state_set_epoch=before.sync_state_set_epoch,
-            cause="test",
+            cause=Cause.RETURN,
             sync_state_set=choice.sync_state_set,
         )
         self.cluster.submit(c.BeginMasterships(masterships=(mastership,)))

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.base.ids import TopicId
 from penstock.controller import records as r
+from penstock.controller.causes import Cause
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.controller.record_codec import decode_records, encode_records
 
@@ -46,7 +47,17 @@ _ALL: list[r.MetadataRecord] = [
     r.FailoverChanged(is_enabled=False),
     r.MastershipBegun(replica_set_id=1, master=2, leader_epoch=3),
     r.MastershipBegun(
-        replica_set_id=1, master=-1, leader_epoch=4, cause="eviction", at_ms=9, last_master=2
+        replica_set_id=1, master=-1, leader_epoch=4, cause=Cause.EVICTION, at_ms=9, last_master=2
+    ),
+    r.MastershipBegun(
+        replica_set_id=1,
+        master=1,
+        leader_epoch=5,
+        cause=Cause.UNCLEAN,
+        at_ms=9,
+        last_master=1,
+        detail="broker 1 ends at 3",
+        unclean_epoch=5,
     ),
     r.SyncStateSetChanged(replica_set_id=1, sync_state_set=(2,), sync_state_set_epoch=4),
     r.TopicCreated(name="t", topic_id=_ID, replica_set_ids=(1, 1), internal=True),
@@ -101,6 +112,40 @@ def test_records_of_the_first_release_are_read_with_the_defaults_of_what_came_la
 ) -> None:
     head = kind.to_bytes(2, "big") + b"\x00\x01" + len(body).to_bytes(4, "big")
     assert decode_records(head + body) == [record]
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("eviction", {"cause": Cause.EVICTION}),
+        ("", {}),
+        ("as it was called once", {"detail": "as it was called once"}),
+        (
+            "unclean: broker 2 ends at 10",
+            {"cause": Cause.UNCLEAN, "detail": "broker 2 ends at 10", "unclean_epoch": 3},
+        ),
+        ("unclean", {"cause": Cause.UNCLEAN, "unclean_epoch": 3}),
+    ],
+)
+def test_the_text_of_a_masterships_cause_in_version_2_is_read(
+    text: str, fields: dict[str, object]
+) -> None:
+    body = (
+        b'{"at_ms":9,"cause":"%b","last_master":1,"leader_epoch":3,"master":1,"replica_set_id":1}'
+        % text.encode()
+    )
+    head = b"\x00\x04\x00\x02" + len(body).to_bytes(4, "big")
+    begun = r.MastershipBegun(
+        replica_set_id=1, master=1, leader_epoch=3, at_ms=9, last_master=1, **fields
+    )
+    assert decode_records(head + body) == [begun]
+
+
+def test_a_cause_of_a_newer_release_is_refused() -> None:
+    (entry,) = [encode_records([one]) for one in _ALL if getattr(one, "unclean_epoch", -1) == 5]
+    assert decode_records(entry)
+    with pytest.raises(UnsupportedMetadata):
+        decode_records(entry.replace(b'"unclean"', b'"uncleam"'))
 
 
 @pytest.mark.parametrize("envelope", ["0063 0001 00000002 7b7d", "0001 0002 00000002 7b7d"])

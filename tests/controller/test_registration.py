@@ -7,7 +7,10 @@ import pytest
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller import commands as c
 from penstock.controller import errors as e
-from penstock.controller.image import NO_FLOOR, NO_MASTER, ReplicaSetImage
+from penstock.controller.causes import Cause
+from penstock.controller.image import NO_EPOCH, NO_FLOOR, NO_MASTER, ClusterImage, ReplicaSetImage
+from penstock.controller.replay import replay
+from penstock.controller.snapshot import snapshot_records
 from tests.controller.cluster import Cluster
 from tests.controller.joining import joining
 
@@ -82,7 +85,7 @@ def _begin(cluster: Cluster, **changed: object) -> c.NewMastership:
         "master": 1,
         "leader_epoch": one.leader_epoch,
         "sync_state_set_epoch": one.sync_state_set_epoch,
-        "cause": "test",
+        "cause": Cause.OPERATOR,
         "sync_state_set": (1, 2),
     }
     return c.NewMastership(**{**fields, **changed})  # type: ignore[arg-type]
@@ -187,6 +190,22 @@ def test_an_election_that_was_decided_on_a_log_that_is_lost_by_now_is_refused() 
     _log(cluster, 2, "new")
     with pytest.raises(e.StaleSyncStateSet):
         cluster.submit(c.BeginMasterships(masterships=(decided,)))
+
+
+def test_an_unclean_mastership_is_remembered_however_many_ordinary_ones_come_after_it() -> None:
+    cluster = _cluster()
+    assert _set(cluster).unclean_epoch == NO_EPOCH
+    unclean = _begin(cluster, master=2, sync_state_set=(2,), is_unclean=True, cause=Cause.UNCLEAN)
+    cluster.submit(c.BeginMasterships(masterships=(unclean,)))
+    begun = _set(cluster).leader_epoch
+    assert _set(cluster).unclean_epoch == begun
+    cluster.submit(c.EndMastership(replica_set_id=0))
+    ordinary = _begin(cluster, master=2, sync_state_set=None, cause=Cause.RETURN)
+    cluster.submit(c.BeginMasterships(masterships=(ordinary,)))
+    assert (_set(cluster).leader_epoch, _set(cluster).unclean_epoch) == (begun + 2, begun)
+    again = ClusterImage()
+    replay(again, snapshot_records(cluster.image))
+    assert again.replica_sets[0].unclean_epoch == begun
 
 
 def test_a_log_lost_before_the_first_mastership_raises_the_epoch_too() -> None:

@@ -11,6 +11,7 @@ from penstock.base.ids import TopicId
 from penstock.base.invariant import InvariantViolation
 from penstock.controller import commands as c
 from penstock.controller import records as r
+from penstock.controller.causes import Cause
 from penstock.controller.errors import RefusedCommand, UnsupportedMetadata
 from penstock.controller.image import ClusterDelta, ClusterImage
 from penstock.controller.install import install
@@ -51,7 +52,7 @@ _masterships = st.builds(
     master=st.integers(-1, 2),
     leader_epoch=st.integers(-1, 1),
     sync_state_set_epoch=st.integers(0, 1),
-    cause=st.just("test"),
+    cause=st.sampled_from(Cause),
     sync_state_set=st.one_of(st.none(), st.lists(st.integers(0, 2), max_size=3).map(tuple)),
     is_unclean=st.booleans(),
 )

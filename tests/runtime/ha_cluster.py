@@ -15,6 +15,7 @@ from typing import Any
 from penstock.base.ack_policy import AckPolicy
 from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
 from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.controller.causes import Cause
 from penstock.controller.commands import (
     BeginMasterships,
     Command,
@@ -99,7 +100,7 @@ class Controllers:
             master=master,
             leader_epoch=found.leader_epoch,
             sync_state_set_epoch=found.sync_state_set_epoch,
-            cause="unclean" if is_unclean else "test",
+            cause=Cause.UNCLEAN if is_unclean else Cause.OPERATOR,
             sync_state_set=in_step or found.sync_state_set,
             is_unclean=is_unclean,
         )

@@ -105,7 +105,8 @@ ALIGNING = (
     plant(
         "align-may-always-cut-confirmed", "Truncation",
         "every slave may cut confirmed records, also without an unclean election",
-        (DRIVER, 'return may_lose or "unclean" in image.last_cause', "return True"),
+        (DRIVER, "return may_lose or self.member.log.leader_epoch < image.unclean_epoch",
+         "return True"),
         kind=Kind.GUARD, near=("tests/runtime/test_replica_manager.py", *LINKS),
     ),
     plant(

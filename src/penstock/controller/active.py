@@ -24,10 +24,11 @@ inputs come on one loop.
 
 from penstock.base.ports import Cancellable, Clock, Scheduler
 from penstock.controller.active_context import ActiveContext, ActiveStats, Reported, Send, Submit
+from penstock.controller.causes import Cause
 from penstock.controller.commands import CreateReplicaSets
 from penstock.controller.config import ControllerConfig
 from penstock.controller.drains import Drains
-from penstock.controller.elections import CAUSE_OPERATOR, Elections
+from penstock.controller.elections import Elections
 from penstock.controller.errors import MetadataError, NotActiveController
 from penstock.controller.image import (
     NO_EPOCH,
@@ -50,9 +51,9 @@ from penstock.controller.session import (
 )
 from penstock.controller.set_plan import plan_sets
 from penstock.controller.status import status_answer
-from penstock.controller.transfers import CAUSE_PREFERRED, CAUSE_TRANSFER, Transfers
+from penstock.controller.transfers import Transfers
 
-_KEPT_CAUSES = (CAUSE_TRANSFER, CAUSE_OPERATOR)
+_KEPT_CAUSES = (Cause.TRANSFER, Cause.OPERATOR)
 """A master that an operator chose is not moved back to the preferred one."""
 
 
@@ -374,14 +375,14 @@ class ActiveController:
                 continue
             since_ms = self._away_since_ms.setdefault(set_id, context.now_ms)
             if context.now_ms - since_ms >= delay_ms and self._transfers.is_due(set_id):
-                self._transfers.start(set_id, replica_set.replicas[0], cause=CAUSE_PREFERRED)
+                self._transfers.start(set_id, replica_set.replicas[0], cause=Cause.PREFERRED)
 
     def _is_away(self, replica_set: ReplicaSetImage) -> bool:
         """Whether somebody else leads the set, though its preferred master could at once."""
         set_id, preferred = replica_set.replica_set_id, replica_set.replicas[0]
         if replica_set.master in {NO_MASTER, preferred}:
             return False
-        is_kept = replica_set.last_cause.startswith(_KEPT_CAUSES)
+        is_kept = replica_set.last_cause in _KEPT_CAUSES
         if is_kept or self._context.is_draining(preferred) or self._elections.is_electing(set_id):
             return False
         return not self._transfers.refusal(set_id, preferred)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from penstock.base.ports import Clock, Scheduler
+from penstock.controller.causes import Cause
 from penstock.controller.commands import BeginMasterships, Command
 from penstock.controller.config import ControllerConfig
 from penstock.controller.errors import MetadataError, MetadataTimeout, NotActiveController
@@ -37,7 +38,7 @@ class ActiveStats:
     """Figures for metrics; counters since the process started."""
 
     masterships: dict[str, int] = field(default_factory=dict)
-    """Begun masterships by the first word of their cause."""
+    """Begun masterships by their cause."""
     evictions: int = 0
     elections_without_winner: int = 0
     transfers_failed: int = 0
@@ -47,10 +48,9 @@ class ActiveStats:
     elect_ms_total: int = 0
     elect_count: int = 0
 
-    def count_mastership(self, cause: str) -> None:
-        """Count by kind; what stands behind a colon is detail."""
-        kind = cause.partition(":")[0]
-        self.masterships[kind] = self.masterships.get(kind, 0) + 1
+    def count_mastership(self, cause: Cause) -> None:
+        """Count one that has begun."""
+        self.masterships[cause.value] = self.masterships.get(cause.value, 0) + 1
 
     def note_election(self, took_ms: int) -> None:
         """Take note of how long one set was without a master, as far as seen from here."""

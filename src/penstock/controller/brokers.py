@@ -7,6 +7,7 @@ are a broker's for life, taken by compare-and-set). Fencing goes with mastership
 from dataclasses import replace
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.controller.causes import Cause
 from penstock.controller.commands import (
     DrainBroker,
     ForgetIdentity,
@@ -27,10 +28,6 @@ from penstock.controller.records import (
     SyncStateSetChanged,
 )
 from penstock.controller.snapshot import registration
-
-CAUSE_RESTART = "restart"
-"""The master's process is a new one: it leads nothing until it is elected again."""
-
 
 DIRECTORIES_MAX = 128
 """Data directories of one broker: each gets a replica set."""
@@ -67,7 +64,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
     records: list[MetadataRecord] = [record]
     if known is not None and known.incarnation != command.incarnation:
         records += [
-            mastership_ended(context, one, CAUSE_RESTART)
+            mastership_ended(context, one, Cause.RESTART)
             for one in _led_by(context, command.broker_id)
         ]
     return Result(record.broker_epoch, tuple(records))

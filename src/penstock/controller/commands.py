@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 
 from penstock.base.ack_policy import AckPolicy
 from penstock.base.ids import TopicId
+from penstock.controller.causes import Cause
 from penstock.controller.errors import MetadataError
 
 R_co = TypeVar("R_co", covariant=True)
@@ -240,16 +241,17 @@ class NewMastership:
 
     `leader_epoch` and `sync_state_set_epoch` are the ones that the choice was made by.
     `sync_state_set` is what it will be; None leaves it. `is_unclean` allows a master from outside
-    the present one.
+    the present one. `detail` is for people.
     """
 
     replica_set_id: int
     master: int
     leader_epoch: int
     sync_state_set_epoch: int
-    cause: str
+    cause: Cause
     sync_state_set: tuple[int, ...] | None = None
     is_unclean: bool = False
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.controller.active_context import ActiveContext
+from penstock.controller.causes import Cause
 from penstock.controller.commands import LeaveSyncStateSets
 from penstock.controller.errors import MetadataError
 from penstock.controller.image import ReplicaSetImage
-from penstock.controller.transfers import CAUSE_DRAIN, Transfers
+from penstock.controller.transfers import Transfers
 
 DRAIN_TIMEOUT_MS = 60_000
 """After this the operator is told what is still there; the draining goes on."""
@@ -78,7 +79,7 @@ class Drains:
         for set_id, replica_set in led:
             target = self._successor(replica_set)
             if target is not None and self._transfers.is_due(set_id):
-                self._transfers.start(set_id, target, cause=CAUSE_DRAIN)
+                self._transfers.start(set_id, target, cause=Cause.DRAIN)
         return bool(led)
 
     def _drain(self, broker_id: int) -> None:

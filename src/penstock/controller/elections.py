@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from penstock.base.ports import Cancellable
 from penstock.controller.active_context import ActiveContext
+from penstock.controller.causes import Cause
 from penstock.controller.commands import BeginMasterships, FenceBrokers, NewMastership
 from penstock.controller.election import (
     Ballot,
@@ -31,13 +32,6 @@ from penstock.controller.election import (
 from penstock.controller.errors import MetadataError, NoEligibleMaster, RefusedCommand
 from penstock.controller.image import NO_EPOCH, NO_MASTER, ReplicaSetImage
 from penstock.controller.session import FAILED, ProbeAnswer, ProbedSet, ProbeSets, SetReport
-
-CAUSE_FIRST = "first"
-CAUSE_EVICTION = "eviction"
-CAUSE_FAILED = "log failed"
-CAUSE_RETURN = "return"
-CAUSE_OPERATOR = "operator"
-CAUSE_UNCLEAN = "unclean"
 
 ElectionDone = Callable[[MetadataError | None], None]
 RoundOver = Callable[[Iterable[int], Iterable[int]], None]
@@ -256,14 +250,16 @@ class Elections:
         match choice:
             case Elected():
                 self.reasons.pop(replica_set.replica_set_id, None)
+                cut = self._what_is_cut(one, replica_set, choice.master) if is_unclean else ""
                 return NewMastership(
                     replica_set_id=replica_set.replica_set_id,
                     master=choice.master,
                     leader_epoch=replica_set.leader_epoch,
                     sync_state_set_epoch=replica_set.sync_state_set_epoch,
-                    cause=self._cause(one, replica_set, choice.master, is_unclean=is_unclean),
+                    cause=self._cause(one, replica_set, is_unclean=is_unclean),
                     sync_state_set=choice.sync_state_set,
                     is_unclean=is_unclean,
+                    detail=cut,
                 )
             case NoCandidate(reason):
                 self._put_off(replica_set.replica_set_id, reason)
@@ -276,7 +272,7 @@ class Elections:
             master=NO_MASTER,
             leader_epoch=replica_set.leader_epoch,
             sync_state_set_epoch=replica_set.sync_state_set_epoch,
-            cause=CAUSE_EVICTION,
+            cause=Cause.EVICTION,
         )
 
     def _choose(self, one: Round, replica_set: ReplicaSetImage) -> tuple[Choice, bool]:
@@ -318,19 +314,17 @@ class Elections:
             and self._context.is_able(broker_id)
         }
 
-    def _cause(
-        self, one: Round, replica_set: ReplicaSetImage, master: int, *, is_unclean: bool
-    ) -> str:
+    def _cause(self, one: Round, replica_set: ReplicaSetImage, *, is_unclean: bool) -> Cause:
         if is_unclean:
-            return f"{CAUSE_UNCLEAN}: {self._what_is_cut(one, replica_set, master)}"
+            return Cause.UNCLEAN
         if replica_set.leader_epoch == NO_EPOCH:
-            return CAUSE_FIRST
+            return Cause.FIRST
         if one.done is not None:
-            return CAUSE_OPERATOR
+            return Cause.OPERATOR
         if replica_set.master == NO_MASTER:
-            return CAUSE_RETURN
+            return Cause.RETURN
         has_failed = self._context.has_failed_master(replica_set)
-        return CAUSE_FAILED if has_failed else CAUSE_EVICTION
+        return Cause.FAILED if has_failed else Cause.EVICTION
 
     def _what_is_cut(self, one: Round, replica_set: ReplicaSetImage, master: int) -> str:
         """Say how much the winner lacks of the longest log that was ever reported here."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy
 from penstock.base.ids import TopicId
+from penstock.controller.causes import Cause
 from penstock.controller.topic_config import TopicSettings
 from penstock.controller.topic_names import metric_name
 
@@ -70,8 +71,11 @@ class ReplicaSetImage:
     """A replica set. `master` and `leader_epoch` are -1 until the first mastership.
 
     Members stand as broker ids, `replicas[0]` is the preferred master. `replica_ids` and `log_ids`
-    hold the members that have registered their log. `last_cause`, `last_change_ms` (wall time) and
-    `last_master` tell of the last mastership, also where `master` is -1 again.
+    hold the members that have registered their log. `last_cause`, `last_detail`, `last_change_ms`
+    (wall time) and `last_master` tell of the last mastership, also where `master` is -1 again.
+
+    `unclean_epoch` is -1, or the newest leader epoch whose master may have lacked confirmed
+    records: a log that ends in an older one may hold some that are not the set's any more.
 
     `copies_floor` is -1, or how many members at least hold each record that was confirmed before
     the last change of members or policy; see election.py.
@@ -88,10 +92,12 @@ class ReplicaSetImage:
     log_ids: Mapping[int, str] = field(default_factory=dict)
     next_replica_id: int = 1
     copies_floor: int = NO_FLOOR
-    last_cause: str = ""
+    last_cause: Cause = Cause.UNKNOWN
+    last_detail: str = ""
     last_change_ms: int = 0
     last_master: int = NO_MASTER
     is_unclean_allowed: bool = False
+    unclean_epoch: int = NO_EPOCH
 
     @property
     def copies_needed(self) -> int:

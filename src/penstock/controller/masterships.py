@@ -9,6 +9,7 @@ fenced broker enters the sync-state set).
 
 from dataclasses import replace
 
+from penstock.controller.causes import Cause
 from penstock.controller.commands import (
     BeginMastership,
     BeginMasterships,
@@ -28,11 +29,6 @@ from penstock.controller.image import NO_FLOOR, NO_MASTER, ReplicaSetImage
 from penstock.controller.overlap import difference, raised_floor
 from penstock.controller.records import BrokerFenced, MastershipBegun, MetadataRecord
 
-CAUSE_FENCED = "eviction"
-"""The master was found dead and nobody could be elected in the same entry."""
-CAUSE_OWN_CONTROLLER = "start"
-"""A node that is its own controller took its set."""
-
 
 def find_set(context: CommandContext, replica_set_id: int) -> ReplicaSetImage:
     """Return the set. Raises UnknownReplicaSet."""
@@ -50,7 +46,7 @@ def begin_mastership(context: CommandContext, command: BeginMastership) -> Resul
             f"Broker {command.master} is not in the sync-state set"
             f" {list(replica_set.sync_state_set)}."
         )
-    record = _begun(context, replica_set, command.master, CAUSE_OWN_CONTROLLER)
+    record = _begun(context, replica_set, command.master, Cause.OWN_CONTROLLER)
     return Result(record.leader_epoch, (record,))
 
 
@@ -59,20 +55,25 @@ def end_mastership(context: CommandContext, command: EndMastership) -> Result[in
     replica_set = find_set(context, command.replica_set_id)
     if replica_set.master == NO_MASTER:
         return Result(replica_set.leader_epoch)
-    record = mastership_ended(context, replica_set, CAUSE_OWN_CONTROLLER)
+    record = mastership_ended(context, replica_set, Cause.OWN_CONTROLLER)
     return Result(record.leader_epoch, (record,))
 
 
 def mastership_ended(
-    context: CommandContext, replica_set: ReplicaSetImage, cause: str
+    context: CommandContext, replica_set: ReplicaSetImage, cause: Cause
 ) -> MastershipBegun:
     """Return the record that takes a set's master away."""
     return _begun(context, replica_set, NO_MASTER, cause)
 
 
 def _begun(
-    context: CommandContext, replica_set: ReplicaSetImage, master: int, cause: str
+    context: CommandContext,
+    replica_set: ReplicaSetImage,
+    master: int,
+    cause: Cause,
+    wanted: NewMastership | None = None,
 ) -> MastershipBegun:
+    is_unclean = wanted is not None and wanted.is_unclean and master != NO_MASTER
     return MastershipBegun(
         replica_set_id=replica_set.replica_set_id,
         master=master,
@@ -80,6 +81,8 @@ def _begun(
         cause=cause,
         at_ms=context.wall_ms(),
         last_master=replica_set.last_master if master == NO_MASTER else master,
+        detail="" if wanted is None else wanted.detail,
+        unclean_epoch=replica_set.leader_epoch + 1 if is_unclean else replica_set.unclean_epoch,
     )
 
 
@@ -108,7 +111,7 @@ def fence_brokers(context: CommandContext, command: FenceBrokers) -> Result[tupl
     records += begun
     named = {one.replica_set_id for one in command.masterships}
     records += [
-        mastership_ended(context, one, CAUSE_FENCED)
+        mastership_ended(context, one, Cause.EVICTION)
         for set_id, one in sorted(context.image.replica_sets.items())
         if one.master in fenced and set_id not in named
     ]
@@ -128,7 +131,7 @@ def _begin_all(
         _check_epochs(replica_set, wanted.leader_epoch, wanted.sync_state_set_epoch)
         if wanted.master != NO_MASTER:
             _check_choice(context, replica_set, wanted, fenced)
-        begun = _begun(context, replica_set, wanted.master, wanted.cause)
+        begun = _begun(context, replica_set, wanted.master, wanted.cause, wanted)
         records += _members_after(replica_set, wanted)
         records.append(begun)
         epochs.append(begun.leader_epoch)

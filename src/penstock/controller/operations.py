@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from penstock.controller.active_context import ActiveContext
+from penstock.controller.causes import Cause
 from penstock.controller.command_codec import encode_error
 from penstock.controller.commands import DrainBroker
 from penstock.controller.drains import Drains
@@ -28,7 +29,7 @@ from penstock.controller.session import (
     OperationAnswer,
     TransferRequest,
 )
-from penstock.controller.transfers import CAUSE_TRANSFER, Transfers
+from penstock.controller.transfers import Transfers
 
 Operation = ElectRequest | TransferRequest | DrainRequest
 OperatorAnswered = Callable[[OperationAnswer], None]
@@ -99,7 +100,7 @@ class Operations:
         self._transfers.start(
             set_id,
             target,
-            cause=CAUSE_TRANSFER,
+            cause=Cause.TRANSFER,
             done=lambda error: self._led(request, set_id, answered, error),
         )
 

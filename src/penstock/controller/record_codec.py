@@ -20,10 +20,11 @@ from typing import Any
 from penstock.base.ids import TopicId
 from penstock.base.ports import Buffer
 from penstock.controller import records as r
+from penstock.controller.causes import Cause, read_old
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 
-_VERSION_MAX = 2
-"""A kind whose fields were added to later is at version 2; all others are at 1."""
+_LATER = {r.MastershipBegun: {"detail", "unclean_epoch"}}
+"""Fields that version 3 of a kind has added. Those of version 2 are the others with a default."""
 
 ENTRY_BYTES_MAX = 16 << 20
 """An entry larger than this is refused before it is proposed: 16 MiB, some 1.5 million partitions
@@ -58,6 +59,14 @@ def _bool(value: object) -> bool:
     if type(value) is not bool:
         raise CorruptMetadata(f"expected true or false, found {value!r}")
     return value
+
+
+def _cause(value: object) -> Cause:
+    text = _str(value)
+    try:
+        return Cause(text)
+    except ValueError as error:
+        raise UnsupportedMetadata(f"a mastership for the cause {text!r}") from error
 
 
 def _optional_str(value: object) -> str | None:
@@ -112,9 +121,11 @@ _SHAPES: dict[type[Any], dict[str, _Reader]] = {
         "replica_set_id": _int,
         "master": _int,
         "leader_epoch": _int,
-        "cause": _str,
+        "cause": _cause,
         "at_ms": _int,
         "last_master": _int,
+        "detail": _str,
+        "unclean_epoch": _int,
     },
     r.SyncStateSetChanged: {
         "replica_set_id": _int,
@@ -163,16 +174,24 @@ _SHAPES: dict[type[Any], dict[str, _Reader]] = {
 _CLASSES: dict[int, type[Any]] = {cls.KIND: cls for cls in _SHAPES}
 assert len(_CLASSES) == len(r.RecordKind)
 
-_FIRST_SHAPES = {
-    cls: {one.name: shape[one.name] for one in fields(cls) if one.default is MISSING}
-    for cls, shape in _SHAPES.items()
-}
-"""The fields of version 1: those without a default."""
+
+def _shapes_by_version(cls: type[Any]) -> list[dict[str, _Reader]]:
+    """Return the fields of version 1 (those without a default), of 2 and of 3, as far as it is."""
+    shape, later = _SHAPES[cls], _LATER.get(cls, set())
+    first = {one.name: shape[one.name] for one in fields(cls) if one.default is MISSING}
+    second = {name: read for name, read in shape.items() if name not in later}
+    versions = [first]
+    versions += [second] if len(second) > len(first) else []
+    return [*versions, shape] if later else versions
+
+
+_VERSIONS = {cls: _shapes_by_version(cls) for cls in _SHAPES}
+_VERSIONS[r.MastershipBegun][1]["cause"] = _str  # with its detail, see `_of_version_2`
 
 
 def _version(cls: type[Any]) -> int:
     """Return the version that records of this class are written in."""
-    return _VERSION_MAX if len(_FIRST_SHAPES[cls]) < len(_SHAPES[cls]) else 1
+    return len(_VERSIONS[cls])
 
 
 def encode_records(records: Iterable[r.MetadataRecord]) -> bytes:
@@ -222,10 +241,20 @@ def _decode(kind: int, version: int, body: memoryview) -> r.MetadataRecord:
         found = json.loads(bytes(body))
     except (ValueError, RecursionError) as error:
         raise CorruptMetadata(f"record of kind {kind} is not JSON: {error}") from error
-    shape = (_FIRST_SHAPES if version == 1 else _SHAPES)[record_class]
+    shape = _VERSIONS[record_class][version - 1]
     if type(found) is not dict or found.keys() != shape.keys():
         raise CorruptMetadata(f"record of kind {kind} has the wrong fields")
-    record: r.MetadataRecord = record_class(
-        **{name: read(found[name]) for name, read in shape.items()}
-    )
+    values = {name: read(found[name]) for name, read in shape.items()}
+    if record_class is r.MastershipBegun and version == 2:
+        values |= _of_version_2(values)
+    record: r.MetadataRecord = record_class(**values)
     return record
+
+
+def _of_version_2(values: dict[str, Any]) -> dict[str, object]:
+    """Return the fields of a mastership whose cause and detail were one text."""
+    cause, detail = read_old(values["cause"])
+    found: dict[str, object] = {"cause": cause, "detail": detail}
+    if cause is Cause.UNCLEAN:
+        found["unclean_epoch"] = values["leader_epoch"]
+    return found

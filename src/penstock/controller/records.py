@@ -16,8 +16,8 @@ Bytes: docs/formats/metadata-log.md, written and read by `record_codec`.
 Source: KIP-500 and KIP-631 (metadata records of KRaft); RIP-44 for masters and sync-state sets.
 It does not say who may emit a record: that is the handlers' business.
 
-A field with a default has been added in version 2 of its kind: in records that an older release
-wrote it has that default.
+A field with a default has been added in version 2 of its kind, or where it is said in version 3: in
+records that an older release wrote it has that default.
 """
 
 from dataclasses import dataclass
@@ -26,6 +26,7 @@ from typing import ClassVar
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.base.ids import TopicId
+from penstock.controller.causes import Cause
 
 
 class RecordKind(IntEnum):
@@ -114,17 +115,22 @@ class ReplicaSetCreated:
 class MastershipBegun:
     """`master` leads the set from now on; every mastership has a larger `leader_epoch`.
 
-    -1 for `master`: nobody does. `cause` is for people, `at_ms` wall time, `last_master` whoever
+    -1 for `master`: nobody does. `detail` is for people, `at_ms` wall time, `last_master` whoever
     was master last (`master` itself where there is one), -1 where nobody ever was.
+    `unclean_epoch` is the leader epoch of the newest mastership, this one included, whose master
+    may have lacked confirmed records; -1: there was none, or an older release has written this.
+    `detail` and `unclean_epoch` have been added in version 3.
     """
 
     KIND: ClassVar = RecordKind.MASTERSHIP_BEGUN
     replica_set_id: int
     master: int
     leader_epoch: int
-    cause: str = ""
+    cause: Cause = Cause.UNKNOWN
     at_ms: int = 0
     last_master: int = -1
+    detail: str = ""
+    unclean_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,12 +176,20 @@ def _mastership_begun(image: ClusterImage, record: r.MastershipBegun, touched: T
     )
     is_one = record.master == NO_MASTER or record.master in before.replicas
     invariant(is_one, "a master is a member", master=record.master)
+    invariant(
+        record.unclean_epoch <= record.leader_epoch,
+        "an unclean mastership is one that has begun",
+        unclean=record.unclean_epoch,
+    )
     is_anybody = record.master != NO_MASTER
     changed = replace(
         before,
         master=record.master,
         leader_epoch=record.leader_epoch,
         last_cause=record.cause,
+        last_detail=record.detail,
+        # A record of an older release does not know of an earlier unclean one.
+        unclean_epoch=max(before.unclean_epoch, record.unclean_epoch),
         last_change_ms=record.at_ms,
         last_master=record.master if is_anybody else record.last_master,
     )

@@ -7,6 +7,7 @@ What a change of members or policy means for elections stands in `overlap`.
 from dataclasses import replace
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.controller.causes import Cause
 from penstock.controller.commands import (
     AddReplica,
     CreateReplicaSet,
@@ -36,7 +37,6 @@ REPLICAS_MAX = 32
 NEXT_ID = -1
 SET_ID_MAX = 2**30
 """Ids travel as 32 bits, and the next one is the largest and one."""
-CAUSE_LOG_LOST = "log lost"
 
 
 def create_replica_set(context: CommandContext, command: CreateReplicaSet) -> Result[int]:
@@ -139,7 +139,7 @@ def _log_lost(
     """Return what follows: nothing that this member acknowledged counts any more."""
     records: list[MetadataRecord] = []
     if replica_set.master == broker_id:
-        records.append(mastership_ended(context, replica_set, CAUSE_LOG_LOST))
+        records.append(mastership_ended(context, replica_set, Cause.LOG_LOST))
         replica_set = replace(replica_set, master=NO_MASTER)
     if broker_id in replica_set.candidates or broker_id in replica_set.sync_state_set:
         after = after_change(replica_set, lost=broker_id)

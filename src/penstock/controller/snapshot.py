@@ -133,6 +133,8 @@ def _mastership(replica_set: ReplicaSetImage) -> r.MastershipBegun:
         cause=replica_set.last_cause,
         at_ms=replica_set.last_change_ms,
         last_master=replica_set.last_master,
+        detail=replica_set.last_detail,
+        unclean_epoch=replica_set.unclean_epoch,
     )
 
 

@@ -77,7 +77,7 @@ def _replica_set(
         policy_minimum=replica_set.policy.minimum,
         master=replica_set.master,
         leader_epoch=replica_set.leader_epoch,
-        cause=replica_set.last_cause,
+        cause=_why(replica_set),
         since_ms=replica_set.last_change_ms,
         preferred_master=replica_set.replicas[0],
         sync_state_set=replica_set.sync_state_set,
@@ -130,3 +130,9 @@ def _lag(context: ActiveContext, replica_set: ReplicaSetImage, broker_id: int) -
     if own is None:
         return _UNKNOWN, _UNKNOWN
     return max(0, master.report.log_end_position - own.report.log_end_position), _UNKNOWN
+
+
+def _why(replica_set: ReplicaSetImage) -> str:
+    """Return cause and detail of the last mastership, for people."""
+    cause, detail = replica_set.last_cause.value, replica_set.last_detail
+    return f"{cause}: {detail}" if cause and detail else cause or detail

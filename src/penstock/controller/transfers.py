@@ -15,14 +15,11 @@ from dataclasses import dataclass
 
 from penstock.base.ports import Cancellable
 from penstock.controller.active_context import ActiveContext
+from penstock.controller.causes import Cause
 from penstock.controller.commands import BeginMasterships, NewMastership
 from penstock.controller.elections import RoundOver
 from penstock.controller.errors import MetadataError, TransferFailed
 from penstock.controller.session import PrepareTransfer, TransferReady
-
-CAUSE_TRANSFER = "transfer"
-CAUSE_PREFERRED = "preferred"
-CAUSE_DRAIN = "drain"
 
 TRANSFERS_MAX = 16
 """Transfers under way that nobody asked for; an operator's own are not counted."""
@@ -41,7 +38,7 @@ class Transfer:
     replica_set_id: int
     master: int
     target: int
-    cause: str
+    cause: Cause
     done: TransferDone | None
     timer: Cancellable | None = None
     is_submitted: bool = False
@@ -98,7 +95,7 @@ class Transfers:
         return ""
 
     def start(
-        self, set_id: int, target: int, *, cause: str, done: TransferDone | None = None
+        self, set_id: int, target: int, *, cause: Cause, done: TransferDone | None = None
     ) -> None:
         """Begin a transfer that `refusal` has nothing against."""
         assert not self.refusal(set_id, target)

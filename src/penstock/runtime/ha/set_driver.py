@@ -167,11 +167,16 @@ class SetDriver:
         return image.replica_ids.get(self._own_id)
 
     def _may_cut_confirmed(self) -> bool:
+        """Whether the own log may hold confirmed records that are not the set's any more.
+
+        After an unclean election that is so for every log that has nothing of its mastership yet,
+        however many ordinary ones came after it.
+        """
         image = self.image
-        if image is None:
+        if image is None or self.member is None:
             return False
         may_lose = image.policy.kind is PolicyKind.ASYNC or image.is_unclean_allowed
-        return may_lose or "unclean" in image.last_cause
+        return may_lose or self.member.log.leader_epoch < image.unclean_epoch
 
     # --- news ----------------------------------------------------------------------------------
 
