@@ -85,12 +85,15 @@ class Controllers:
     def submit(self, command: Command[Any]) -> Any:
         result = self.judge.handle(command)
         if result.records:
-            records = tuple(result.records)
-            self.entries.append(records)
-            self.judge.replay(records)
-            for broker in self.brokers:
-                broker.catch_up()
+            self.record(*result.records)
         return result.response
+
+    def record(self, *records: MetadataRecord) -> None:
+        """Let an entry be committed."""
+        self.entries.append(records)
+        self.judge.replay(records)
+        for broker in self.brokers:
+            broker.catch_up()
 
     def elect(self, set_id: int, master: int, *in_step: int, is_unclean: bool = False) -> int:
         """Begin a mastership; without `in_step` the sync-state set stays as it is."""
