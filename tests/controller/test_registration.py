@@ -203,6 +203,8 @@ def test_an_unclean_mastership_is_remembered_however_many_ordinary_ones_come_aft
     ordinary = _begin(cluster, master=2, sync_state_set=None, cause=Cause.RETURN)
     cluster.submit(c.BeginMasterships(masterships=(ordinary,)))
     assert (_set(cluster).leader_epoch, _set(cluster).unclean_epoch) == (begun + 2, begun)
+    assert _set(cluster).may_have_lost(begun - 1)
+    assert not _set(cluster).may_have_lost(begun), "it has followed the unclean master"
     again = ClusterImage()
     replay(again, snapshot_records(cluster.image))
     assert again.replica_sets[0].unclean_epoch == begun

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.base.ack_policy import AckPolicy
+from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import TopicId
 from penstock.controller.causes import Cause
 from penstock.controller.topic_config import TopicSettings
@@ -120,6 +120,16 @@ class ReplicaSetImage:
         if self.policy.counts_replicas:
             return self.replicas
         return tuple(one for one in self.replicas if one in self.sync_state_set)
+
+    def may_have_lost(self, log_epoch: int) -> bool:
+        """Whether a log that ends in that leader epoch may hold confirmed records that are not the
+        set's any more.
+
+        After an unclean election that is so for every log that has nothing of its mastership yet,
+        however many ordinary ones came after it.
+        """
+        may_lose = self.policy.kind is PolicyKind.ASYNC or self.is_unclean_allowed
+        return may_lose or log_epoch < self.unclean_epoch
 
 
 class AddedPartitions(NamedTuple):

@@ -19,9 +19,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from penstock.base.ack_policy import PolicyKind
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.broker.replica_set import NO_MASTER, ReplicaSetMember, Role
@@ -34,6 +33,7 @@ from penstock.runtime.ha.change_request import ask_for, change_command, recorded
 from penstock.runtime.ha.followed_set import FollowedSet, FollowParts
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.mending import Mending
+from penstock.runtime.ha.wishes import NOTHING_YET, Follow, Idle, Lead, Resume, Wish
 from penstock.storage.errors import CorruptLog, StorageError
 
 if TYPE_CHECKING:
@@ -44,35 +44,6 @@ RETRY_MS = 500
 """Pause after an attempt that failed: to open a log, to take a mastership, to register."""
 
 log = logging.getLogger(__name__)
-
-
-class Lead(NamedTuple):
-    """Be master."""
-
-    leader_epoch: int
-
-
-class Resume(NamedTuple):
-    """Be master again as before the restart, once all replicas agree."""
-
-    leader_epoch: int
-
-
-class Follow(NamedTuple):
-    """Be slave."""
-
-    leader_epoch: int
-    master_id: int
-
-
-class Idle(NamedTuple):
-    """Be neither."""
-
-    leader_epoch: int
-
-
-Wish = Lead | Resume | Follow | Idle
-NOTHING_YET = Idle(-1)
 
 
 class SetDriver:
@@ -167,16 +138,12 @@ class SetDriver:
         return image.replica_ids.get(self._own_id)
 
     def _may_cut_confirmed(self) -> bool:
-        """Whether the own log may hold confirmed records that are not the set's any more.
-
-        After an unclean election that is so for every log that has nothing of its mastership yet,
-        however many ordinary ones came after it.
-        """
-        image = self.image
-        if image is None or self.member is None:
-            return False
-        may_lose = image.policy.kind is PolicyKind.ASYNC or image.is_unclean_allowed
-        return may_lose or self.member.log.leader_epoch < image.unclean_epoch
+        image, member = self.image, self.member
+        return (
+            image is not None
+            and member is not None
+            and image.may_have_lost(member.log.leader_epoch)
+        )
 
     # --- news ----------------------------------------------------------------------------------
 
