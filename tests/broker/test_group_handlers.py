@@ -449,3 +449,15 @@ def test_offsets_are_deleted_unless_subscribed_to() -> None:
     assert found.topics[0].partitions[0].error_code == ErrorCode.NONE
     missing = front.ask(ApiKey.OFFSET_DELETE, 0, group_id="nothing", topics=[])
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_more_protocols_or_assignments_than_any_client_sends_are_refused() -> None:
+    front = Front(group_size_max=2)
+    protocols = [{"name": f"p{number}", "metadata": b""} for number in range(1_001)]
+    joined = front.ask(
+        ApiKey.JOIN_GROUP, 5, group_id="g", protocol_type="consumer", protocols=protocols
+    )
+    assert joined.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assignments = [{"member_id": f"m{number}", "assignment": b""} for number in range(3)]
+    synced = front.ask(ApiKey.SYNC_GROUP, 3, group_id="g", assignments=assignments)
+    assert synced.error_code == ErrorCode.INVALID_REQUEST

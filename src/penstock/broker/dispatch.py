@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
+from penstock.broker.long_requests import LONG_FRAME_BYTES, LongRequests
 from penstock.broker.registry import Api
 from penstock.broker.request import Reply, Request
 from penstock.broker.stats import ApiStats
+from penstock.broker.turns import Turns
 from penstock.net.connection import Connection
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.compiled import parse_produce_run, parse_request_header
@@ -48,6 +50,8 @@ class Dispatcher:
         self._clock = broker.clock
         self._stats = {key: ApiStats(api.name) for key, api in apis.items()}
         self._produce = apis.get(ApiKey.PRODUCE)
+        self._turns = Turns(broker.scheduler, broker.clock)
+        self._long = LongRequests(broker, self._turns)
         broker.stats.by_api = self._stats
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
@@ -121,12 +125,33 @@ class Dispatcher:
         frame: memoryview,
         reply: Reply,
     ) -> None:
+        if len(frame) > LONG_FRAME_BYTES:
+            connection.hold(len(frame))
+            self._spawn(api.name, self._answer_long(api, header, bytes(frame), reply))
+            return
         body = decode_request(api.key, header.api_version, frame, header.body_at)
         request = Request(header.api_version, header.client_id, body, connection)
         if api.is_async:
+            request.turns = self._turns
             self._spawn(api.name, self._answer_later(api, request, reply))
         else:
             api.handle(self._broker, request, reply)
+
+    async def _answer_long(
+        self, api: Api, header: RequestHeader, frame: bytes, reply: Reply
+    ) -> None:
+        try:
+            await self._long.answer(api, header, frame, reply)
+        except InvariantViolation:
+            raise
+        except PlatformError as error:
+            self._stats[api.key].errors += 1
+            self._refuse(reply.connection, error)
+        except Exception as error:  # noqa: BLE001  one request's bug must not end the others
+            self._stats[api.key].errors += 1
+            self._on_bug(reply.connection, api, error)
+        finally:
+            reply.connection.go_on(len(frame))
 
     async def _answer_later(self, api: Api, request: Request, reply: Reply) -> None:
         try:

@@ -26,6 +26,8 @@ TICK_MS = 100
 GROUP_TICK_MIN_MS = 4
 """A group's deadline is met this late at most; thousands of sessions may fall due in a second."""
 EXPIRE_EVERY_TICKS = 10
+WINDOW_TICKS = 600
+"""How long the longest turn of the loop is told: a minute, and until the next one has passed."""
 KEEP = Retention(-1, -1)
 MOVABLE = Retention(-1, -1, is_movable=True)
 
@@ -65,6 +67,9 @@ class Housekeeping:
         if self._tick_count % EXPIRE_EVERY_TICKS == 0:
             broker.expire_waiting()
             self._relieve_pins()
+        if self._tick_count % WINDOW_TICKS == 0:
+            for api in broker.stats.by_api.values():
+                api.turns.next_window()
         if self._tick_count % self._retention_every_ticks == 0:
             self.apply_retention()
             self._rewrite_internal_topic()

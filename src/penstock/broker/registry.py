@@ -5,6 +5,7 @@ A handler module says KEY, VERSIONS and has one of
     async handle(broker, request) -> fields   for what waits for the controller (or encoded bytes)
     handle_frame(broker, header, frame, reply)   parses its own bytes (Produce, Fetch)
 and may have
+    SLICED_BY                                    arrays by which long requests are cut (pieces.py)
     handle_run(broker, memory, run, owe) -> reply   for requests that came together (Produce)
 """
 
@@ -29,6 +30,7 @@ class Api(NamedTuple):
     is_async: bool
     is_raw: bool
     handle_run: Callable[..., Any] | None = None
+    sliced_by: tuple[tuple[str, ...], ...] = ()
 
 
 def load_apis() -> dict[int, Api]:
@@ -54,4 +56,5 @@ def _api_of(module: Any) -> Api:
         is_async=inspect.iscoroutinefunction(handle),
         is_raw=is_raw,
         handle_run=getattr(module, "handle_run", None),
+        sliced_by=getattr(module, "SLICED_BY", ()),
     )

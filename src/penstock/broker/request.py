@@ -13,6 +13,7 @@ from penstock.protocol.header import RequestHeader, has_tagged_response_header
 from penstock.protocol.messages import encode_response
 
 if TYPE_CHECKING:
+    from penstock.broker.turns import Turns
     from penstock.net.connection import Connection
 
 _HEADER = Struct(">ii")
@@ -22,7 +23,7 @@ _FLEXIBLE_HEADER = Struct(">iib")
 class Request:
     """A decoded request of a rarely used API; Produce and Fetch are not decoded into one."""
 
-    __slots__ = ("api_version", "body", "client_id", "connection")
+    __slots__ = ("api_version", "body", "client_id", "connection", "named", "turns")
 
     def __init__(
         self, api_version: int, client_id: str | None, body: Any, connection: Connection
@@ -31,6 +32,19 @@ class Request:
         self.client_id = client_id
         self.body = body
         self.connection = connection
+        self.named: set[Any] | None = None
+        """What was named so far, of a request that comes in pieces."""
+        self.turns: Turns | None = None
+        """Where to wait in between, in a handler that has much to do; None in a short request."""
+
+    def is_first(self, name: Any) -> bool:
+        """Whether the request names this for the first time: answers are long, so only once."""
+        if self.named is None:
+            self.named = set()
+        if name in self.named:
+            return False
+        self.named.add(name)
+        return True
 
     @property
     def client_host(self) -> str:
@@ -95,6 +109,10 @@ class Reply(ReplyPlace):
         head = self._answer_header(size)
         self.connection.answered(self, (head, *buffers), len(head) + size)
 
+    def note_turn(self, microseconds: int) -> None:
+        """The loop was held for so long by a part of this request."""
+        self._stats.turns.note(microseconds)
+
     def skip(self) -> None:
         """Answer nothing: the client asked for acks=0."""
         self.connection.answered(self, (), 0)
@@ -106,7 +124,10 @@ class Reply(ReplyPlace):
     def handled(self) -> None:
         """The handler of a request that is timed has returned; what passes now is waiting."""
         self._handled_us = handled_us = self._clock.monotonic_us()
-        self._stats.local.observe(handled_us - self.started_us)
+        us = handled_us - self.started_us
+        self._stats.local.observe(us)
+        if us > self._stats.turns.longest_us:
+            self._stats.turns.note(us)
 
     def _answer_header(self, body_bytes: int) -> bytes:
         """Count the answer, and return its size field and header."""

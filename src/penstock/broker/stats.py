@@ -8,8 +8,16 @@ the value, so observing costs one list increment.
 Everything here is touched by the event loop alone.
 """
 
+import logging
+
+LONG_TURN_US = 100_000
+"""A handler that holds the loop for so long is told in the log."""
+
 BUCKET_COUNT = 27
 """Up to 2^26 us = 67 s; what takes longer is counted in the last bucket."""
+
+
+log = logging.getLogger(__name__)
 
 
 class Histogram:
@@ -33,10 +41,36 @@ class Histogram:
         return sum(self.buckets)
 
 
+class LongestTurn:
+    """For how long one API held the loop at most, in this window of time and in the last one."""
+
+    __slots__ = ("_before_us", "_name", "longest_us")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._before_us = 0
+        self.longest_us = 0
+
+    def note(self, microseconds: int) -> None:
+        """Take one turn into account; says so when it was a long one."""
+        self.longest_us = max(self.longest_us, microseconds)
+        if microseconds >= LONG_TURN_US:
+            log.warning("api=%s held the loop for %d ms", self._name, microseconds // 1000)
+
+    def next_window(self) -> None:
+        """Forget the window before this one."""
+        self._before_us, self.longest_us = self.longest_us, 0
+
+    @property
+    def us(self) -> int:
+        """The longest of both windows."""
+        return max(self.longest_us, self._before_us)
+
+
 class ApiStats:
     """Counters of one API key."""
 
-    __slots__ = ("errors", "local", "name", "remote", "requests")
+    __slots__ = ("errors", "local", "name", "remote", "requests", "turns")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,6 +78,7 @@ class ApiStats:
         self.errors = 0
         self.local = Histogram()
         self.remote = Histogram()
+        self.turns = LongestTurn(name)
 
 
 class BrokerStats:

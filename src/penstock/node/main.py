@@ -32,6 +32,11 @@ EXIT_CLEAN = 0
 EXIT_FAILED = 1
 EXIT_CONFIG = 2
 
+_OLD_COLLECTIONS = 10_000
+"""So many collections of young objects before one that looks through all: that one holds the loop
+for tens of milliseconds while a long request is in memory, and what it could find is freed by
+reference counts or young."""
+
 log = logging.getLogger(__name__)
 
 
@@ -157,6 +162,7 @@ async def _start(node: Process, stopping: Stopping) -> bool:
         # What lives now lives for long: keep the collector away from it.
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], _OLD_COLLECTIONS)
         return True
     starting.cancel()
     with suppress(asyncio.CancelledError):

@@ -91,7 +91,13 @@ class NodeCollector(Collector):
             "disk or data).",
             labels=["api", "stage"],
         )
+        turns = GaugeMetricFamily(
+            "penstock_loop_longest_turn_seconds",
+            "The longest time that an API held the loop at once, in the last one to two minutes.",
+            labels=["api"],
+        )
         for api in self._broker.stats.by_api.values():
+            turns.add_metric([api.name], api.turns.us / 1e6)
             requests.add_metric([api.name], api.requests)
             failed.add_metric([api.name], api.errors)
             if api.requests:
@@ -99,6 +105,7 @@ class NodeCollector(Collector):
         yield requests
         yield failed
         yield times
+        yield turns
         delay = HistogramMetricFamily(
             "penstock_loop_delay_seconds",
             "By how much a timer of 100 ms came late: what any request waits before it is handled.",

@@ -97,10 +97,10 @@ def decode(
 
 @functools.cache
 def _entity_reader(schema: EntitySchema) -> Read:
-    steps = _steps(schema)
+    steps = entity_steps(schema)
     entity_type = schema.entity_type
-    defaults = {field.name: _tag_default(field) for field in schema.tagged}
-    read_tags = _tags_step(schema) if schema.is_flexible else None
+    defaults = entity_defaults(schema)
+    read_tags = entity_tags(schema)
 
     def read_entity(cursor: Cursor) -> Any:
         values: dict[str, Any] = dict(defaults)
@@ -113,7 +113,20 @@ def _entity_reader(schema: EntitySchema) -> Read:
     return read_entity
 
 
-def _steps(schema: EntitySchema) -> list[Step]:
+@functools.cache
+def entity_defaults(schema: EntitySchema) -> dict[str, Any]:
+    """What tagged fields are that do not come."""
+    return {field.name: _tag_default(field) for field in schema.tagged}
+
+
+@functools.cache
+def entity_tags(schema: EntitySchema) -> Step | None:
+    """Read the tagged fields of an entity; None before there were any."""
+    return _tags_step(schema) if schema.is_flexible else None
+
+
+def entity_steps(schema: EntitySchema) -> list[Step]:
+    """Read the fields of an entity, in wire order."""
     steps: list[Step] = []
     run: list[FieldSchema] = []
     for field in schema.fields:
@@ -197,11 +210,11 @@ def _default_entity(schema: EntitySchema) -> Any:
 def field_reader(field: FieldSchema, is_flexible: bool) -> Read:
     """Return the closure that reads this field, array or not."""
     if not field.is_array:
-        return _element_reader(field, is_flexible)
+        return element_reader(field, is_flexible)
     return _array_reader(field, is_flexible)
 
 
-def _element_reader(field: FieldSchema, is_flexible: bool) -> Read:
+def element_reader(field: FieldSchema, is_flexible: bool) -> Read:
     if field.entity is not None:
         read = _entity_reader(field.entity)
         return _nullable_entity_reader(read) if field.is_nullable and not field.is_array else read
@@ -281,24 +294,30 @@ def _bytes_reader(is_flexible: bool, is_nullable: bool) -> Read:
 
 
 def _array_reader(field: FieldSchema, is_flexible: bool) -> Read:
-    read_element = _element_reader(field, is_flexible)
-    element_bytes = min_element_bytes(field, is_flexible)
-    is_nullable = field.is_nullable
+    read_element = element_reader(field, is_flexible)
 
     def read_array(cursor: Cursor) -> tuple[Any, ...] | None:
-        count = _read_length(cursor, is_flexible, _INT32)
-        if count < 0:
-            if not is_nullable:
-                raise MalformedRequest("an array that may not be null is null")
+        count = array_begin(field, is_flexible, cursor)
+        if count is None:
             return None
-        if count * element_bytes > len(cursor.buffer) - cursor.at:
-            raise MalformedRequest("an array has more elements than the frame has room for")
-        cursor.elements_left -= count
-        if cursor.elements_left < 0:
-            raise MalformedRequest("too many array elements in one message")
         return tuple([read_element(cursor) for _ in range(count)])
 
     return read_array
+
+
+def array_begin(field: FieldSchema, is_flexible: bool, cursor: Cursor) -> int | None:
+    """Read how many elements follow, which the frame has room for; None is a null array."""
+    count = _read_length(cursor, is_flexible, _INT32)
+    if count < 0:
+        if not field.is_nullable:
+            raise MalformedRequest("an array that may not be null is null")
+        return None
+    if count * min_element_bytes(field, is_flexible) > len(cursor.buffer) - cursor.at:
+        raise MalformedRequest("an array has more elements than the frame has room for")
+    cursor.elements_left -= count
+    if cursor.elements_left < 0:
+        raise MalformedRequest("too many array elements in one message")
+    return count
 
 
 def _converter(field: FieldSchema) -> Callable[[Any], Any] | None:

@@ -59,9 +59,10 @@ def encode(schema: EntitySchema, fields: Mapping[str, Any]) -> bytes:
 
 @functools.cache
 def _entity_writer(schema: EntitySchema) -> Write:
-    steps = _steps(schema)
-    if schema.is_flexible:
-        steps.append(_tags_step(schema) if schema.tagged else _no_tags)
+    steps = entity_write_steps(schema)
+    write_tags = entity_tags_step(schema)
+    if write_tags is not None:
+        steps.append(write_tags)
 
     def write_entity(out: bytearray, fields: Mapping[str, Any]) -> None:
         get = fields.get
@@ -71,11 +72,19 @@ def _entity_writer(schema: EntitySchema) -> Write:
     return write_entity
 
 
+@functools.cache
+def entity_tags_step(schema: EntitySchema) -> Step | None:
+    """Write the tagged fields of an entity; None before there were any."""
+    if not schema.is_flexible:
+        return None
+    return _tags_step(schema) if schema.tagged else _no_tags
+
+
 def _no_tags(out: bytearray, get: Get) -> None:
     out.append(0)
 
 
-def _steps(schema: EntitySchema) -> list[Step]:
+def entity_write_steps(schema: EntitySchema) -> list[Step]:
     """One step for each run of numbers, one for each other field, in wire order."""
     steps: list[Step] = []
     for is_number, group in itertools.groupby(schema.fields, _is_number):
@@ -160,22 +169,17 @@ def _tags_step(schema: EntitySchema) -> Step:
 
 
 def _field_writer(field: FieldSchema, is_flexible: bool) -> Write:
-    write = _element_writer(field, is_flexible)
+    write = element_writer(field, is_flexible)
     if not field.is_array:
         return write
-    write_count = _compact_count if is_flexible else _legacy_count
     code = _FIXED_CODES.get(field.kind)
 
     def write_array(out: bytearray, items: Sequence[Any] | None) -> None:
+        out += array_head(field, is_flexible, items)
         if items is None:
-            if not field.is_nullable:
-                raise TypeError(f"{field.name} may not be null")
-            out += b"\0" if is_flexible else b"\xff\xff\xff\xff"
             return
-        count = len(items)
-        out += write_count(count)
         if code is not None:
-            out += _numbers_layout(count, code).pack(*items)
+            out += _numbers_layout(len(items), code).pack(*items)
             return
         for item in items:
             write(out, item)
@@ -183,12 +187,21 @@ def _field_writer(field: FieldSchema, is_flexible: bool) -> Write:
     return write_array
 
 
+def array_head(field: FieldSchema, is_flexible: bool, items: Sequence[Any] | None) -> bytes:
+    """Return the count of an array's elements, or what says that it is null."""
+    if items is None:
+        if not field.is_nullable:
+            raise TypeError(f"{field.name} may not be null")
+        return b"\0" if is_flexible else b"\xff\xff\xff\xff"
+    return _compact_count(len(items)) if is_flexible else _legacy_count(len(items))
+
+
 @functools.lru_cache(maxsize=256)
 def _numbers_layout(count: int, code: str) -> struct.Struct:
     return struct.Struct(f">{count}{code}")
 
 
-def _element_writer(field: FieldSchema, is_flexible: bool) -> Write:
+def element_writer(field: FieldSchema, is_flexible: bool) -> Write:
     is_nullable = field.is_nullable and not field.is_array
     if field.entity is not None:
         write = _entity_writer(field.entity)

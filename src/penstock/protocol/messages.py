@@ -21,6 +21,7 @@ from penstock.protocol.schema import (
     request_schema,
     response_schema,
 )
+from penstock.protocol.slices import Decoding, Encoding, decode_slices, encode_slices
 
 LEFTOVER_KEYS = frozenset({ApiKey.METADATA})
 """Requests whose leftover bytes are ignored, as Kafka ignores them everywhere: librdkafka writes
@@ -39,6 +40,18 @@ def decode_request(api_key: int, api_version: int, frame: memoryview, at: int) -
     """
     schema = request_schema(api_key, api_version)
     return decode(schema, frame, at, ELEMENTS_MAX, may_leave=api_key in LEFTOVER_KEYS)
+
+
+def decode_request_slices(api_key: int, api_version: int, frame: memoryview, at: int) -> Decoding:
+    """Decode as `decode_request` does, a slice at each step of the generator."""
+    schema = request_schema(api_key, api_version)
+    may_leave = api_key in LEFTOVER_KEYS
+    return decode_slices(schema, frame, at, ELEMENTS_MAX, may_leave=may_leave)
+
+
+def encode_response_slices(api_key: int, api_version: int, fields: Mapping[str, Any]) -> Encoding:
+    """Encode as `encode_response` does, a slice at each step of the generator."""
+    return encode_slices(response_schema(api_key, api_version), fields)
 
 
 def encode_response(api_key: int, api_version: int, fields: Mapping[str, Any]) -> bytes:

@@ -71,18 +71,47 @@ def encode_metadata_response(
     version: int, cluster: ClusterMetadata, topics: Sequence[TopicMetadata]
 ) -> bytes:
     """Encode the body of the answer. Before version 12 a topic without a name gets an empty one."""
-    is_flexible = version >= FLEXIBLE_VERSION
-    pieces = [_head(version, cluster), array_count(len(topics), is_flexible)]
-    states: dict[int, tuple[bytes, bytes]] = {}
+    encoding = MetadataEncoding(version, cluster)
     for topic in topics:
-        _put_topic(pieces, version, topic, states)
-    if 8 <= version <= 10:
-        pieces.append(_NO_OPERATIONS)
-    if version >= 13:
-        pieces.append(cluster.error_code.to_bytes(2, "big", signed=True))
-    if is_flexible:
-        pieces.append(b"\0")
-    return b"".join(pieces)
+        encoding.add(topic)
+    return encoding.finish()
+
+
+class MetadataEncoding:
+    """The body of an answer that is made topic by topic."""
+
+    __slots__ = ("_cluster", "_count", "_out", "_states", "_version")
+
+    def __init__(self, version: int, cluster: ClusterMetadata) -> None:
+        self._version = version
+        self._cluster = cluster
+        self._count = 0
+        self._out = bytearray()
+        self._states: dict[int, tuple[bytes, bytes]] = {}
+
+    def add(self, topic: TopicMetadata) -> None:
+        """Put a topic behind the others; states of partitions must live until `finish`."""
+        pieces: list[bytes] = []
+        _put_topic(pieces, self._version, topic, self._states)
+        self._out += b"".join(pieces)
+        self._count += 1
+
+    def finish(self) -> bytes:
+        """Return the body."""
+        version, cluster = self._version, self._cluster
+        is_flexible = version >= FLEXIBLE_VERSION
+        pieces: list[bytes | bytearray] = [
+            _head(version, cluster),
+            array_count(self._count, is_flexible),
+            self._out,
+        ]
+        if 8 <= version <= 10:
+            pieces.append(_NO_OPERATIONS)
+        if version >= 13:
+            pieces.append(cluster.error_code.to_bytes(2, "big", signed=True))
+        if is_flexible:
+            pieces.append(b"\0")
+        return b"".join(pieces)
 
 
 def _head(version: int, cluster: ClusterMetadata) -> bytes:

@@ -15,6 +15,7 @@ from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.CREATE_PARTITIONS
 VERSIONS = range(4)
+SLICED_BY = (("topics",),)
 
 
 async def handle(broker: Broker, request: Request) -> Mapping[str, object]:

@@ -17,6 +17,7 @@ from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.CREATE_TOPICS
 VERSIONS = range(2, 8)
+SLICED_BY = (("topics",),)
 
 
 async def handle(broker: Broker, request: Request) -> Mapping[str, object]:

@@ -9,6 +9,7 @@ from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.DELETE_GROUPS
 VERSIONS = range(3)
+SLICED_BY = (("groups_names",),)
 
 
 def handle(broker: Broker, request: Request, reply: Reply) -> None:

@@ -24,6 +24,7 @@ from penstock.storage.errors import OffsetOutOfRange
 
 KEY = ApiKey.DELETE_RECORDS
 VERSIONS = range(3)
+SLICED_BY = (("topics", "partitions"),)
 HIGH_WATERMARK = -1
 WAIT_MS_MAX = 300_000
 """A client may ask for any time-out; nothing is parked for longer than five minutes."""

@@ -14,6 +14,7 @@ from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.DELETE_TOPICS
 VERSIONS = range(1, 7)
+SLICED_BY = (("topics",), ("topic_names",))
 TOPIC_ID_VERSION = 6
 
 

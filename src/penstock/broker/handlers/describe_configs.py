@@ -19,6 +19,7 @@ from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.DESCRIBE_CONFIGS
 VERSIONS = range(1, 5)
+SLICED_BY = (("resources",),)
 
 
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
@@ -26,18 +27,17 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     body = request.body
     with_documentation = getattr(body, "include_documentation", False)
     results: list[Mapping[str, object]] = []
-    # A description is much longer than its request: each resource is described once.
-    once: dict[tuple[int, str], Any] = {}
     for resource in body.resources:
-        once.setdefault((resource.resource_type, resource.resource_name), resource)
-    for resource in once.values():
+        # A description is much longer than its request: each resource is described once.
+        if not request.is_first((resource.resource_type, resource.resource_name)):
+            continue
         error: RefusedCommand | None = None
         entries: Sequence[ConfigEntry] = ()
         try:
             entries = _entries(broker, resource)
         except RefusedCommand as refused:
             error = refused
-        wanted = resource.configuration_keys
+        wanted = frozenset(resource.configuration_keys or ())
         configs = [
             config_fields(entry, synonyms=body.include_synonyms, documentation=with_documentation)
             for entry in entries

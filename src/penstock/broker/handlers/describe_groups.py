@@ -13,6 +13,7 @@ from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.DESCRIBE_GROUPS
 VERSIONS = range(7)
+SLICED_BY = (("groups",),)
 
 OPERATIONS_NOT_ASKED_FOR = -(2**31)
 ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
@@ -24,7 +25,9 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     body = request.body
     is_asked = getattr(body, "include_authorized_operations", False)
     operations = ALL_GROUP_OPERATIONS if is_asked else OPERATIONS_NOT_ASKED_FOR
-    found = [broker.groups.describe(group_id) for group_id in dict.fromkeys(body.groups)]
+    found = [
+        broker.groups.describe(group_id) for group_id in body.groups if request.is_first(group_id)
+    ]
     reply({"groups": [_fields(group, request.api_version, operations) for group in found]})
 
 

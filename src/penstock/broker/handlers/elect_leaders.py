@@ -27,6 +27,7 @@ from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.ELECT_LEADERS
 VERSIONS = range(3)
+SLICED_BY = (("topic_partitions", "partitions"),)
 PREFERRED = 0
 
 Outcomes = dict[int, PlatformError | None]

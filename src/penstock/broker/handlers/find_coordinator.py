@@ -21,6 +21,7 @@ from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.FIND_COORDINATOR
 VERSIONS = range(7)
+SLICED_BY = (("coordinator_keys",),)
 
 GROUP_KEY_TYPE = 0
 TRANSACTION_KEY_TYPE = 1
@@ -35,7 +36,7 @@ async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
         await broker.internal_topic.ensure()
     if request.api_version < 4:
         return _coordinator(broker, key_type, body.key)
-    keys = dict.fromkeys(body.coordinator_keys)
+    keys = [key for key in body.coordinator_keys if request.is_first(key)]
     return {"coordinators": [{"key": key, **_coordinator(broker, key_type, key)} for key in keys]}
 
 

@@ -13,6 +13,7 @@ from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.INCREMENTAL_ALTER_CONFIGS
 VERSIONS = range(2)
+SLICED_BY = (("resources",),)
 
 
 async def handle(broker: Broker, request: Request) -> Mapping[str, object]:

@@ -11,14 +11,20 @@ from penstock.broker.broker import Broker
 from penstock.broker.request import Reply, Request
 from penstock.groups.messages import JoinGroup, JoinReply, OfferedProtocol
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.JOIN_GROUP
 VERSIONS = range(10)
+PROTOCOLS_MAX = 1_000
+"""A client offers a handful; each is kept for as long as the member is there."""
 
 
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Pass the join on; the coordinator answers through `reply`."""
     body, version = request.body, request.api_version
+    if len(body.protocols) > PROTOCOLS_MAX:
+        reply({"error_code": ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "members": ()})
+        return
     rebalance_timeout = body.session_timeout if version < 1 else body.rebalance_timeout
     # Of the request only the connection is kept with the member, not its bytes.
     connection = request.connection

@@ -12,6 +12,7 @@ from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.LEAVE_GROUP
 VERSIONS = range(6)
+SLICED_BY = (("members",),)
 
 
 def handle(broker: Broker, request: Request, reply: Reply) -> None:

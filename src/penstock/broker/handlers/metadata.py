@@ -21,6 +21,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
 from penstock.broker.request import Request
 from penstock.broker.topic_view import brokers_for_clients, controller_for_clients, partition_states
+from penstock.broker.turns import Pace
 from penstock.controller.commands import CreateTopics, NewTopic
 from penstock.controller.errors import (
     InvalidTopicName,
@@ -36,38 +37,50 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.metadata import (
     BrokerMetadata,
     ClusterMetadata,
+    MetadataEncoding,
+    PartitionState,
     TopicMetadata,
-    encode_metadata_response,
 )
 
 KEY = ApiKey.METADATA
 VERSIONS = range(14)
+
+PARTITIONS_OF_A_STEP = 10
+"""A partition costs so much less than a topic's name."""
 
 AUTO_CREATE_MAX = 100
 """Topics that one request may create; the others it gets when it asks again."""
 
 
 async def handle(broker: Broker, request: Request) -> bytes:
-    """Answer from the image; only creation waits."""
+    """Answer from the image; only creation waits, and who asks for much takes turns with others."""
     wanted: tuple[Any, ...] | None = request.body.topics
+    pace = Pace(request.turns)
     if wanted is None or (request.api_version == 0 and not wanted):
-        found: Iterable[TopicImage | TopicMetadata] = broker.metadata.topics_by_id.values()
+        found: Iterable[TopicImage | TopicMetadata] = list(broker.metadata.topics_by_id.values())
     else:
-        found = await _wanted_topics(broker, request.body, wanted)
+        found = await _wanted_topics(broker, request.body, wanted, pace)
     image = broker.metadata
     states = partition_states(image, broker.is_suspect)
-    topics = [
-        one
-        if isinstance(one, TopicMetadata)
-        else TopicMetadata(
-            one.name,
-            one.topic_id,
-            [(partition, states[set_id]) for partition, set_id in one.partitions],
-            is_internal=one.internal,
-        )
-        for one in found
-    ]
-    return encode_metadata_response(request.api_version, _cluster(image), topics)
+    encoding = MetadataEncoding(request.api_version, _cluster(image))
+    for one in found:
+        await pace.step()
+        if isinstance(one, TopicMetadata):
+            encoding.add(one)
+            continue
+        await pace.step(len(one.partitions) // PARTITIONS_OF_A_STEP)
+        encoding.add(_topic(one, states))
+    return encoding.finish()
+
+
+def _topic(topic: TopicImage, states: Mapping[int, PartitionState]) -> TopicMetadata:
+    """A set that has come since the states were looked at has no leader for this answer."""
+    return TopicMetadata(
+        topic.name,
+        topic.topic_id,
+        [(one, states[set_id]) for one, set_id in topic.partitions if set_id in states],
+        is_internal=topic.internal,
+    )
 
 
 def _cluster(image: ClusterImage) -> ClusterMetadata:
@@ -79,22 +92,31 @@ def _cluster(image: ClusterImage) -> ClusterMetadata:
 
 
 async def _wanted_topics(
-    broker: Broker, body: Any, wanted: tuple[Any, ...]
+    broker: Broker, body: Any, wanted: tuple[Any, ...], pace: Pace
 ) -> list[TopicImage | TopicMetadata]:
     """Return the topics asked for, each once: those by name, then those by id."""
-    names = list(dict.fromkeys(one.name or "" for one in wanted if _id_of(one) is None))
+    names: dict[str, None] = {}
+    ids: dict[TopicId, None] = {}
+    for one in wanted:
+        await pace.step()
+        topic_id = _id_of(one)
+        if topic_id is None:
+            names[one.name or ""] = None
+        else:
+            ids[topic_id] = None
     created: Mapping[str, MetadataError | None] = {}
     if broker.config.auto_create_topics and getattr(body, "allow_auto_topic_creation", True):
-        created = await _create_missing(broker, names)
-    ids = dict.fromkeys(topic_id for one in wanted if (topic_id := _id_of(one)) is not None)
+        created = await _create_missing(broker, names, pace)
     image = broker.metadata
     found: list[TopicImage | TopicMetadata] = []
     for name in names:
+        await pace.step()
         if name in created:
             found.append(_just_created(name, created[name]))
         else:
             found.append(image.topics_by_name.get(name) or _missing(_why_missing(name), name))
     for topic_id in ids:
+        await pace.step()
         topic = image.topics_by_id.get(topic_id)
         found.append(topic or _missing(UnknownTopicId(topic_id), None, topic_id))
     return found
@@ -123,16 +145,19 @@ def _just_created(name: str, error: MetadataError | None) -> TopicMetadata:
     return TopicMetadata(name, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
 
 
-async def _create_missing(broker: Broker, names: list[str]) -> dict[str, MetadataError | None]:
+async def _create_missing(
+    broker: Broker, names: Iterable[str], pace: Pace
+) -> dict[str, MetadataError | None]:
     """Create what is missing and may be; returns what became of each."""
     known = broker.metadata.topics_by_name
-    missing = [
-        name
-        for name in names
-        if name not in known
-        and name not in INTERNAL_TOPICS
-        and isinstance(_why_missing(name), UnknownTopic)
-    ][:AUTO_CREATE_MAX]
+    missing: list[str] = []
+    for name in names:
+        await pace.step()
+        if len(missing) >= AUTO_CREATE_MAX:
+            break
+        is_free = name not in known and name not in INTERNAL_TOPICS
+        if is_free and isinstance(_why_missing(name), UnknownTopic):
+            missing.append(name)
     if not missing:
         return {}
     command = CreateTopics(topics=tuple(NewTopic(name=name) for name in missing))

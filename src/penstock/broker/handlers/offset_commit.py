@@ -19,6 +19,7 @@ from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.OFFSET_COMMIT
 VERSIONS = range(2, 11)
+SLICED_BY = (("topics", "partitions"),)
 
 
 def handle(broker: Broker, request: Request, reply: Reply) -> None:

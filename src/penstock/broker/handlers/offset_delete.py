@@ -14,6 +14,7 @@ from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.OFFSET_DELETE
 VERSIONS = range(1)
+SLICED_BY = (("topics", "partitions"),)
 
 
 def handle(broker: Broker, request: Request, reply: Reply) -> None:

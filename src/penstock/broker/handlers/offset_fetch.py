@@ -20,6 +20,7 @@ from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.OFFSET_FETCH
 VERSIONS = range(1, 11)
+SLICED_BY = (("groups", "topics", "partition_indexes"), ("topics", "partition_indexes"))
 
 _NOTHING = CommittedOffset(-1)
 Fields = dict[str, object]

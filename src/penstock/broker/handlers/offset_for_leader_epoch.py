@@ -20,6 +20,7 @@ from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.OFFSET_FOR_LEADER_EPOCH
 VERSIONS = range(2, 5)
+SLICED_BY = (("topics", "partitions"),)
 UNKNOWN = EpochEnd(-1, -1)
 
 

@@ -7,6 +7,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.request import Reply, Request
 from penstock.groups.messages import SyncGroup, SyncReply
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.SYNC_GROUP
 VERSIONS = range(6)
@@ -15,6 +16,9 @@ VERSIONS = range(6)
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Pass the sync on; the coordinator answers when the assignment is durable."""
     body = request.body
+    if len(body.assignments) > broker.groups.config.group_size_max:
+        reply({"error_code": ErrorCode.INVALID_REQUEST, "assignment": b""})
+        return
     sync = SyncGroup(
         group_id=body.group_id,
         generation=body.generation_id,

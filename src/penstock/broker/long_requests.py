@@ -1,0 +1,109 @@
+"""Requests that are long enough to hold the loop: decoded, handled and answered in slices.
+
+    on_frame ─► frame above LONG_FRAME_BYTES ─► connection held, frame copied ─► a place
+       ─► decode in slices ─► the handler, a piece at a time (pieces.py)
+       ─► encode in slices ─► answer
+
+A connection has one such request at a time: it hands over nothing more meanwhile. Of all of them
+PLACES are decoded at a time, in the order of their coming; the others are bytes that wait. What
+waits is dropped when its peer has gone. What can not be cut goes to its handler as it is.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.broker.pieces import Joined, path_of, pieces
+from penstock.broker.registry import Api
+from penstock.broker.request import Reply, Request
+from penstock.broker.turns import Turns
+from penstock.protocol.header import RequestHeader
+from penstock.protocol.messages import decode_request_slices, encode_response_slices
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+LONG_FRAME_BYTES = 4 << 10
+"""A shorter frame has at most some 2,000 elements: a few milliseconds, whatever it asks for."""
+PLACES = 4
+"""Long requests that are decoded: 100,000 elements are some 50 MB of objects."""
+
+Answer = Mapping[str, Any] | bytes
+
+
+class _PartReply:
+    """Stands for the reply of a piece."""
+
+    __slots__ = ("_answer", "connection")
+
+    def __init__(self, connection: Any, answer: "asyncio.Future[Answer]") -> None:
+        self.connection = connection
+        self._answer = answer
+
+    def __call__(self, fields: Mapping[str, Any]) -> None:
+        self.raw(fields)
+
+    def raw(self, body: Any) -> None:
+        if not self._answer.done():
+            self._answer.set_result(body)
+
+
+class LongRequests:
+    """See the module; one for a broker."""
+
+    def __init__(self, broker: "Broker", turns: Turns) -> None:
+        self._broker = broker
+        self._turns = turns
+        self._places = asyncio.Semaphore(PLACES)
+
+    async def answer(self, api: Api, header: RequestHeader, frame: bytes, reply: Reply) -> None:
+        """Answer a request whose connection is held. Raises what decoder and handler raise."""
+        async with self._places:
+            if reply.connection.has_gone():
+                return
+            slices = decode_request_slices(
+                api.key, header.api_version, memoryview(frame), header.body_at
+            )
+            body = await self._turns.run(slices, reply.note_turn)
+            if not api.is_async and not api.sliced_by:
+                self._hand_over(api, header, body, reply)
+                return
+            answer = await self._handle(api, header, body, reply)
+            if not isinstance(answer, bytes):
+                encoding = encode_response_slices(api.key, header.api_version, answer)
+                reply.raw(await self._turns.run(encoding, reply.note_turn))
+            else:
+                reply.raw(answer)
+
+    def _hand_over(self, api: Api, header: RequestHeader, body: Any, reply: Reply) -> None:
+        """Let the handler answer when it wants to, as a join does when its group is complete."""
+        request = Request(header.api_version, header.client_id, body, reply.connection)
+        begun = self._broker.clock.monotonic_us()
+        api.handle(self._broker, request, reply)
+        reply.note_turn(self._broker.clock.monotonic_us() - begun)
+
+    async def _handle(self, api: Api, header: RequestHeader, body: Any, reply: Reply) -> Answer:
+        joined = Joined()
+        named: set[Any] = set()
+        for piece in pieces(body, path_of(body, api.sliced_by)):
+            await self._turns.next()
+            if reply.connection.is_closed:
+                break
+            request = Request(header.api_version, header.client_id, piece, reply.connection)
+            request.named, request.turns = named, self._turns
+            answer = await self._call(api, request, reply)
+            if isinstance(answer, bytes):
+                return answer
+            joined.add(answer)
+        return joined.fields
+
+    async def _call(self, api: Api, request: Request, reply: Reply) -> Answer:
+        if api.is_async:
+            answer: Answer = await api.handle(self._broker, request)
+            return answer
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        begun = self._broker.clock.monotonic_us()
+        part = cast("Reply", _PartReply(request.connection, future))
+        api.handle(self._broker, request, part)
+        reply.note_turn(self._broker.clock.monotonic_us() - begun)
+        return await future

@@ -1,0 +1,90 @@
+"""A long request in pieces, each a request of its own that the handler knows, and their answer.
+
+A handler module says by which arrays its requests can be cut: SLICED_BY = (("topics",
+"partitions"),). An array in another one is cut, too: a topic with many partitions is then named in
+several pieces. The answers' arrays are joined, and what was named by two pieces becomes one again.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+PIECE = 50
+"""Elements of the innermost array in one piece; the dearest, a topic's settings, takes 50 us."""
+
+Path = tuple[str, ...]
+
+
+def path_of(body: Any, paths: Sequence[Path]) -> Path:
+    """Return the arrays by which this version of a request can be cut; none if it can not."""
+    for path in paths:
+        if getattr(body, path[0], None):
+            return path
+    return ()
+
+
+def pieces(body: Any, path: Path, size: int = PIECE) -> Iterator[Any]:
+    """Yield the request, or an entity in it, cut into parts of at most `size` elements."""
+    if not path or not getattr(body, path[0]):
+        yield body
+        return
+    name, rest = path[0], path[1:]
+    taken: list[Any] = []
+    weight = 0
+    for item in getattr(body, name):
+        for part in pieces(item, rest, size):
+            more = _weight(part, rest)
+            if taken and weight + more > size:
+                yield dataclasses.replace(body, **{name: tuple(taken)})
+                taken, weight = [], 0
+            taken.append(part)
+            weight += more
+    yield dataclasses.replace(body, **{name: tuple(taken)})
+
+
+def _weight(item: Any, path: Path) -> int:
+    if not path:
+        return 1
+    return max(1, sum(_weight(one, path[1:]) for one in getattr(item, path[0]) or ()))
+
+
+class Joined:
+    """The answers to the pieces, as one."""
+
+    __slots__ = ("fields",)
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Any] = {}
+
+    def add(self, fields: Mapping[str, Any]) -> None:
+        """Take the next answer; its cost does not grow with what is there already."""
+        join(self.fields, fields)
+
+
+def join(whole: dict[str, Any], part: Mapping[str, Any]) -> None:
+    """Put what `part` says behind what `whole` says; of errors the first that is one stays."""
+    for name, value in part.items():
+        if not isinstance(value, list | tuple):
+            whole[name] = whole.get(name) or value
+            continue
+        items = whole.setdefault(name, [])
+        is_continued = bool(items and value) and _is_continued(items[-1], value[0])
+        if is_continued:
+            join(items[-1], value[0])
+        items.extend(_own(one) for one in value[is_continued:])
+
+
+def _own(item: Any) -> Any:
+    """Return an entity that may be added to."""
+    if not isinstance(item, Mapping):
+        return item
+    return {name: list(v) if isinstance(v, list | tuple) else v for name, v in item.items()}
+
+
+def _is_continued(last: Any, first: Any) -> bool:
+    """Whether two entities are halves of one: they have arrays, and all else is the same."""
+    if not isinstance(last, Mapping) or not isinstance(first, Mapping):
+        return False
+    is_array = {name: isinstance(value, list | tuple) for name, value in first.items()}
+    same = all(last.get(name) == first[name] for name, array in is_array.items() if not array)
+    return same and any(is_array.values())

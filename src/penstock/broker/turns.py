@@ -1,0 +1,86 @@
+"""Long work takes turns: in one turn of the loop, one slice of one request.
+
+    request A   slice │ wait ........ │ slice
+    request B         │ slice │ wait ...
+    the loop    reads and writes everybody's sockets between any two of them
+
+So however many long requests there are, what else the node does waits for one slice at a time:
+heartbeats, leases and Raft, and clients who ask for little. ADR 0033.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+from penstock.base.ports import Clock, Scheduler
+
+SLICE = 200
+"""Things of a handler between two turns: a topic's name to be looked up, a partition to be told."""
+
+R = TypeVar("R")
+
+
+class Turns:
+    """Who waits for a turn, in the order of asking."""
+
+    __slots__ = ("_clock", "_is_due", "_scheduler", "_waiting")
+
+    def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
+        self._scheduler = scheduler
+        self._clock = clock
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_due = False
+
+    async def next(self) -> None:
+        """Wait for a turn of the loop that nobody else does long work in."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._come_back()
+        await turn
+
+    async def run(self, slices: Generator[None, None, R], note: Callable[[int], None]) -> R:
+        """Run a generator, each step in a turn of its own; `note` gets each one's microseconds."""
+        while True:
+            await self.next()
+            begun = self._clock.monotonic_us()
+            try:
+                next(slices)
+            except StopIteration as end:
+                result: R = end.value
+                return result
+            finally:
+                note(self._clock.monotonic_us() - begun)
+
+    def _come_back(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._scheduler.call_soon(self._give)
+
+    def _give(self) -> None:
+        self._is_due = False
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # else who waited was cancelled
+                turn.set_result(None)
+                break
+        if self._waiting:
+            self._come_back()
+
+
+class Pace:
+    """Of a handler that goes through many things: waits for another turn after every `SLICE`."""
+
+    __slots__ = ("_count", "_turns")
+
+    def __init__(self, turns: Turns | None) -> None:
+        """Without turns nothing waits: the request is a short one."""
+        self._turns = turns
+        self._count = 0
+
+    async def step(self, count: int = 1) -> None:
+        """So many things more are about to be done."""
+        self._count += count
+        if self._count >= SLICE and self._turns is not None:
+            self._count = 0
+            await self._turns.next()

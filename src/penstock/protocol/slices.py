@@ -1,0 +1,204 @@
+"""The same messages in and out, a slice at a time: for long ones, beside which others have turns.
+
+    decode_slices, encode_slices    generators: each step does a bounded piece, the last one returns
+
+A slice is some `SLICE` elements of arrays, wherever they are nested; fields that are no arrays are
+bounded by themselves. What is read and written is the same as in decode.py and encode.py, byte for
+byte; their closures do everything but the arrays.
+
+Source: as in decode.py and encode.py. Not here: when the next slice has its turn.
+"""
+
+import struct
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, NamedTuple
+
+from penstock.protocol.decode import (
+    Cursor,
+    array_begin,
+    element_reader,
+    entity_defaults,
+    entity_steps,
+    entity_tags,
+)
+from penstock.protocol.encode import (
+    array_head,
+    element_writer,
+    entity_tags_step,
+    entity_write_steps,
+)
+from penstock.protocol.errors import MalformedRequest
+from penstock.protocol.schema import EntitySchema, FieldSchema
+
+SLICE = 250
+"""Elements of one slice: about a millisecond."""
+
+Decoding = Generator[None, None, Any]
+Encoding = Generator[None, None, bytearray]
+
+
+class _Pace:
+    """Counts elements; a slice ends when it is full."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def is_full(self) -> bool:
+        self.count += 1
+        if self.count < SLICE:
+            return False
+        self.count = 0
+        return True
+
+
+class _Array(NamedTuple):
+    """An array: how an element is read or written, or `inner` where elements hold arrays."""
+
+    field: FieldSchema
+    is_flexible: bool
+    each: Callable[..., Any]
+    inner: "_Plan | None"
+
+
+class _Plan(NamedTuple):
+    """An entity, cut at its arrays: (steps before it, array or None), then the tagged fields."""
+
+    entity_type: type[Any]
+    parts: list[tuple[list[Callable[[Any, Any], None]], _Array | None]]
+    defaults: dict[str, Any]
+    tags: Callable[[Any, Any], None] | None
+
+
+def decode_slices(
+    schema: EntitySchema,
+    buffer: memoryview,
+    at: int,
+    elements_max: int,
+    *,
+    may_leave: bool = False,
+) -> Decoding:
+    """Decode as decode.decode does. Raises MalformedRequest from a step."""
+    cursor = Cursor(buffer, at, elements_max)
+    try:
+        entity = yield from _decode_entity(_reading(schema), cursor, _Pace())
+    except struct.error:
+        raise MalformedRequest("the frame ends inside a field") from None
+    except UnicodeDecodeError:
+        raise MalformedRequest("a string is not UTF-8") from None
+    if cursor.at != len(buffer) and not may_leave:
+        raise MalformedRequest(f"{len(buffer) - cursor.at} bytes follow the message")
+    return entity
+
+
+def encode_slices(schema: EntitySchema, fields: Mapping[str, Any]) -> Encoding:
+    """Encode as encode.encode does."""
+    out = bytearray()
+    yield from _encode_entity(_writing(schema), out, fields, _Pace())
+    return out
+
+
+def _decode_entity(plan: _Plan, cursor: Cursor, pace: _Pace) -> Decoding:
+    values: dict[str, Any] = dict(plan.defaults)
+    for steps, array in plan.parts:
+        for step in steps:
+            step(cursor, values)
+        if array is not None:
+            values[array.field.name] = yield from _decode_array(array, cursor, pace)
+    if plan.tags is not None:
+        plan.tags(cursor, values)
+    return plan.entity_type(**values)
+
+
+def _decode_array(array: _Array, cursor: Cursor, pace: _Pace) -> Decoding:
+    count = array_begin(array.field, array.is_flexible, cursor)
+    if count is None:
+        return None
+    items: list[Any] = []
+    for _ in range(count):
+        if array.inner is None:
+            items.append(array.each(cursor))
+        else:
+            items.append((yield from _decode_entity(array.inner, cursor, pace)))
+        if pace.is_full():
+            yield
+    return tuple(items)
+
+
+def _encode_entity(
+    plan: _Plan, out: bytearray, fields: Mapping[str, Any], pace: _Pace
+) -> Generator[None, None, None]:
+    get = fields.get
+    for steps, array in plan.parts:
+        for step in steps:
+            step(out, get)
+        if array is not None:
+            items = get(array.field.name, array.field.default)
+            yield from _encode_array(array, out, items, pace)
+    if plan.tags is not None:
+        plan.tags(out, get)
+
+
+def _encode_array(
+    array: _Array, out: bytearray, items: Any, pace: _Pace
+) -> Generator[None, None, None]:
+    out += array_head(array.field, array.is_flexible, items)
+    for item in items or ():
+        if array.inner is None:
+            array.each(out, item)
+        else:
+            yield from _encode_entity(array.inner, out, item, pace)
+        if pace.is_full():
+            yield
+
+
+_plans: dict[tuple[type[Any], bool], _Plan] = {}
+"""By kio's class of the message, and whether it is read; as many as there are messages."""
+
+
+def _reading(schema: EntitySchema) -> _Plan:
+    return _plan(schema, is_read=True)
+
+
+def _writing(schema: EntitySchema) -> _Plan:
+    return _plan(schema, is_read=False)
+
+
+def _plan(schema: EntitySchema, *, is_read: bool) -> _Plan:
+    key = schema.entity_type, is_read
+    if key not in _plans:
+        _plans[key] = _Plan(
+            schema.entity_type,
+            _parts(schema, is_read=is_read),
+            entity_defaults(schema),
+            entity_tags(schema) if is_read else entity_tags_step(schema),
+        )
+    return _plans[key]
+
+
+def _parts(
+    schema: EntitySchema, *, is_read: bool
+) -> list[tuple[list[Callable[[Any, Any], None]], _Array | None]]:
+    """Cut the fields of an entity at its arrays."""
+    parts = []
+    plain: list[FieldSchema] = []
+    for field in (*schema.fields, None):
+        if field is not None and not field.is_array:
+            plain.append(field)
+            continue
+        before = schema._replace(fields=tuple(plain))
+        steps: Any = entity_steps(before) if is_read else entity_write_steps(before)
+        parts.append((steps, None if field is None else _array(schema, field, is_read=is_read)))
+        plain = []
+    return parts
+
+
+def _array(schema: EntitySchema, field: FieldSchema, *, is_read: bool) -> _Array:
+    is_flexible = schema.is_flexible
+    each = (element_reader if is_read else element_writer)(field, is_flexible)
+    has_arrays = field.entity is not None and any(one.is_array for one in field.entity.fields)
+    inner = None
+    if has_arrays and field.entity is not None:
+        inner = _plan(field.entity, is_read=is_read)
+    return _Array(field, is_flexible, each, inner)

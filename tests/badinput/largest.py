@@ -1,0 +1,122 @@
+"""The largest legal requests of every API, built from its schema: one for each array in it.
+
+For each array, nested ones too: as many elements as a message may have and a frame has room for,
+those around it once, those within its elements once or not at all. Names differ from one another,
+so that nothing is answered once for all.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from penstock.protocol.decode import ELEMENTS_MAX
+from penstock.protocol.encode import encode
+from penstock.protocol.header import request_header
+from penstock.protocol.schema import EntitySchema, FieldSchema, request_schema
+
+FRAME_BYTES_MAX = (4 << 20) - 1024
+BYTES_FIELD = 1_000
+_SPREAD = 1_000
+"""Numbers count up to here, and again: partitions of a topic, and such."""
+
+
+class Largest(NamedTuple):
+    """A request, and which of its arrays is as long as it can be."""
+
+    key: int
+    version: int
+    array: str
+    frame: bytes
+
+
+def largest_requests(
+    key: int, version: int, frame_bytes: int = FRAME_BYTES_MAX
+) -> Iterator[Largest]:
+    """Yield the requests of one API and version, size field included."""
+    schema = request_schema(key, version)
+    head = request_header(key, version, correlation_id=7, client_id="largest")
+    for path in _arrays(schema):
+        for inner in (0, 1):
+            body = encode(schema, _longest(schema, path, inner, frame_bytes))
+            if len(head) + len(body) <= frame_bytes + 512:
+                frame = (len(head) + len(body)).to_bytes(4, "big") + head + body
+                yield Largest(key, version, f"{'.'.join(path)} x{inner}", frame)
+
+
+def _arrays(schema: EntitySchema) -> Iterator[tuple[str, ...]]:
+    for field in schema.fields:
+        if field.is_array:
+            yield (field.name,)
+        if field.entity is not None:
+            yield from ((field.name, *path) for path in _arrays(field.entity))
+
+
+def _longest(
+    schema: EntitySchema, path: tuple[str, ...], inner: int, frame_bytes: int
+) -> dict[str, Any]:
+    """Fields whose array at `path` has as many elements as go in; arrays within have `inner`."""
+    count = 1
+    for more in (1_000, ELEMENTS_MAX):
+        sample = _fields(schema, path, count, inner, 0)
+        few = len(encode(schema, sample))
+        many = len(encode(schema, _fields(schema, path, count + 100, inner, 0)))
+        each = max(1.0, (many - few) / 100)
+        weight = max(
+            1,
+            (
+                _elements(_fields(schema, path, 101, inner, 0))
+                - _elements(_fields(schema, path, 1, inner, 0))
+            )
+            // 100,
+        )
+        count = max(1, min(more, int((frame_bytes - few) / each), (ELEMENTS_MAX - 10) // weight))
+    return _fields(schema, path, count, inner, 0)
+
+
+def _elements(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(map(_elements, value.values()))
+    if isinstance(value, list):
+        return len(value) + sum(map(_elements, value))
+    return 0
+
+
+def _fields(
+    schema: EntitySchema, path: tuple[str, ...], count: int, inner: int, number: int
+) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for field in schema.fields:
+        if path and field.name == path[0]:
+            fields[field.name] = _on_path(field, path[1:], count, inner)
+        elif field.is_array:
+            fields[field.name] = [] if path else [_one(field, one, inner) for one in range(inner)]
+        else:
+            fields[field.name] = _one(field, number, inner)
+    return fields
+
+
+def _on_path(field: FieldSchema, rest: tuple[str, ...], count: int, inner: int) -> Any:
+    entity = field.entity
+    if rest:
+        assert entity is not None
+        one = _fields(entity, rest, count, inner, 0)
+        return [one] if field.is_array else one
+    if entity is None:
+        return [_one(field, number, inner) for number in range(count)]
+    return [_fields(entity, (), count, inner, number) for number in range(count)]
+
+
+def _one(field: FieldSchema, number: int, inner: int) -> Any:
+    """Return one value of a field, or one element of an array."""
+    if field.entity is not None:
+        return _fields(field.entity, (), 1, inner, number)
+    records = bytes(BYTES_FIELD) if inner else b""
+    kinds = {
+        "string": f"n{number}",
+        "bytes": records,
+        "records": records,
+        "uuid": number.to_bytes(16, "big"),
+        "bool": 0,
+        "int8": 2 if "resource" in field.name else 0,
+        "error_code": 0,
+    }
+    return kinds.get(field.kind, field.default or number % _SPREAD)
