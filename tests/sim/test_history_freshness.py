@@ -7,6 +7,7 @@ from penstock.sim.history import (
     NOTHING_COMMITTED,
     Anomaly,
     Commit,
+    Deletion,
     History,
     Outcome,
     Poll,
@@ -71,6 +72,27 @@ def test_reading_an_old_log_from_its_beginning_is_no_lag() -> None:
 def test_a_consumer_at_the_end_of_the_log_is_not_behind() -> None:
     polls = [poll(200, (0, "a"), (1, "b")), poll(90_000)]
     assert found(History(SENDS, polls), Rules(lag_ns_max=500 * MS)) == []
+
+
+def test_what_happened_while_something_was_broken_counts_for_no_lag() -> None:
+    history = History(SENDS, [poll(10, (0, "a")), poll(900, (1, "b"))])
+    assert found(history, Rules(lag_ns_max=500 * MS, lag_from_ns=600 * MS)) == []
+    assert found(history, Rules(lag_ns_max=200 * MS, lag_from_ns=600 * MS)) == [
+        Anomaly.REALTIME_LAG
+    ]
+
+
+def start(at_ms: int, offset: int) -> Poll:
+    return Poll("c", 0, (), at_ms * MS, (at_ms + 1) * MS, start_offset=offset)
+
+
+def test_a_log_start_below_what_was_deleted_is_found() -> None:
+    deletions = [Deletion(0, 5, 100 * MS), Deletion(0, 3, 50 * MS)]
+    history = History(polls=[start(60, 3), start(99, 3), start(110, 4)], deletions=deletions)
+    assert found(history) == [Anomaly.START_REGRESSION]
+    assert found(history, Rules(stale_ns_max=10 * MS)) == []
+    later = History(polls=[start(110, 7), start(120, 5)], deletions=deletions)
+    assert found(later) == [], "retention promises nothing of the kind"
 
 
 def commit(offset: int, at: int, **more: object) -> Commit:

@@ -201,3 +201,90 @@ def test_closing_does_what_was_handed_in() -> None:
         assert sorted(one for one in told if one is not None) == ran
 
     simulate(1, story)
+
+
+def three_writes(disk: SimDisk, name: str, order: list[str]) -> str:
+    """Work of several operations on one file."""
+    file = disk.open(name, create=True)
+    try:
+        for number in range(3):
+            file.write(number, [name.encode()])
+            order.append(name)
+    finally:
+        file.close()
+        order.append(f"{name} closed")
+    return name
+
+
+def interleaved(seed: int) -> tuple[list[str], str]:
+    order: list[str] = []
+
+    async def story(simulation: Simulation) -> list[str]:
+        disk, offload = offload_of(simulation)
+        told: list[str | None] = []
+        for name in "ab":
+            offload.submit(
+                partial(three_writes, disk, name, order), lambda result, _: told.append(result)
+            )
+        await asyncio.sleep(1)
+        assert sorted(map(str, told)) == ["a", "b"]
+        assert [bytes(disk.names[one].data) for one in "ab"] == [b"aaa", b"bbb"]
+        return order
+
+    outcome = simulate(seed, story)
+    return outcome.value, outcome.digest
+
+
+@pytest.fixture
+def all_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.sim.kernel.offload.APART_SHARE", 1.0)
+
+
+@pytest.mark.usefixtures("all_apart")
+def test_two_pieces_of_work_run_through_each_other_and_the_same_way_again() -> None:
+    mixed = 0
+    for seed in range(5):
+        order, digest = interleaved(seed)
+        assert interleaved(seed) == (order, digest)
+        writes = [one for one in order if "closed" not in one]
+        mixed += writes not in (list("aaabbb"), list("bbbaaa"))
+    assert mixed > 0
+
+
+@pytest.mark.usefixtures("all_apart")
+def test_a_process_that_ends_between_two_operations_never_does_the_second() -> None:
+    async def story(simulation: Simulation, number: int) -> int:
+        disk = SimDisk(Random(0))
+        order: list[str] = []
+
+        async def main(process: Process) -> None:
+            offload = SimOffload(process.loop, disk, Random(number))
+            offload.submit(partial(three_writes, disk, "a", order), lambda *_: None)
+            await asyncio.sleep(1)
+
+        process = simulation.start("h", "server", main)
+        while not order:  # noqa: ASYNC110  there is no event for it
+            await asyncio.sleep(0.00005)
+        process.kill()
+        written = order.count("a")
+        assert disk.names["a"].data == b"a" * written
+        await asyncio.sleep(1)
+        assert disk.names["a"].data == b"a" * written
+        return written
+
+    assert {simulate(1, partial(story, number=number)).value for number in range(8)} & {1, 2}
+
+
+@pytest.mark.usefixtures("all_apart")
+def test_closing_brings_work_to_its_end_that_stands_in_between() -> None:
+    async def story(simulation: Simulation) -> None:
+        disk, offload = offload_of(simulation)
+        order: list[str] = []
+        for name in "abcdef":
+            offload.submit(partial(three_writes, disk, name, order), lambda *_: None)
+        await asyncio.sleep(0.002)
+        assert 0 < sum("closed" in one for one in order) < 6
+        offload.close()
+        assert sum("closed" in one for one in order) == 6
+
+    simulate(1, story)

@@ -8,20 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.history import Poll, Report, Send, check
+from penstock.sim.admin_history import AdminHistory
+from penstock.sim.churn import Churn
+from penstock.sim.controller_model import ControllerModel
+from penstock.sim.history import History, Partition, Report, Rules, Send, judge
 from penstock.sim.kernel.process import Process
 from penstock.sim.kernel.simulation import Simulation
+from penstock.sim.linearizability import Recorder, Verdict, check_linearizable
 from penstock.sim.plan import Shape
 from penstock.sim.producer import Lane
-from penstock.sim.readers import FINAL_READER, DirectReader, FinalReader, Follower
+from penstock.sim.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
 from penstock.sim.topology import SESSION_TIMEOUT_MS, TOPIC
 from penstock.sim.wire import LinkFailed
-from penstock.sim.world import ClientWorld, open_any, pause
+from penstock.sim.world import ClientWorld, now_ns, open_any, pause
+from penstock.sim.zombie import Zombie
 
 if TYPE_CHECKING:
     from penstock.sim.stock import StockProducer
 
 CREATE_TOPICS_VERSION = 4
+LAG_NS_MAX = 5_000_000_000
+"""Of a consumer that polls, once everything is healed: elections and reconnections are in it."""
 _TOPIC_THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
@@ -30,7 +37,12 @@ class Clients:
 
     def __init__(self, simulation: Simulation, shape: Shape, brokers: dict[int, str]) -> None:
         self.world = ClientWorld(brokers=brokers, partitions=shape.partitions)
-        self.lanes: list[Lane | StockProducer] = []
+        self.lanes: list[Lane | Zombie | StockProducer] = []
+        self.churn: Churn | None = None
+        self.quiet_from_ns = 0
+        """From when on nothing is broken any more."""
+        self._followers: list[Follower] = []
+        self._admin = Recorder(now_ns)
         self._writers: list[Process] = []
         self._simulation = simulation
         self._shape = shape
@@ -59,9 +71,14 @@ class Clients:
             "num_partitions": self._shape.partitions,
             "replication_factor": -1,
             "assignments": [],
-            "configs": [],
+            "configs": self._settings(),
         }
         return {"topics": [topic], "timeout": 5_000, "timeout_ms": 5_000, "validate_only": False}
+
+    def _settings(self) -> list[dict[str, str]]:
+        if self._shape.retention_bytes < 0:
+            return []
+        return [{"name": "retention.bytes", "value": str(self._shape.retention_bytes)}]
 
     def start(self) -> None:
         """Start writers and readers."""
@@ -80,6 +97,10 @@ class Clients:
             for partition in range(self._shape.partitions)
         ]
         self._start("follower", [one.run() for one in followers])
+        self._followers = followers
+        self._start_zombie()
+        if self._shape.is_churning:
+            self._start_churn()
         if self._shape.stock_clients:
             self._start_stock()
         for host in self.world.brokers.values():
@@ -87,6 +108,25 @@ class Clients:
             random = self._simulation.random(name)
             reader = DirectReader(world=self.world, name=name, random=random, host=host)
             self._start(name, [reader.run()])
+
+    def _start_zombie(self) -> None:
+        zombie = Zombie(
+            world=self.world,
+            name="zombie",
+            partition=self._shape.partitions - 1,
+            random=self._simulation.random("zombie"),
+        )
+        self.lanes.append(zombie)
+        self._start("zombie", [zombie.run()])
+
+    def _start_churn(self) -> None:
+        self.churn = Churn(
+            world=self.world,
+            history=AdminHistory(self._admin, "churn"),
+            random=self._simulation.random("churn"),
+            is_cutting=self._shape.retention_bytes >= 0,
+        )
+        self._start("churn", [self.churn.run()])
 
     def _start_stock(self) -> None:
         from penstock.sim.stock import (  # noqa: PLC0415  needs what only tests install
@@ -147,12 +187,33 @@ class Clients:
         """Return all sends."""
         return [send for lane in self.lanes for send in lane.events()]
 
+    def behind(self) -> Iterator[str]:
+        """Name the followers that have not read yet what was acknowledged to the writers."""
+        ends: dict[Partition, int] = {}
+        for send in self.sends():
+            if send.offset is not None:
+                ends[send.partition] = max(send.offset, ends.get(send.partition, -1))
+        for one in self._followers:
+            at, end = one.places.get(one.partition, Place()).offset, ends.get(one.partition, -1)
+            if at <= end:
+                yield f"{one.name} stands at {at}, and {end} is acknowledged"
+
     def judge(self, *, is_complete: bool) -> Report:
         """Judge the history; `is_complete`: the final reader has read everything."""
-        polls: list[Poll] = self.world.polls
-        return check(
-            self.sends(),
-            polls,
+        rules = Rules(
             final_reader=FINAL_READER if is_complete else None,
             stale_ns_max=SESSION_TIMEOUT_MS * 1_000_000,
+            lag_ns_max=LAG_NS_MAX if self.quiet_from_ns else None,
+            lag_from_ns=self.quiet_from_ns,
         )
+        history = History(
+            sends=self.sends(),
+            polls=self.world.polls,
+            deletions=self.churn.deletions if self.churn else (),
+        )
+        return judge(history, rules)
+
+    def judge_topics(self) -> str:
+        """Say what no order of the administrator's requests explains, or nothing."""
+        judgement = check_linearizable(self._admin.history(), ControllerModel())
+        return judgement.detail if judgement.verdict is Verdict.VIOLATION else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller.commands import SetAckPolicy
+from penstock.controller.commands import Command, SetAckPolicy
 from penstock.controller.errors import MetadataError
 from penstock.controller.image import NO_MASTER, ClusterImage
 from penstock.node.node import Node
@@ -19,6 +19,7 @@ from penstock.sim.weather import Weather
 
 FORMING_SECONDS = 10.0
 LOOK_SECONDS = 0.02
+INSIST_SECONDS = 0.3
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,8 @@ class SimCluster:
             host.name: Server(simulation, host, settings_of(host, shape, secret_file))
             for host in hosts_of(shape)
         }
+        self.wishes: list[str] = []
+        """What operators insist on and have not got yet."""
         self._tasks: list[asyncio.Task[None]] = []
         """So that nobody collects them while they run."""
 
@@ -69,6 +72,10 @@ class SimCluster:
         for selector in selectors:
             found += self._hosts_of(selector)
         return tuple(host for host in dict.fromkeys(found) if host not in but)
+
+    def servers_of(self, selectors: Iterable[str]) -> list[Server]:
+        """Return the servers meant by names, roles or `*`."""
+        return [self.servers[host] for host in self.hosts(selectors)]
 
     def _hosts_of(self, selector: str) -> list[str]:
         role, _, number = selector.partition(":")
@@ -121,6 +128,34 @@ class SimCluster:
                 process.call_soon(self._spawn, name, work(node))
                 return True
         return False
+
+    def insist(
+        self, name: str, command: Command[Any], is_done: Callable[[ClusterImage], bool]
+    ) -> None:
+        """Ask for a command again and again until the newest image says that it is done."""
+
+        def work(node: Node) -> Coroutine[Any, Any, object]:
+            assert node.sessions is not None
+            return node.sessions.submit(command)
+
+        self.insist_on(name, work, is_done)
+
+    def insist_on(
+        self,
+        name: str,
+        work: Callable[[Node], Coroutine[Any, Any, object]],
+        is_done: Callable[[ClusterImage], bool],
+    ) -> None:
+        """Ask again and again; while this goes on `wishes` has the name."""
+
+        async def again() -> None:
+            while (image := self.newest_image()) is None or not is_done(image):
+                self.ask(name, work)
+                await asyncio.sleep(INSIST_SECONDS)
+            self.wishes.remove(name)
+
+        self.wishes.append(name)
+        self._tasks.append(self.simulation.loop.create_task(again(), name=name))
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, object]) -> None:
         async def quiet() -> None:

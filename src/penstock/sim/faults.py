@@ -2,20 +2,20 @@
 
     begin(fault) ─► heal()        or None: it hit nothing, and does not count
 
+Here are processes and the network; disks, clocks and operators have modules of their own.
+
 Faults overlap: each takes back what it has done itself and nothing else. A server that was killed
 twice is started by whichever of the two ends last, a link is whole when the last cut is gone.
 """
 
 import asyncio
-import errno
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from random import Random
-from typing import Any
 
-from penstock.controller.image import NO_MASTER
-from penstock.controller.session import ElectRequest, TransferRequest
-from penstock.node.node import Node
+from penstock.sim.clock_faults import ClockFaults
 from penstock.sim.cluster import SimCluster
+from penstock.sim.disk_faults import DiskFaults
+from penstock.sim.operators import Operators
 from penstock.sim.plan import Fault, FaultKind
 from penstock.sim.server import Server
 from penstock.sim.weather import Effect, Pair, pairs
@@ -24,8 +24,6 @@ Heal = Callable[[], None]
 
 RESET_SECONDS = (0.05, 0.4)
 RESET_SHARE = 0.7
-FREE_BYTES_MAX = 40_000
-"""What a disk that is full still takes, at most."""
 
 
 class Faults:
@@ -40,6 +38,7 @@ class Faults:
         self._kinds: dict[FaultKind, Callable[[Fault], Heal | None]] = {
             FaultKind.KILL: self._kill,
             FaultKind.POWER_OFF: self._power_off,
+            FaultKind.STOP: self._stop,
             FaultKind.PAUSE: self._pause,
             FaultKind.PARTITION: self._partition,
             FaultKind.ONE_WAY: self._one_way,
@@ -47,13 +46,9 @@ class Faults:
             FaultKind.LOSS: self._loss,
             FaultKind.LATENCY: self._latency,
             FaultKind.RESETS: self._resets,
-            FaultKind.SLOW_SYNC: self._slow_sync,
-            FaultKind.LYING_SYNC: self._lying_sync,
-            FaultKind.SYNC_ERROR: self._sync_error,
-            FaultKind.DISK_FULL: self._disk_full,
-            FaultKind.BIT_FLIP: self._bit_flip,
-            FaultKind.TRANSFER: self._transfer,
-            FaultKind.ELECT: self._elect,
+            **DiskFaults(cluster, draw).kinds(),
+            **ClockFaults(cluster).kinds(),
+            **Operators(cluster, draw).kinds(),
         }
 
     def begin(self, fault: Fault) -> Heal | None:
@@ -72,6 +67,7 @@ class Faults:
         for server in self._cluster.servers.values():
             was_suspect = server.is_disk_suspect
             server.disk.heal()
+            server.time.wall_offset_ms = 0
             if server.process is not None and server.is_paused:
                 server.process.resume()
             if was_suspect:
@@ -89,6 +85,9 @@ class Faults:
 
     def _power_off(self, fault: Fault) -> Heal | None:
         return self._take_down(self._servers(fault), Server.power_off)
+
+    def _stop(self, fault: Fault) -> Heal | None:
+        return self._take_down(self._servers(fault), Server.stop)
 
     def _take_down(self, servers: list[Server], end: Callable[[Server], bool]) -> Heal | None:
         hit = [server for server in servers if server.is_up and end(server)]
@@ -171,142 +170,9 @@ class Faults:
         self._resetting.append(task)
         return _cancel(task)
 
-    # --- disks ---------------------------------------------------------------------------------
-
-    def _slow_sync(self, fault: Fault) -> Heal | None:
-        servers = self._servers(fault)
-        for server in servers:
-            server.disk.sync_delay_ms += fault.amount
-
-        def heal() -> None:
-            for server in servers:
-                server.disk.sync_delay_ms = max(0.0, server.disk.sync_delay_ms - fault.amount)
-
-        return heal if servers else None
-
-    def _lying_sync(self, fault: Fault) -> Heal | None:
-        """The lie ends with the power; the host comes up a moment later.
-
-        It is about the logs of sets. A voter of the controllers whose own log has lost what was
-        durable refuses to start, as it must not vote again (ADR 0020): a person has to act.
-        """
-        servers = [server for server in self._servers(fault) if self._has_peers_in_step(server)]
-        for server in servers:
-            server.disk.is_lying = server.is_disk_damaged = True
-            server.disk.lying_part = "set-"
-
-        def heal() -> None:
-            for server in servers:
-                server.power_off()
-                server.disk.is_lying = False
-                server.start()
-
-        return heal if servers else None
-
-    def _sync_error(self, fault: Fault) -> Heal | None:
-        """A log whose sync has failed takes part in nothing until its process is started again."""
-        servers = [server for server in self._servers(fault) if server.is_up]
-        for server in servers:
-            server.is_disk_suspect = True
-            server.disk.fail("sync", "", errno.EIO)
-
-        def heal() -> None:
-            for server in servers:
-                server.disk.heal()
-                if server.is_up:
-                    server.restart()
-                server.is_disk_suspect = False
-
-        return heal if servers else None
-
-    def _disk_full(self, fault: Fault) -> Heal | None:
-        servers = self._servers(fault)
-        for server in servers:
-            server.is_disk_suspect = True
-            server.disk.fill(self._random.randrange(FREE_BYTES_MAX))
-
-        def heal() -> None:
-            for server in servers:
-                server.disk.heal()
-                server.is_disk_suspect = False
-
-        return heal if servers else None
-
-    def _bit_flip(self, fault: Fault) -> Heal | None:
-        """Flip a bit of a commit log while the process is down, and start it again."""
-        hit = []
-        for server in filter(self._has_peers_in_step, self._servers(fault)):
-            files = [(name, one) for name, one in server.disk.names.items() if "/log/" in name]
-            files = [(name, one) for name, one in files if any(one.data)]
-            if not files:
-                continue
-            server.kill()
-            name, inode = self._random.choice(files)
-            used = len(inode.data.rstrip(b"\0"))
-            server.is_disk_damaged = True
-            server.disk.flip_bit(name, self._random.randrange(used), self._random.randrange(8))
-            hit.append(server)
-
-        def heal() -> None:
-            for server in hit:
-                server.start()
-
-        return heal if hit else None
-
-    def _has_peers_in_step(self, server: Server) -> bool:
-        """Whether it is up, and whatever it loses is with another one."""
-        image = self._cluster.newest_image()
-        return (
-            server.is_up
-            and image is not None
-            and all(
-                len(one.sync_state_set) == len(one.replicas) for one in image.replica_sets.values()
-            )
-        )
-
-    # --- operators -----------------------------------------------------------------------------
-
-    def _transfer(self, fault: Fault) -> Heal | None:
-        def request(set_id: int, request_id: int) -> TransferRequest:
-            target = self._successor(set_id)
-            return TransferRequest(request_id=request_id, replica_set_id=set_id, target=target)
-
-        return self._operate(fault, request)
-
-    def _successor(self, set_id: int) -> int:
-        """Return a member that does not lead."""
-        image = self._cluster.newest_image()
-        one = None if image is None else image.replica_sets.get(set_id)
-        slaves = [] if one is None else [each for each in one.replicas if each != one.master]
-        return self._random.choice(slaves) if slaves else NO_MASTER
-
-    def _elect(self, fault: Fault) -> Heal | None:
-        def request(set_id: int, request_id: int) -> ElectRequest:
-            return ElectRequest(request_id=request_id, replica_set_id=set_id)
-
-        return self._operate(fault, request)
-
-    def _operate(
-        self, fault: Fault, request: Callable[[int, int], TransferRequest | ElectRequest]
-    ) -> Heal | None:
-        set_ids = self._cluster.set_ids()
-        if not set_ids:
-            return None
-        set_id = set_ids[fault.amount % len(set_ids)]
-
-        def work(node: Node) -> Coroutine[Any, Any, object]:
-            assert node.sessions is not None
-            return node.sessions.operate(lambda request_id: request(set_id, request_id))
-
-        return _nothing if self._cluster.ask(fault.kind, work) else None
-
 
 def _cancel(task: asyncio.Task[None]) -> Heal:
     def heal() -> None:
         task.cancel()
 
     return heal
-
-
-def _nothing() -> None:
-    """End what has ended by itself."""

@@ -169,7 +169,9 @@ class Invariants:
         watched.confirmed = max(watched.confirmed, confirmed)
         if member.log.is_busy or member.log.is_fenced:
             return
-        wrong = watched.walker.advance(min(confirmed, member.log.written_position))
+        walker = watched.walker  # what it does not have any more, or never had, is not compared
+        walker.position = max(walker.position, member.log.start_position)
+        wrong = walker.advance(min(confirmed, member.log.written_position))
         if wrong:
             self._found(f"{name}: {wrong}")
             watched.walker.position = member.log.written_position

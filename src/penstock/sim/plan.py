@@ -54,13 +54,42 @@ class FaultKind(StrEnum):
     """`targets` have no space left."""
     BIT_FLIP = "bit-flip"
     """One bit of a file of `targets` turns over, while the process is down."""
+    DISK_LOST = "disk-lost"
+    """`targets` get a new disk in the place of that with the logs of sets."""
+    WRITE_ERROR = "write-error"
+    """A write on `targets` fails with EIO, after `amount` others; as with sync-error afterwards."""
+    READ_ERROR = "read-error"
+    """Nothing is in the page cache of `targets`, and some reads fail with EIO."""
+    FULL_AT = "full-at"
+    """`targets` have no space for one purpose, the one of number `amount`: see disk_faults.py."""
+    STOP = "stop"
+    """SIGTERM for `targets`; started again when it is over."""
+    SUSPEND = "suspend"
+    """`targets` stand still with their monotonic clock, as a paused machine does."""
+    CLOCK_STEP = "clock-step"
+    """The wall clock of `targets` is `amount` ms ahead (behind: negative) for that time."""
     TRANSFER = "transfer"
     """An operator hands the mastership of set number `amount` over."""
     ELECT = "elect"
     """An operator asks for an election in set number `amount`."""
+    POLICY = "policy"
+    """An operator changes the policy of set number `amount`, and back when it is over."""
+    REPLACE = "replace"
+    """An operator takes a slave out of set number `amount`, and in again when it is over."""
+    DRAIN = "drain"
+    """An operator drains a broker, and ends that when it is over."""
+    STATUS = "status"
+    """An operator asks how the cluster is."""
 
 
-OPERATIONS = (FaultKind.TRANSFER, FaultKind.ELECT)
+OPERATIONS = (
+    FaultKind.TRANSFER,
+    FaultKind.ELECT,
+    FaultKind.POLICY,
+    FaultKind.REPLACE,
+    FaultKind.DRAIN,
+    FaultKind.STATUS,
+)
 """What an operator asks for. They are in plans, and are not counted as faults."""
 
 
@@ -110,6 +139,10 @@ class Shape:
     preferred_master_delay_ms: int = -1
     records_per_second: int = 60
     """Of each producer and partition, at most."""
+    retention_bytes: int = -1
+    """Of the history's topic; -1 keeps everything. Some of its records are deleted as well."""
+    is_churning: bool = False
+    """Whether other topics come and go beside the history's, see churn.py."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.sim.disk_faults import FULL_AT
 from penstock.sim.plan import Fault, FaultKind, Plan, Shape
 
 GAP_MS = (300, 1_500)
@@ -45,6 +46,7 @@ def make_shape(draw: random.Random) -> Shape:
     policies = ("all", "quorum", "k-of-n", "adaptive") if replication_factor == 3 else ("all",)
     weights = (6, 2, 1, 1)[: len(policies)]
     policy = draw.choices(policies, weights)[0]
+    retention_bytes = draw.choice((-1, -1, 40_000))
     return Shape(
         is_apart=draw.random() < 0.4,
         replication_factor=replication_factor,
@@ -53,11 +55,13 @@ def make_shape(draw: random.Random) -> Shape:
         partitions=draw.choice((1, 2, 3)),
         producers=draw.choice((1, 2)),
         pipeline=draw.choice((1, 2, 4)),
-        stock_clients=draw.random() < 0.1,
+        stock_clients=draw.random() < 0.1 and retention_bytes < 0,
         segment_bytes=draw.choice((65_536, 131_072, 1_048_576)),
         snapshot_after_bytes=draw.choice((2_048, 16_384, 4 << 20)),
         preferred_master_delay_ms=draw.choice((-1, 500, 2_000)),
-        records_per_second=draw.choice((20, 60, 150)),
+        records_per_second=draw.choice((20, 60, 100)),
+        retention_bytes=retention_bytes,
+        is_churning=draw.random() < 0.4,
     )
 
 
@@ -107,8 +111,19 @@ class Menu:
             (self.slow_sync, 4),
             (self.sync_error, 4),
             (self.disk_full, 3),
+            (self.write_error, 2),
+            (self.read_error, 2),
+            (self.full_at, 5),
+            (self.disk_lost, 4),
+            (self.stop, 6),
+            (self.suspend, 4),
+            (self.clock_step, 2),
             (self.transfer, 4),
             (self.elect, 2),
+            (self.policy, 2),
+            (self.replace, 3),
+            (self.drain, 2),
+            (self.status, 1),
         )
 
     # --- processes -----------------------------------------------------------------------------
@@ -217,13 +232,11 @@ class Menu:
         """One of: a disk that says that it has written and has not, and then the power goes;
         a bit that turns over on it.
         """
-        if not self.damaged_host:
-            self.damaged_host = self.random.choice(hosts_of(self.shape)[0])
         return Fault(
             kind=self.random.choice((FaultKind.LYING_SYNC, FaultKind.BIT_FLIP)),
             at_ms=at_ms,
             lasting_ms=self.random.randint(200, 1_000),
-            targets=(self.damaged_host,),
+            targets=(self._damaged(),),
         )
 
     def sync_error(self, at_ms: int) -> Fault:
@@ -234,17 +247,70 @@ class Menu:
         """No space left on one host."""
         return self._fault(FaultKind.DISK_FULL, at_ms, self._one())
 
+    def write_error(self, at_ms: int) -> Fault:
+        """A write fails, one of the next."""
+        after = self.random.randrange(20)
+        return self._fault(FaultKind.WRITE_ERROR, at_ms, self._one(), amount=after)
+
+    def read_error(self, at_ms: int) -> Fault:
+        """Some reads fail, and nothing comes from memory."""
+        return self._fault(FaultKind.READ_ERROR, at_ms, self._one())
+
+    def full_at(self, at_ms: int) -> Fault:
+        """No space for one purpose."""
+        purpose = self.random.randrange(len(FULL_AT))
+        return self._fault(FaultKind.FULL_AT, at_ms, self._one(), amount=purpose)
+
+    def disk_lost(self, at_ms: int) -> Fault:
+        """A new disk, on the one host of the run whose disk has trouble of that sort."""
+        return self._fault(FaultKind.DISK_LOST, at_ms, (self._damaged(),))
+
+    def stop(self, at_ms: int) -> Fault:
+        """SIGTERM of one, of a majority, of all."""
+        return self._fault(FaultKind.STOP, at_ms, self._victims())
+
+    def suspend(self, at_ms: int) -> Fault:
+        """A machine stands still, clock and all."""
+        return self._fault(FaultKind.SUSPEND, at_ms, self._one())
+
+    def clock_step(self, at_ms: int) -> Fault:
+        """A wall clock is wrong by a second, an hour or a month."""
+        amount = self.random.choice((1_000, 3_600_000, 2_592_000_000))
+        amount *= self.random.choice((1, -1))
+        return self._fault(FaultKind.CLOCK_STEP, at_ms, self._one(), amount=amount)
+
     def transfer(self, at_ms: int) -> Fault:
         """A planned transfer."""
-        return Fault(
-            kind=FaultKind.TRANSFER, at_ms=at_ms, lasting_ms=0, targets=(), amount=self._set()
-        )
+        return self._wish(FaultKind.TRANSFER, at_ms, 0)
 
     def elect(self, at_ms: int) -> Fault:
         """An election that an operator asks for."""
-        return Fault(
-            kind=FaultKind.ELECT, at_ms=at_ms, lasting_ms=0, targets=(), amount=self._set()
-        )
+        return self._wish(FaultKind.ELECT, at_ms, 0)
+
+    def policy(self, at_ms: int) -> Fault:
+        """Another policy for a while."""
+        return self._wish(FaultKind.POLICY, at_ms, self.random.randint(*LASTING_MS))
+
+    def replace(self, at_ms: int) -> Fault:
+        """A member goes and comes."""
+        return self._wish(FaultKind.REPLACE, at_ms, self.random.randint(*LASTING_MS))
+
+    def drain(self, at_ms: int) -> Fault:
+        """A broker without duties for a while."""
+        return self._wish(FaultKind.DRAIN, at_ms, self.random.randint(*LASTING_MS))
+
+    def status(self, at_ms: int) -> Fault:
+        """A look at the cluster."""
+        return self._wish(FaultKind.STATUS, at_ms, 0)
+
+    def _wish(self, kind: FaultKind, at_ms: int, lasting_ms: int) -> Fault:
+        amount = self._set()
+        return Fault(kind=kind, at_ms=at_ms, lasting_ms=lasting_ms, targets=(), amount=amount)
+
+    def _damaged(self) -> str:
+        if not self.damaged_host:
+            self.damaged_host = self.random.choice(hosts_of(self.shape)[0])
+        return self.damaged_host
 
     def _one(self) -> tuple[str, ...]:
         brokers, controllers = hosts_of(self.shape)

@@ -24,8 +24,9 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_response
 from penstock.record.batch import stamp_producer
 from penstock.record.build import Record, build_batch
-from penstock.sim.history import Outcome, Send
+from penstock.sim.history import Content, Outcome, Send
 from penstock.sim.plan import Shape
+from penstock.sim.readers import content_of
 from penstock.sim.topology import TOPIC, WALL_START_MS
 from penstock.sim.wire import BrokerLink, LinkFailed
 from penstock.sim.world import ClientWorld, find_leader, now_ns, open_any, open_link, pause
@@ -33,6 +34,8 @@ from penstock.sim.world import ClientWorld, find_leader, now_ns, open_any, open_
 PRODUCE_VERSION = 8
 INIT_PRODUCER_ID_VERSION = 4
 BATCH_RECORDS_MAX = 4
+KEYS = 3
+"""Of one partition; all of a batch have the same."""
 PADDING_BYTES_MAX = 400
 LARGE_SHARE = 0.03
 """Share of batches that are written past the staging buffer."""
@@ -51,6 +54,8 @@ class _Batch:
 
     name: str
     values: list[str]
+    contents: list[Content]
+    key: str
     data: bytes
     start_ns: int
     end_ns: int | None = None
@@ -69,7 +74,9 @@ class _Batch:
                 self.end_ns,
                 outcome,
                 offset,
+                key=self.key,
                 batch=self.name,
+                content=self.contents[number],
             )
 
 
@@ -123,30 +130,12 @@ class Lane:
         """Get a producer id of the lane's own: answers of lanes need not wait for each other."""
         while self.producer_id < 0 and not self.world.is_over:
             try:
-                await self._ask_for_id()
+                found = await ask_for_id(self.world, self.random)
+                self.producer_id, self.producer_epoch = found
             except LinkFailed as error:
                 self.last_error = str(error)
             if self.producer_id < 0:
                 await pause(self.random)
-
-    async def _ask_for_id(self) -> None:
-        link = await open_any(self.world, self.random)
-        try:
-            answer = await link.call(
-                ApiKey.INIT_PRODUCER_ID,
-                INIT_PRODUCER_ID_VERSION,
-                {
-                    "transactional_id": None,
-                    "transaction_timeout": 1_000,
-                    "transaction_timeout_ms": 1_000,
-                    "producer_id": -1,
-                    "producer_epoch": -1,
-                },
-            )
-        finally:
-            link.close()
-        if answer.error_code == ErrorCode.NONE:
-            self.producer_id, self.producer_epoch = answer.producer_id, answer.producer_epoch
 
     async def _write_to(self, link: BrokerLink) -> None:
         """Send again what has no answer, then go on. Raises LinkFailed after any trouble."""
@@ -197,9 +186,12 @@ class Lane:
         filler = "." + "x" * padding
         start_ns = now_ns()
         made_ms = WALL_START_MS + start_ns // 1_000_000
+        key = f"{self.partition}-{number % KEYS}"
         records = [
-            Record(None, (value + filler).encode(), timestamp_ms=made_ms) for value in values
+            Record(key.encode(), (value + filler).encode(), timestamp_ms=made_ms)
+            for value in values
         ]
+        contents = [content_of(made_ms, record.value) for record in records]
         data = bytearray(build_batch(records))
         stamp_producer(
             memoryview(data),
@@ -208,7 +200,29 @@ class Lane:
             base_sequence=self.next_sequence,
         )
         self.next_sequence += count
-        batch = _Batch(values[0], values, bytes(data), start_ns)
+        batch = _Batch(values[0], values, contents, key, bytes(data), start_ns)
         self.batches.append(batch)
         self.unacked.append(batch)
         return batch
+
+
+async def ask_for_id(world: ClientWorld, draw: Random) -> tuple[int, int]:
+    """Ask any broker for a producer id and its epoch; -1 for none now. Raises LinkFailed."""
+    link = await open_any(world, draw)
+    try:
+        answer = await link.call(
+            ApiKey.INIT_PRODUCER_ID,
+            INIT_PRODUCER_ID_VERSION,
+            {
+                "transactional_id": None,
+                "transaction_timeout": 1_000,
+                "transaction_timeout_ms": 1_000,
+                "producer_id": -1,
+                "producer_epoch": -1,
+            },
+        )
+    finally:
+        link.close()
+    if answer.error_code != ErrorCode.NONE:
+        return -1, -1
+    return int(answer.producer_id), int(answer.producer_epoch)

@@ -12,6 +12,7 @@ reader sees a master that was replaced and does not know it.
 import asyncio
 from dataclasses import dataclass, field
 from random import Random
+from zlib import crc32
 
 from penstock.client.errors import ClientError
 from penstock.client.fetch import (
@@ -24,7 +25,7 @@ from penstock.client.fetch import (
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.read import iter_batches, iter_records
-from penstock.sim.history import Poll
+from penstock.sim.history import Content, Poll
 from penstock.sim.topology import KAFKA_PORT, TOPIC
 from penstock.sim.wire import BrokerLink, LinkFailed
 from penstock.sim.world import ClientWorld, find_leader, now_ns, open_link, pause
@@ -32,7 +33,7 @@ from penstock.sim.world import ClientWorld, find_leader, now_ns, open_link, paus
 FETCH_VERSION = 4
 """No slave answers it."""
 LIST_OFFSETS_VERSION = 4
-LATEST = -1
+LATEST, EARLIEST = -1, -2
 FINAL_READER = "final"
 
 _LONG_POLL = FetchOptions(partition_bytes_max=64 << 10, bytes_min=1, wait_ms=300)
@@ -41,11 +42,13 @@ ASK_SECONDS = (0.05, 0.12)
 
 
 @dataclass(slots=True)
-class _Place:
+class Place:
     """Where a reader stands in one partition."""
 
     offset: int = 0
     is_fresh: bool = True
+    is_lost: bool = False
+    """The log has no such offset (any more): it begins later, or somebody is wrong."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +58,7 @@ class Reader:
     world: ClientWorld
     name: str
     random: Random
-    places: dict[int, _Place] = field(default_factory=dict)
+    places: dict[int, Place] = field(default_factory=dict)
 
     async def fetch(
         self, link: BrokerLink, partitions: list[int], options: FetchOptions
@@ -76,51 +79,69 @@ class Reader:
     async def list_ends(self, link: BrokerLink, partitions: list[int]) -> dict[int, int]:
         """Ask where these partitions end, and note it; those without an answer are left out."""
         begun_ns = now_ns()
-        asked = [
-            {"partition_index": one, "current_leader_epoch": -1, "timestamp": LATEST}
-            for one in partitions
-        ]
-        fields = {
-            "replica_id": -1,
-            "isolation_level": 0,
-            "topics": [{"name": TOPIC, "partitions": asked}],
-        }
-        answer = await link.call(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, fields)
+        ends = await list_offsets(link, partitions, LATEST)
         ended_ns = now_ns()
-        ends = {
-            one.partition_index: one.offset
-            for topic in answer.topics
-            for one in topic.partitions
-            if one.error_code == ErrorCode.NONE
-        }
         self.world.polls += [
             Poll(self.name, partition, (), begun_ns, ended_ns, end_offset=end)
             for partition, end in ends.items()
         ]
         return ends
 
-    def _place(self, partition: int) -> _Place:
-        return self.places.setdefault(partition, _Place())
+    async def list_starts(self, link: BrokerLink, partitions: list[int]) -> dict[int, int]:
+        """Ask where these partitions begin, and note it. Who has lost its place begins there."""
+        begun_ns = now_ns()
+        starts = await list_offsets(link, partitions, EARLIEST)
+        ended_ns = now_ns()
+        for partition, start in starts.items():
+            self.world.polls.append(
+                Poll(self.name, partition, (), begun_ns, ended_ns, start_offset=start)
+            )
+            self._find_again(partition, start)
+        return starts
+
+    def forget_lost(self) -> None:
+        """Before another broker is asked: what one said of a log's beginning binds no other."""
+        for place in self.places.values():
+            place.is_lost = False
+
+    def _find_again(self, partition: int, start: int) -> None:
+        place = self._place(partition)
+        if not place.is_lost:
+            return
+        if start <= place.offset:
+            self.world.refusals.append(
+                f"{self.name}: offset {place.offset} of {partition} is not there,"
+                f" though the log begins at {start}"
+            )
+        place.offset, place.is_fresh, place.is_lost = start, True, False
+
+    def _place(self, partition: int) -> Place:
+        return self.places.setdefault(partition, Place())
 
     def _note(self, found: FetchedPartition, begun_ns: int) -> None:
         place = self._place(found.partition)
         if found.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-            self.world.refusals.append(
-                f"{self.name}: offset {place.offset} of {found.partition} is not there"
-            )
-            place.offset, place.is_fresh = 0, True
+            place.is_lost = True
         if found.error is not ErrorCode.NONE:
             return
-        records = [
-            (record.offset, _value_name(record.value))
+        there = [
+            record
             for _, batch in iter_batches(found.data)
             for record in iter_records(batch)
             if record.offset >= place.offset
         ]
-        if not records and not place.is_fresh:
-            return
+        records = [(record.offset, _value_name(record.value)) for record in there]
+        contents = [content_of(record.timestamp_ms, record.value) for record in there]
         self.world.polls.append(
-            Poll(self.name, found.partition, records, begun_ns, now_ns(), place.is_fresh)
+            Poll(
+                self.name,
+                found.partition,
+                records,
+                begun_ns,
+                now_ns(),
+                place.is_fresh,
+                contents=contents,
+            )
         )
         if records:
             place.offset, place.is_fresh = records[-1][0] + 1, False
@@ -146,7 +167,10 @@ class Follower(Reader):
                 await pause(self.random)
 
     async def _read_from(self, link: BrokerLink) -> None:
+        self.forget_lost()
         while not self.world.is_over:
+            if self._place(self.partition).is_lost:
+                await self.list_starts(link, [self.partition])
             (answer,) = await self.fetch(link, [self.partition], _LONG_POLL)
             if answer.error is not ErrorCode.NONE:
                 raise link.broken(answer.error.name)
@@ -164,10 +188,13 @@ class DirectReader(Reader):
         while not self.world.is_over:
             try:
                 link = await BrokerLink.open(self.host, KAFKA_PORT)
+                self.forget_lost()
                 try:
                     while not self.world.is_over:
                         await asyncio.sleep(self.random.uniform(*ASK_SECONDS))
                         await self.list_ends(link, partitions)
+                        if any(one.is_lost for one in self.places.values()):
+                            await self.list_starts(link, partitions)
                         await self.fetch(link, partitions, _AT_ONCE)
                 finally:
                     link.close()
@@ -191,16 +218,46 @@ class FinalReader(Reader):
             leader = await find_leader(self.world, self.random, partition)
             link = await open_link(self.world, leader)
             try:
+                start = (await self.list_starts(link, [partition])).get(partition)
                 end = (await self.list_ends(link, [partition])).get(partition)
+                if start is not None and start > self._place(partition).offset:
+                    self.places[partition] = Place(start)
                 while end is not None and self._place(partition).offset < end:
                     (answer,) = await self.fetch(link, [partition], _AT_ONCE)
                     if answer.error is not ErrorCode.NONE:
                         return False
-                return end is not None
+                return start is not None and end is not None
             finally:
                 link.close()
         except LinkFailed:
             return False
+
+
+async def list_offsets(
+    link: BrokerLink, partitions: list[int], timestamp: int, *, topic: str = TOPIC
+) -> dict[int, int]:
+    """Ask ListOffsets; partitions with an error are left out. Raises LinkFailed."""
+    asked = [
+        {"partition_index": one, "current_leader_epoch": -1, "timestamp": timestamp}
+        for one in partitions
+    ]
+    fields = {
+        "replica_id": -1,
+        "isolation_level": 0,
+        "topics": [{"name": topic, "partitions": asked}],
+    }
+    answer = await link.call(ApiKey.LIST_OFFSETS, LIST_OFFSETS_VERSION, fields)
+    return {
+        one.partition_index: one.offset
+        for found in answer.topics
+        for one in found.partitions
+        if one.error_code == ErrorCode.NONE
+    }
+
+
+def content_of(timestamp_ms: int, value: bytes | None) -> Content:
+    """Return what sender and reader must agree on."""
+    return timestamp_ms, crc32(value or b"")
 
 
 def _value_name(value: bytes | None) -> str:

@@ -29,6 +29,7 @@ from penstock.sim.invariants import Invariants
 from penstock.sim.kernel.loop import BoundExceeded, Deadlock
 from penstock.sim.kernel.simulation import Simulation, simulate
 from penstock.sim.plan import OPERATIONS, Fault, Plan
+from penstock.sim.world import now_ns
 
 LOOK_SECONDS = 0.03
 LIVENESS_SECONDS = 20.0
@@ -180,6 +181,7 @@ class Run:
         """Heal, and see everything become available; returns whether all was read."""
         self.simulation.note("heal")
         self.faults.heal_all()
+        self.clients.quiet_from_ns = now_ns()
         deadline_s = self.simulation.now_s + LIVENESS_SECONDS
         await asyncio.sleep(LOOK_SECONDS)
         self.clients.stop_writing()
@@ -190,6 +192,8 @@ class Run:
         await self._while(lambda: any(not one.is_at_rest for one in scrubbers), deadline_s)
         await self._while(lambda: bool(self._not_equal()), deadline_s)
         self._found("replicas are not equal: " + text for text in self._not_equal())
+        await self._while(lambda: any(self.clients.behind()), deadline_s)
+        self._found("not read in time: " + text for text in self.clients.behind())
         reading = self.clients.read_all()
         await self._while(lambda: reading.is_alive, deadline_s)
         if reading.is_alive:
@@ -229,6 +233,8 @@ class Run:
         running = len(self.cluster.nodes())
         if image is None or running < len(self.cluster.brokers):
             return [f"{running} brokers run"]
+        if self.cluster.wishes:
+            return [f"operators insist on {self.cluster.wishes}"]
         return [text for one in image.replica_sets.values() for text in self._unequal_in(one)]
 
     def _unequal_in(self, one: ReplicaSetImage) -> list[str]:
@@ -258,6 +264,8 @@ class Run:
         result, report = self._result, self.clients.judge(is_complete=is_read)
         result.findings[:0] = self.invariants.findings + self._complaints()
         result.findings += self.clients.world.refusals
+        if wrong := self.clients.judge_topics():
+            result.findings.append(f"topics: {wrong}")
         result.sent, result.acked, result.read = report.sent, report.acked, report.read
         result.checks = self.invariants.checks
         result.events = [str(event) for event in self.simulation.trace.events]

@@ -34,20 +34,30 @@ RESTART_SECONDS = 0.2
 log = logging.getLogger(__name__)
 
 
+class HostTime:
+    """What is wrong with the clocks of a host; it outlives processes."""
+
+    def __init__(self) -> None:
+        self.wall_offset_ms = 0
+        self.suspended_s = 0.0
+        """So long its monotonic clock has stood still, as in suspend and in a paused machine."""
+
+
 class SimClock:
     """The loop's time as a process sees it."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, host: HostTime) -> None:
         self._loop = loop
+        self._host = host
 
     def wall_ms(self) -> int:
-        return WALL_START_MS + self.monotonic_ms()
+        return WALL_START_MS + int(self._loop.time() * 1_000) + self._host.wall_offset_ms
 
     def monotonic_ms(self) -> int:
-        return int(self._loop.time() * 1_000)
+        return int((self._loop.time() - self._host.suspended_s) * 1_000)
 
     def monotonic_us(self) -> int:
-        return int(self._loop.time() * 1_000_000)
+        return int((self._loop.time() - self._host.suspended_s) * 1_000_000)
 
 
 class SeededRandomness:
@@ -66,6 +76,7 @@ class Server:
         self.host = host
         self.name = host.name
         self.disk = SimDisk(simulation.random(f"disk of {host.name}"))
+        self.time = HostTime()
         self.process: Process | None = None
         self.node: Node | ControllerProcess | None = None
         self.starts = 0
@@ -81,6 +92,7 @@ class Server:
         self.complaints: list[str] = []
         """What its processes said when they could not go on."""
         self.on_started: Callable[[Server], None] = _ignore
+        self._stopping: Stopping | None = None
         self._simulation = simulation
         self._settings = settings
 
@@ -95,7 +107,7 @@ class Server:
         return self.process is not None and self.process.is_alive and self.process.is_paused
 
     def start(self) -> None:
-        """Start a process, unless one lives."""
+        """Start a process, unless one lives; one that is stopping is followed by the next."""
         self.is_wanted = True
         if self.is_up:
             return
@@ -112,6 +124,20 @@ class Server:
             return False
         process.kill()
         return True
+
+    def stop(self) -> bool:
+        """Ask it to end in good order, as SIGTERM does; returns whether there was one to ask."""
+        self.is_wanted = False
+        process, stopping = self.process, self._stopping
+        if process is None or not process.is_alive or stopping is None:
+            return False
+        process.call_soon(stopping.stop, 0)
+        return True
+
+    def lose_disk(self, prefix: str) -> None:
+        """End it, and let everything go whose path begins so."""
+        self.kill()
+        self.disk.lose(prefix)
 
     def power_off(self) -> bool:
         """Cut the power; returns whether it was on."""
@@ -154,6 +180,7 @@ class Server:
 
     def _ended(self, end: End) -> None:
         self.node = None
+        self._stopping = None
         if not self._is_cut:
             self.disk.kill()
         if end is End.EXITED and self.is_wanted:
@@ -167,7 +194,7 @@ class Server:
 
     async def _main(self, process: Process) -> int:
         loop = self._simulation.loop
-        stopping = Stopping(loop)
+        stopping = self._stopping = Stopping(loop)
         process.exception_handler = stopping.on_loop_error
         fail = stopping.fail
 
@@ -213,7 +240,7 @@ class Server:
             return SimOffload(loop, disk, draw)
 
         return Machine(
-            clock=SimClock(loop),
+            clock=SimClock(loop, self.time),
             scheduler=LoopScheduler(loop),
             randomness=SeededRandomness(draw),
             open_disk=open_disk,

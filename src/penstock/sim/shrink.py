@@ -74,6 +74,8 @@ def _with_fault(plan: Plan, at: int, fault: Fault) -> Plan:
 
 _SIMPLEST: dict[str, Any] = {
     "stock_clients": False,
+    "is_churning": False,
+    "retention_bytes": -1,
     "producers": 1,
     "partitions": 1,
     "pipeline": 1,

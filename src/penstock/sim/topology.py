@@ -92,7 +92,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             secret_file=str(secret_file),
             start_timeout_ms=2_000,
         ),
-        broker=BrokerConfig(housekeeping_interval_ms=5_000),
+        broker=BrokerConfig(housekeeping_interval_ms=5_000 if shape.retention_bytes < 0 else 500),
         log=_log(shape),
         replication=_replication(),
         controller=_controller(shape),

@@ -55,7 +55,9 @@ async def open_any(world: ClientWorld, draw: Random) -> BrokerLink:
     return await open_link(world, draw.choice(list(world.brokers)))
 
 
-async def find_leader(world: ClientWorld, draw: Random, partition: int) -> int:
+async def find_leader(
+    world: ClientWorld, draw: Random, partition: int, *, topic: str = TOPIC
+) -> int:
     """Ask any broker who leads the partition. Raises LinkFailed where nobody is said to."""
     link = await open_any(world, draw)
     try:
@@ -63,7 +65,7 @@ async def find_leader(world: ClientWorld, draw: Random, partition: int) -> int:
             ApiKey.METADATA,
             METADATA_VERSION,
             {
-                "topics": [{"name": TOPIC}],
+                "topics": [{"name": topic}],
                 "allow_auto_topic_creation": False,
                 "include_cluster_authorized_operations": False,
                 "include_topic_authorized_operations": False,

@@ -29,6 +29,7 @@ from penstock.sim.history.events import (
     NOTHING_COMMITTED,
     Commit,
     Content,
+    Deletion,
     History,
     MastershipSeen,
     Outcome,
@@ -51,6 +52,7 @@ __all__ = [
     "Anomaly",
     "Commit",
     "Content",
+    "Deletion",
     "Finding",
     "History",
     "MastershipSeen",
@@ -111,6 +113,8 @@ def judge(history: History, rules: Rules | None = None) -> Report:
         lags = freshness.lags(one)
         lag_ns = max([lag_ns, *(lag[0] for lag in lags)])
         findings.extend(freshness.realtime_lags(one, lags))
+        deletions = [each for each in history.deletions if each.partition == one.partition]
+        findings.extend(freshness.start_regressions(one, deletions))
     findings.extend(order.key_order(history.sends, facts))
     findings.extend(groups.commit_regressions(history.commits))
     findings.extend(replicas.masterships(history.masterships))

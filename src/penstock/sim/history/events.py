@@ -86,6 +86,15 @@ class Commit(NamedTuple):
     """The group wanted to go back: a lower position is no anomaly from then on."""
 
 
+class Deletion(NamedTuple):
+    """A client asked that the records below an offset go (DeleteRecords)."""
+
+    partition: Partition
+    low_watermark: int
+    """Where the log begins since, as the answer says."""
+    end_ns: int
+
+
 class MastershipSeen(NamedTuple):
     """What somebody said about who leads: a metadata answer, or a look inside."""
 
@@ -131,6 +140,8 @@ class History(NamedTuple):
     commits: Sequence[Commit] = ()
     masterships: Sequence[MastershipSeen] = ()
     replicas: Sequence[ReplicaLog] = ()
+    deletions: Sequence[Deletion] = ()
+    """Those that were answered without an error."""
 
 
 class Rules(NamedTuple):
@@ -143,3 +154,5 @@ class Rules(NamedTuple):
     which a cut-off master has to know that it may be none any more."""
     lag_ns_max: int | None = None
     """A consumer gets what is acknowledged within so long, while it polls; None: not looked at."""
+    lag_from_ns: int = 0
+    """Time before this counts for no lag: something was broken on purpose."""

@@ -7,9 +7,9 @@ after it was placed, so that reading an old log from its beginning is no lag of 
 
 import bisect
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from penstock.sim.history.events import Poll
+from penstock.sim.history.events import Deletion, Poll
 from penstock.sim.history.facts import Facts
 from penstock.sim.history.report import Anomaly, Finding
 
@@ -44,6 +44,23 @@ def high_watermark_regressions(facts: Facts) -> Iterable[Finding]:
             yield Finding(Anomaly.HIGH_WATERMARK_REGRESSION, facts.partition, detail)
 
 
+def start_regressions(facts: Facts, deletions: Sequence[Deletion]) -> Iterable[Finding]:
+    """What a client deleted stays deleted, whoever leads afterwards.
+
+    Retention promises no such thing: each member applies it by itself.
+    """
+    done = sorted((one.end_ns, one.low_watermark) for one in deletions)
+    highest = list(itertools.accumulate((low for _, low in done), max))
+    for poll in facts.polls:
+        if poll.start_offset is None or not done:
+            continue
+        known = bisect.bisect_left(done, (poll.start_ns - facts.rules.stale_ns_max, -1))
+        if known and highest[known - 1] > poll.start_offset:
+            deleted = highest[known - 1]
+            detail = f"{poll.consumer}: told {poll.start_offset}, deleted up to {deleted}"
+            yield Finding(Anomaly.START_REGRESSION, facts.partition, detail)
+
+
 def lags(facts: Facts) -> list[tuple[int, str, int]]:
     """Return the longest lag of each consumer: (ns, consumer, the offset it was waiting at)."""
     offsets = [one[0] for one in facts.acked]
@@ -61,6 +78,7 @@ def lags(facts: Facts) -> list[tuple[int, str, int]]:
             position, since_ns = placed[poll.consumer]
             at = bisect.bisect_left(offsets, position)
             if at < len(offsets):
+                since_ns = max(since_ns, facts.rules.lag_from_ns)
                 lag_ns = poll.end_ns - max(there_from[at], since_ns)
                 if lag_ns > worst.get(poll.consumer, (0, 0))[0]:
                     worst[poll.consumer] = (lag_ns, position)

@@ -19,6 +19,7 @@ class Anomaly(Enum):
     VANISHED = "vanished"  # somebody read it, and in the end it is not there
     TORN_BATCH = "torn-batch"  # a part of a batch is there, another is not beside it
     MISMATCH = "mismatch"  # timestamp or content are not what was sent
+    START_REGRESSION = "log-start-regression"  # deleted records are said to be there again
     RETENTION = "retention"  # the log says that it begins before what can be read
     ZOMBIE_WRITE = "zombie-write"  # a fenced producer epoch wrote after the newer one
     NONMONOTONIC_SEND = "nonmonotonic-send"  # a producer's later record stands before its earlier

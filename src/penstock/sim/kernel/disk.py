@@ -76,6 +76,8 @@ class SimDisk:
         self.faults: list[Fault] = []
         self.on_operation: OnOperation | None = None
         """Called before each operation with its name and path; what it raises is raised."""
+        self.before_operation: Callable[[], None] | None = None
+        """Called before each operation while work that may stop there runs; see worker.py."""
         self._temporary = itertools.count()
         self._cut_after = -1
         self._on_cut: Callable[[], None] | None = None
@@ -154,14 +156,20 @@ class SimDisk:
 
     def fail(
         self, operation: str, path: str, error: int, *, times: int | None = 1, after: int = 0
-    ) -> None:
+    ) -> Fault:
         """Let operations on paths with `path` in them fail with errno `error`.
 
         Operations: write, read, read_cached, sync, allocate, truncate, create, replace, rename,
         remove, make_directory, sync_directory. The first `after` of them are spared, then `times`
         fail (None: all, until `heal`). A write that fails has written a part.
         """
-        self.faults.append(Fault(operation, path, error, times, after))
+        fault = Fault(operation, path, error, times, after)
+        self.faults.append(fault)
+        return fault
+
+    def forget(self, fault: Fault) -> None:
+        """End one fault; again: no effect."""
+        self.faults = [one for one in self.faults if one is not fault]
 
     def fill(self, free_bytes: int = 0) -> None:
         """Leave room for so many bytes more, until `heal`."""
@@ -173,6 +181,10 @@ class SimDisk:
         self.capacity = UNLIMITED if capacity is None else capacity
         self.is_cold = self.is_lying = False
         self.sync_delay_ms = 0.0
+
+    def lose(self, prefix: str) -> None:
+        """Be a new disk where paths begin so. Nothing may run on it."""
+        self.files.lose(prefix)
 
     def flip_bit(self, path: str, position: int, bit: int = 0) -> None:
         """Flip bit 0 to 7 of a byte, on the disk and in the cache. Raises KeyError, IndexError."""
@@ -215,6 +227,8 @@ class SimDisk:
 
     def check(self, operation: str, path: str) -> None:
         """Count one operation, and raise what it is to fail with."""
+        if self.before_operation is not None:
+            self.before_operation()
         if self._cut_after >= 0:
             self._count_down()
         if self.on_operation is not None:

@@ -130,6 +130,6 @@ class SimFile:
         self._is_open = False
 
     def _check(self, operation: str) -> None:
+        self._disk.check(operation, self._inode.path)
         if not self._is_open:
             raise OSError(errno.EBADF, "closed", self._inode.path)
-        self._disk.check(operation, self._inode.path)

@@ -107,6 +107,21 @@ class Names:
         self._durable = dict(self.files)
         self._pending.clear()
 
+    def lose(self, prefix: str) -> None:
+        """Forget whatever begins so, directories too, as if it had never been there."""
+        for path in [one for one in self.files if one.startswith(prefix)]:
+            self.used -= len(self.files.pop(path).data)
+        for path in [one for one in self.directories if one.startswith(prefix)]:
+            del self.directories[path]
+        self._durable = {
+            path: one for path, one in self._durable.items() if not path.startswith(prefix)
+        }
+        self._pending = [
+            change
+            for change in self._pending
+            if not any(path.startswith(prefix) for path, _ in change)
+        ]
+
     def count_used(self) -> None:
         """Count the bytes of all files anew."""
         self.used = sum(len(inode.data) for inode in self.files.values())

@@ -321,6 +321,8 @@ class SimLoop(LoopNetwork):
         process.is_runnable = False
         process.graveyard += tasks_of(self, process)
         self.network.process_ended(process, end)
+        for over in process.on_over:
+            over()
         for callback in process.on_end:
             callback(end)
         process.ended.set_result(end)
@@ -358,6 +360,9 @@ class SimLoop(LoopNetwork):
             gc.collect()  # failed tasks that only a cycle holds are told of now
             self.is_over = True
             for process in self.processes:
+                if process.is_alive:
+                    for over in process.on_over:
+                        over()
                 process.end = process.end or End.RUN_OVER
                 process.is_runnable = False
             dispose_of(self, [*self.processes, self.kernel])

@@ -71,6 +71,7 @@ class Process:
         "name",
         "number",
         "on_end",
+        "on_over",
         "queue",
         "stopping",
     )
@@ -92,6 +93,8 @@ class Process:
         """Done when the process has ended, whichever way. Await it from another process."""
         self.on_end: list[Callable[[End], None]] = []
         """Called at the very moment of the end, outside the process: page cache, locks, ..."""
+        self.on_over: list[Callable[[], None]] = []
+        """Called when nothing of it will run any more: at its end, or that of the run."""
         self.stopping = asyncio.Event()
         """Set by `stop`: its main is asked to return."""
         self.failures: list[Failure] = []

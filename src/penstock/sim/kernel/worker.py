@@ -1,0 +1,74 @@
+"""Work that stops between two operations of its disk, so that others may run in between.
+
+    step ─► thread runs to the next operation that it is to stop before, or to the end ─► step ends
+
+It has a thread of its own that runs only while somebody is in `step`: at any moment one thread runs
+and all others wait, so that the order of everything is decided by whoever calls `step`. A process
+that ends in between never runs the rest: its work is abandoned where it stands.
+
+Not here: when the next step is, and before which operations it stops.
+"""
+
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Any
+
+
+class Abandoned(BaseException):
+    """Raised in work whose process is gone, at its next operation and at every one after that."""
+
+
+class Worker:
+    """One piece of work. `step` until it says that it has ended, or `abandon` it."""
+
+    def __init__(self, work: Callable[[], Any], *, stops: Callable[[], bool]) -> None:
+        """`stops` is asked before each operation of the disk, in the work's thread."""
+        self.result: Any = None
+        self.failure: BaseException | None = None
+        self._work = work
+        self._stops = stops
+        self._turn = threading.Semaphore(0)
+        self._stopped = threading.Semaphore(0)
+        self._has_ended = False
+        self._is_abandoned = False
+        self._thread: threading.Thread | None = None
+
+    def step(self) -> bool:
+        """Go on to the next stop; returns whether the work has ended."""
+        if self._thread is None:
+            context = copy_context()
+            self._thread = threading.Thread(target=context.run, args=(self._run,), daemon=True)
+            self._thread.start()
+        else:
+            self._turn.release()
+        self._stopped.acquire()
+        if self._has_ended:
+            self._thread.join()
+        return self._has_ended
+
+    def abandon(self) -> None:
+        """Let the thread end without another effect on its disk. Again, or at the end: none."""
+        if self._has_ended or self._is_abandoned:
+            return
+        self._is_abandoned = True
+        if self._thread is not None:
+            self.step()
+
+    def before_operation(self) -> None:
+        """Be called by the disk before each operation, in the thread of the work."""
+        if self._is_abandoned:
+            raise Abandoned
+        if self._stops():
+            self._stopped.release()
+            self._turn.acquire()
+        if self._is_abandoned:
+            raise Abandoned
+
+    def _run(self) -> None:
+        try:
+            self.result = self._work()
+        except BaseException as error:  # noqa: BLE001  handed on, as a thread does
+            self.failure = error
+        self._has_ended = True
+        self._stopped.release()
