@@ -62,6 +62,7 @@ class ClusterProcess:
         directory.mkdir(parents=True, exist_ok=True)
         self._secret = directory / "cluster.secret"
         self._secret.write_text(secrets.token_hex(32))
+        self._secret.chmod(0o600)
         self._cluster_id = new_cluster_id()
         self._replicas = replicas
         self._extra = settings or {}

@@ -46,6 +46,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 
 def settings_file(directory: Path, *lines: str) -> str:
     (directory / "secret").write_text("0123456789abcdef\n")
+    (directory / "secret").chmod(0o600)
     path = directory / "node.toml"
     path.write_text("\n".join(("[cluster]", 'secret_file = "secret"', *lines)) + "\n")
     return str(path)

@@ -11,7 +11,7 @@ import termios
 
 import pytest
 
-from tests.cli.launched import PENSTOCK, launched
+from tests.cli.launched import PENSTOCK, launched, wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -169,3 +169,42 @@ def test_a_reader_that_has_enough_ends_the_consumer_well(node, topic):
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "line of some length\n", "")
+
+
+def test_a_group_goes_on_where_it_was(node, topic):
+    node.run("produce", topic, stdin=b"a\nb\nc\n")
+    assert node.run("consume", topic, "--group", "goes-on", "--max", "2") == "a\nb\n"
+    assert node.run("consume", topic, "--group", "goes-on") == "c\n"
+    assert node.run("consume", topic, "--group", "goes-on") == ""
+    described = json.loads(node.run("group", "describe", "goes-on", "-o", "json"))
+    assert (described["state"], described["lag"]) == ("Empty", 0)
+
+
+def test_a_group_is_moved_behind_what_was_printed_when_ctrl_c_ends_it(node, topic):
+    node.run("produce", topic, stdin=b"a\nb\n")
+    follow = [*PENSTOCK, "consume", topic, "--group", "stopped", "--follow", "-b", node.bootstrap]
+    with subprocess.Popen(follow, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout.readline() + reader.stdout.readline() == b"a\nb\n"
+        reader.send_signal(signal.SIGINT)
+        assert reader.wait(READ_SECONDS_MAX) == 130
+    assert node.run("consume", topic, "--group", "stopped") == ""
+
+
+def test_a_group_with_members_is_left_alone(node, topic):
+    from confluent_kafka import Consumer
+
+    member = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "busy"})
+    member.subscribe([topic])
+    try:
+        wait_for(lambda: member.poll(0.1) or member.assignment())
+        code, out, errors = node.try_to_run("consume", topic, "--group", "busy")
+    finally:
+        member.close()
+    assert (code, out) == (1, "")
+    assert errors.startswith("penstock: group busy has 1 members, which read already: stop them")
+
+
+def test_settings_of_a_broker_that_is_not_there_are_refused_at_once(node):
+    code, _, errors = node.try_to_run("config", "describe", "broker", "9", "--timeout", "600")
+    assert code == 1
+    assert errors == "penstock: broker 9 is not in the cluster now; its brokers are 1\n"

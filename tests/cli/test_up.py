@@ -183,7 +183,9 @@ def test_topics_are_created_listed_altered_described_and_deleted(cluster):
     assert [row["partition"] for row in described["partitions"]] == [0, 1, 2]
     assert described["configs"] == {"retention.ms": "60000", "retention.bytes": "5"}
     cluster.run("topic", "create", "life", "--if-absent")
-    cluster.run("topic", "delete", "life")
+    code, _, errors = cluster.try_to_run("topic", "delete", "life")
+    assert (code, "say --yes" in errors) == (2, True)
+    cluster.run("topic", "delete", "life", "--yes")
     assert "life" not in cluster.run("topic", "list")
 
 
@@ -319,6 +321,12 @@ def test_a_log_can_be_dumped_and_verified_and_damage_is_found(tmp_path):
     done = penstock("log", "verify", data / "set-1", "-o", "json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["logs"][0]["errors"] > 0
+    done = penstock("log", "dump", data, "-o", "json")
+    assert done.returncode == 1
+    assert str(batch["position"]).encode() in done.stderr
+    assert len(done.stdout.splitlines()) == lines.index(
+        next(line for line in lines if json.loads(line)["kind"] == "batch")
+    )
 
 
 def test_a_directory_without_logs_is_one_line(tmp_path):

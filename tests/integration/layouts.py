@@ -35,6 +35,7 @@ class Layout:
         self._directory = directory
         self.secret = directory / "cluster.secret"
         self.secret.write_text(secrets.token_hex(32))
+        self.secret.chmod(0o600)
         self._cluster_id = new_cluster_id()
         self._controller_ports: dict[int, int] = {}
         self.nodes: dict[int, NodeProcess] = {}

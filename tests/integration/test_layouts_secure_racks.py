@@ -115,6 +115,7 @@ def test_a_stranger_is_refused_with_one_clear_line(
     else:
         secret = directory / "other.secret"
         secret.write_text("not the secret of this cluster")
+        secret.chmod(0o600)
         own["secret_file"] = str(secret)
     stranger = layout.add(
         peer_id, voters=(1, 2, 3), settings={"cluster": {**own, "start_timeout_ms": 1000}}

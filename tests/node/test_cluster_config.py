@@ -58,6 +58,7 @@ def test_tls_needs_all_three_files(left_out: str) -> None:
 def test_space_around_a_secret_does_not_count(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_bytes(b" 0123456789abcdef\n")
+    file.chmod(0o600)
     assert ClusterConfig(secret_file=str(file)).read_secret() == b"0123456789abcdef"
 
 
@@ -67,6 +68,7 @@ def test_space_around_a_secret_does_not_count(tmp_path: Path) -> None:
 def test_a_secret_of_another_length_is_refused(tmp_path: Path, content: bytes, length: int) -> None:
     file = tmp_path / "secret"
     file.write_bytes(content)
+    file.chmod(0o600)
     with pytest.raises(ConfigError, match=f"holds {length} bytes: a secret has 16 to 4096"):
         ClusterConfig(secret_file=str(file)).read_secret()
 
@@ -92,3 +94,14 @@ def test_a_wrong_voter_in_a_file_is_one_line_with_the_file(tmp_path: Path) -> No
         load_settings(path, environment={})
     (line,) = str(raised.value).splitlines()
     assert "'one' is no controller" in line
+
+
+def test_a_secret_that_everybody_can_read_is_refused(tmp_path):
+    path = tmp_path / "secret"
+    path.write_text("0123456789abcdef\n")
+    config = ClusterConfig(secret_file=str(path))
+    path.chmod(0o644)
+    with pytest.raises(ConfigError, match=r"can be read or written by everybody .*: chmod 600"):
+        config.read_secret()
+    path.chmod(0o640)
+    assert config.read_secret() == b"0123456789abcdef"

@@ -21,6 +21,7 @@ from tests.node.test_metrics_page import documented, families
 
 def settings_in(directory: Path, *overrides: str) -> NodeSettings:
     (directory / "secret").write_text("0123456789abcdef\n")
+    (directory / "secret").chmod(0o600)
     (directory / "data").mkdir(exist_ok=True)
     given = (
         f"node.data_directories={directory / 'data'}",

@@ -26,6 +26,7 @@ class Controllers:
         ports = {number: free_port() for number in range(1, count + 1)}
         voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in ports.items())
         (directory / "secret").write_text("0123456789abcdef\n")
+        (directory / "secret").chmod(0o600)
         self.directories: dict[int, list[DataDirectory]] = {}
         self.running = {
             number: self._process(number, port, voters) for number, port in ports.items()

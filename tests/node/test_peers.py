@@ -23,6 +23,7 @@ needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="need
 def cluster(tmp_path: Path) -> ClusterConfig:
     """With a certificate that is its own authority."""
     (tmp_path / "secret").write_text("0123456789abcdef\n")
+    (tmp_path / "secret").chmod(0o600)
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"]
     command += ["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=peer"]
     command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key", "-out", "certificate"]
@@ -37,6 +38,7 @@ def cluster(tmp_path: Path) -> ClusterConfig:
 
 def test_without_files_there_is_a_secret_and_no_tls(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("0123456789abcdef\n")
+    (tmp_path / "secret").chmod(0o600)
     security = peer_security(ClusterConfig(secret_file=str(tmp_path / "secret")))
     assert security.secret == b"0123456789abcdef"
     assert (security.tls_server, security.tls_client) == (None, None)

@@ -65,6 +65,7 @@ def run(seed: int, directory: Path) -> str:
     """Kill the master of a set while both are busy; return what tells runs apart."""
     secret = directory / "secret"
     secret.write_bytes(b"the simulated cluster's secret\n")
+    secret.chmod(0o600)
     read: list[int] = []
 
     async def story(simulation: Simulation) -> list[int | None]:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from penstock.client.cluster import Cluster
 
 CLIENT_ID = "penstock-cli"
-FIRST_CONTACT_SECONDS_MAX = 10.0
+FIRST_CONTACT_SECONDS_MAX = 1.5
 """How long a command looks for the first broker: a wrong address should show soon."""
+FIRST_CONNECT_MS_MAX = 2500
+"""And how long it waits for a host that does not answer at all."""
 
 TimeoutOption = Annotated[
     float,
@@ -40,7 +42,12 @@ def connected(bootstrap: str, timeout: float) -> Iterator["Cluster"]:
         bootstrap=bootstrap, client_id=CLIENT_ID, deadline_ms=round(timeout * 1000)
     )
     first = min(timeout, FIRST_CONTACT_SECONDS_MAX)
-    with Cluster(replace(settings, deadline_ms=round(first * 1000))) as probe:
+    hasty = replace(
+        settings,
+        deadline_ms=round(first * 1000),
+        connect_timeout_ms=min(settings.connect_timeout_ms, FIRST_CONNECT_MS_MAX),
+    )
+    with Cluster(hasty) as probe:
         probe.describe([])
     with Cluster(settings) as cluster:
         try:

@@ -9,7 +9,7 @@ import base64
 import itertools
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +17,12 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.connect import STREAM_SECONDS, TimeoutOption, connected
+from penstock.cli.group_moves import GroupMoves
 from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption
 from penstock.cli.places import Place, PlaceKind, resolve
 
 if TYPE_CHECKING:
-    from penstock.client.consume import ConsumedRecord
+    from penstock.client.consume import ConsumedRecord, RecordStream
     from penstock.client.errors import UnreadableRecords
 
 
@@ -53,6 +54,12 @@ def run_consume(
     record_format: Annotated[
         RecordFormat, typer.Option("--format", help="How a record is printed.")
     ] = RecordFormat.VALUE,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GROUP", help="Go on where this group is, and move it; it has no members."
+        ),
+    ] = None,
     skip_corrupt: Annotated[
         bool,
         typer.Option("--skip-corrupt", help="Leave out what can not be read, and say so."),
@@ -70,19 +77,45 @@ def run_consume(
     if output is Output.JSON:
         record_format = RecordFormat.JSON
     show = PRINTERS[record_format]
-    out = sys.stdout.buffer
     with connected(bootstrap, timeout) as cluster:
         starts = _named(topic, resolve(cluster, topic, place, partition))
         ends = None
         if not follow:
             ends = _named(topic, resolve(cluster, topic, Place(PlaceKind.END), partition))
+        moves = GroupMoves(cluster, group) if group is not None else None
+        if moves is not None:
+            starts = moves.starts(starts)
         on_unreadable = _tell_skipped if skip_corrupt else None
         stream = RecordStream(cluster, starts, ends=ends, on_unreadable=on_unreadable)
-        for one in itertools.islice(stream, most):
+        _print(itertools.islice(stream, most), show, stream, moves, is_flushed=follow)
+
+
+def _print(
+    records: "Iterable[ConsumedRecord]",
+    show: "Callable[[ConsumedRecord], bytes]",
+    stream: "RecordStream",
+    moves: GroupMoves | None,
+    *,
+    is_flushed: bool,
+) -> None:
+    """Print records, and move the group behind what was printed, also where Ctrl-C ends it."""
+    out = sys.stdout.buffer
+    try:
+        for one in records:
             out.write(show(one))
-            if follow:
+            if is_flushed:
                 out.flush()
+            if moves is not None and moves.is_due():
+                out.flush()
+                moves.commit(stream.positions)
+    except KeyboardInterrupt:
         out.flush()
+        if moves is not None:
+            moves.commit(stream.positions)
+        raise
+    out.flush()
+    if moves is not None:
+        moves.commit(stream.positions)
 
 
 def _tell_skipped(found: "UnreadableRecords") -> None:

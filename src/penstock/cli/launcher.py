@@ -156,10 +156,10 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
-def _reachable(settings: NodeSettings) -> tuple[str, int]:
-    host = settings.node.host
+def reachable_host(host: str) -> str:
+    """Return where what is bound to `host` is reached from this machine."""
     every = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not bound
-    return every.get(host, host), settings.node.port
+    return every.get(host, host)
 
 
 class _Launcher:
@@ -176,7 +176,7 @@ class _Launcher:
             NodeProcess(
                 broker_id=broker_id,
                 directory=directory,
-                address=_reachable(settings),
+                address=(reachable_host(settings.node.host), settings.node.port),
                 restart=self._plan.restart,
             )
             for broker_id, directory, settings in self._prepared

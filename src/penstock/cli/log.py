@@ -60,7 +60,7 @@ def dump(
     ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print one line for each frame, in the order of the log."""
+    """Print one line for each frame, in the order of the log; exit code 1 if it ends in damage."""
     from penstock.runtime.disk import FileDisk
     from penstock.storage.dump import dump_frames
 

@@ -23,6 +23,8 @@ from penstock.cli import (
     config,
     consume,
     controllers,
+    doctor,
+    examples,
     group,
     land,
     log,
@@ -36,7 +38,7 @@ from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT
 
 app = typer.Typer(
     name="penstock",
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -53,6 +55,7 @@ app.add_typer(group.app, name="group")
 app.add_typer(config.app, name="config")
 app.add_typer(log.app, name="log")
 app.command(name="land")(land.run_land)
+app.command(name="doctor")(doctor.run_doctor)
 
 
 @app.callback(invoke_without_command=True)
@@ -74,6 +77,9 @@ def penstock(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(EXIT_USAGE)
+
+
+examples.attach(app)
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -160,7 +160,9 @@ def delete(
         admin = Admin(cluster)
         for topic in topics:
             admin.describe_topic(topic)
-        if sys.stdin.isatty() and not yes:
+        if not yes:
+            if not sys.stdin.isatty():
+                raise ConfigError("nobody can be asked here: say --yes to delete with all records")
             typer.confirm(f"Delete {', '.join(topics)} with all records?", abort=True, err=True)
         for topic in topics:
             admin.delete_topic(topic)

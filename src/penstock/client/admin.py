@@ -14,6 +14,7 @@ from typing import Any
 from penstock.client.cluster import Cluster, check_code
 from penstock.client.errors import (
     BrokerError,
+    BrokerNotFound,
     ConnectionFailed,
     RequestTimedOut,
     TopicNotFound,
@@ -167,6 +168,9 @@ class Admin:
 
     def _resource_connection(self, resource: int, name: str) -> Any:
         if resource == BROKER_RESOURCE and name:
+            known = [one.broker_id for one in self._cluster.describe([]).brokers]
+            if int(name) not in known:
+                raise BrokerNotFound(int(name), known)
             return self._cluster.connection(int(name))
         return self._cluster.controller_connection()
 

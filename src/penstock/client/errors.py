@@ -7,6 +7,7 @@ ClientError
   MalformedAnswer(address, reason)          the other side does not speak the Kafka protocol
   UnsupportedByBroker(what)                 the broker is too old or has no such API
   TopicNotFound(topic, partition)           also for a partition that the topic does not have
+  BrokerNotFound(broker_id, known)          the cluster has no broker with this id
   OffsetOutOfRange(topic, partition, offset)
   BrokerError(code, what, message)          any other error code that a broker answered
   ProducerFenced(topic, partition)          a newer producer took over this producer id
@@ -14,6 +15,8 @@ ClientError
   RecordTooLarge(size, limit)               one record is larger than a batch may be
   UnreadableRecords(topic, partition, why)  a batch in the log that no reader gets through
 """
+
+from collections.abc import Sequence
 
 from penstock.base.errors import PlatformError
 from penstock.protocol.error_codes import ErrorCode
@@ -77,6 +80,16 @@ class TopicNotFound(ClientError):
         super().__init__(f"{which} does not exist")
         self.topic = topic
         self.partition = partition
+
+
+class BrokerNotFound(ClientError):
+    """The cluster has no such broker, or it is not there now."""
+
+    def __init__(self, broker_id: int, known: Sequence[int]) -> None:
+        ids = ", ".join(map(str, known))
+        super().__init__(f"broker {broker_id} is not in the cluster now; its brokers are {ids}")
+        self.broker_id = broker_id
+        self.known = tuple(known)
 
 
 class OffsetOutOfRange(ClientError):

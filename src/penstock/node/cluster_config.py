@@ -5,6 +5,7 @@ if its broker id is among them, and otherwise follows them as a learner. The lis
 starts with; once the metadata log holds another one, that one counts.
 """
 
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -104,11 +105,18 @@ class ClusterConfig:
         if not self.secret_file:
             return b""
         try:
-            secret = Path(self.secret_file).read_bytes()[: SECRET_BYTES_MAX + 1].strip()
+            path = Path(self.secret_file)
+            mode = path.stat().st_mode
+            secret = path.read_bytes()[: SECRET_BYTES_MAX + 1].strip()
         except OSError as error:
             raise ConfigError(
                 f"cluster.secret_file {self.secret_file} can not be read: {error.strerror}"
             ) from error
+        if stat.S_ISREG(mode) and mode & stat.S_IRWXO:
+            raise ConfigError(
+                f"cluster.secret_file {self.secret_file} can be read or written by everybody on "
+                f"this machine: chmod 600 {self.secret_file}"
+            )
         if not SECRET_BYTES_MIN <= len(secret) <= SECRET_BYTES_MAX:
             raise ConfigError(
                 f"cluster.secret_file {self.secret_file} holds {len(secret)} bytes: a secret has "

@@ -28,7 +28,9 @@ from penstock.runtime.session_config import SessionConfig
 from penstock.runtime.session_messages import Answer, Question, SessionMessage, SubmitOutcome
 
 _LOG_EVERY_FAILURES = 60
-"""The first failure in a row is logged, and then about one in two minutes."""
+"""One failure in a row of so many is logged: about one in two minutes."""
+_PATIENT_FAILURES = 8
+"""So often nobody listens there yet: processes that start together, about 3 s of dialling."""
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +118,9 @@ class ControllerSession:
         try:
             channel = await self._open_channel(self.session_id)
         except (OSError, PeerRefused) as error:
-            if self._failures % _LOG_EVERY_FAILURES == 0:
+            is_refused = isinstance(error, ConnectionRefusedError)
+            first = _PATIENT_FAILURES if is_refused else 0
+            if self._failures % _LOG_EVERY_FAILURES == first:
                 log.warning("session controller=%d not opened: %s", self.controller_id, error)
             self._failures += 1
             return

@@ -82,6 +82,7 @@ def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
     with tempfile.TemporaryDirectory(prefix="penstock-sim-") as directory:
         secret_file = Path(directory) / "secret"
         secret_file.write_bytes(SECRET)
+        secret_file.chmod(0o600)
 
         async def story(simulation: Simulation) -> None:
             await Run(simulation, plan, secret_file, result).whole(schedule)

@@ -6,8 +6,9 @@ Source: Kafka's `kafka-dump-log`; the byte tables are in docs/formats/commit-log
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from penstock.base.ports import Disk
+from penstock.base.ports import Disk, DiskFile
 from penstock.record.batch import BatchHeader, read_header
+from penstock.storage.errors import CorruptLog
 from penstock.storage.frames import (
     KIND_BATCH,
     KIND_EPOCH,
@@ -16,7 +17,9 @@ from penstock.storage.frames import (
     LOG_START_PAYLOAD,
     FrameHeader,
 )
-from penstock.storage.scan import SegmentScan
+from penstock.storage.scan import SegmentScan, find_good_frames
+from penstock.storage.segments import Segment
+from penstock.storage.truncation import read_snapshots
 from penstock.storage.verify import list_segments
 
 
@@ -49,9 +52,14 @@ def dump_frames(
 ) -> Iterator[FrameDescription]:
     """Yield the valid frames at or above `from_position`, in order; stops at the log's end.
 
-    `from_position` need not be the start of a frame. Raises OSError.
+    `from_position` need not be the start of a frame.
+
+    Raises:
+        CorruptLog: what ends the frames is damage and not the log's end: more of the log lies
+            behind it, or a snapshot knows that there was more. OSError.
     """
-    for segment in list_segments(disk, directory):
+    segments = list_segments(disk, directory)
+    for at, segment in enumerate(segments):
         if segment.end <= from_position:
             continue
         file = disk.open(segment.path)
@@ -61,9 +69,33 @@ def dump_frames(
                 if header.position >= from_position:
                     yield _describe(header, payload)
             if scan.error is not None:
+                if _goes_on(disk, directory, file, scan.position, segments[at:]):
+                    raise CorruptLog(directory, scan.position, scan.error.reason)
                 return
         finally:
             file.close()
+
+
+def _goes_on(
+    disk: Disk, directory: str, file: DiskFile, position: int, segments: list[Segment]
+) -> bool:
+    """Whether the log has anything behind `position`, in the first of these segments or later."""
+    first, *later = segments
+    if any(snapshot.position > position for snapshot in read_snapshots(disk, directory)):
+        return True
+    if next(find_good_frames(file, first.base, position, first.end), None) is not None:
+        return True
+    return any(_has_frames(disk, segment) for segment in later)
+
+
+def _has_frames(disk: Disk, segment: Segment) -> bool:
+    """Whether a segment was written to: the next one is allocated ahead of need."""
+    file = disk.open(segment.path)
+    try:
+        scan = SegmentScan(file, segment.base, segment.base, segment.end)
+        return next(iter(scan), None) is not None
+    finally:
+        file.close()
 
 
 def _describe(frame: FrameHeader, payload: memoryview) -> FrameDescription:

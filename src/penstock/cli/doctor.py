@@ -1,0 +1,236 @@
+"""`penstock doctor`: whether this machine has what nodes need, before one fails for want of it.
+
+It changes nothing. `ok` is fine, `look` works and may surprise, `wrong` keeps a node from starting
+or from keeping its promises; with any `wrong` the exit code is 1.
+"""
+
+import ctypes
+import errno
+import os
+import platform
+import resource
+import shutil
+import socket
+import stat
+import tempfile
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from penstock.base.errors import ConfigError
+from penstock.cli.exit_codes import EXIT_FAILED
+from penstock.cli.operator import DATA_DEFAULT, ConfigOption, DataOption
+from penstock.cli.output import Output, OutputOption, print_rows
+
+if TYPE_CHECKING:
+    from penstock.node.settings import NodeSettings
+
+FILES_WANTED = 4096
+"""Connections and open segment files; Debian's usual limit of 1,024 is soon met."""
+TIMEX_BYTES = 512
+"""More than `struct timex` takes anywhere."""
+TIME_ERROR = 5
+"""What adjtimex answers while nothing keeps the clock right."""
+CONNECT_SECONDS_MAX = 1.0
+
+
+class State(StrEnum):
+    """How grave a finding is."""
+
+    OK = "ok"
+    LOOK = "look"
+    WRONG = "wrong"
+
+
+class Found(NamedTuple):
+    """One finding."""
+
+    check: str
+    state: State
+    finding: str
+
+
+def run_doctor(
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+    nodes: Annotated[
+        int, typer.Option(min=1, help="Nodes that `penstock up` is to start, where none has yet.")
+    ] = 1,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Check disk, ports, names, build, secret, clock and kernel of this machine."""
+    found = list(examine(settings_of(config, data), data, nodes=nodes))
+    print_rows([one._asdict() for one in found], Found._fields, output)
+    if any(one.state is State.WRONG for one in found):
+        raise typer.Exit(EXIT_FAILED)
+
+
+def settings_of(config: Path | None, data: Path) -> "list[NodeSettings]":
+    """Return the settings of the process, of all nodes of `penstock up`, or those of a new one."""
+    from penstock.node.settings import load_settings
+
+    paths = [config] if config is not None else sorted(data.glob("node-*/node.toml"))
+    if paths:
+        return [load_settings(path, environment=os.environ) for path in paths]
+    fresh = f"node.data_directories={data.absolute() / 'node-1' / 'data'}"
+    return [load_settings(None, environment=os.environ, overrides=[fresh])]
+
+
+def examine(settings: "list[NodeSettings]", data: Path, *, nodes: int) -> Iterator[Found]:
+    """Yield everything there is to say."""
+    yield build()
+    for one in settings:
+        for directory in one.node.data_directories:
+            sets = max(1, min(3, nodes))
+            yield disk(Path(directory), one, nodes=nodes, sets=sets)
+        yield from ports(one)
+        yield secret(one)
+    yield host_name(settings[0])
+    yield clock()
+    yield kernel(existing(data))
+    yield open_files()
+
+
+def build() -> Found:
+    from penstock.node.build_info import COST, compiled_text, version_line
+
+    text = version_line()
+    if compiled_text() == "compiled":
+        return Found("build", State.OK, text)
+    return Found("build", State.LOOK, f"{text}: {COST}")
+
+
+def existing(path: Path) -> Path:
+    """Return the path, or what is there of it."""
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def disk(directory: Path, settings: "NodeSettings", *, nodes: int, sets: int) -> Found:
+    from penstock.cli.disk_room import mb, needed_bytes
+
+    place = existing(directory)
+    if not os.access(place, os.W_OK | os.X_OK):
+        return Found("disk", State.WRONG, f"{place} can not be written to by this user")
+    free = shutil.disk_usage(place).free
+    reserve = settings.log.reserve_bytes
+    if any(directory.glob("set-*")):
+        state = State.OK if free > 2 * reserve else State.WRONG
+        return Found("disk", state, f"{directory} has {mb(free)} free; {mb(reserve)} stay free")
+    needed = nodes * needed_bytes(settings.log, sets=sets) + reserve
+    state = State.OK if free >= needed else State.WRONG
+    text = f"{place} has {mb(free)} free; {nodes} new nodes need {mb(needed)}"
+    return Found("disk", state, text)
+
+
+def ports(settings: "NodeSettings") -> Iterator[Found]:
+    from penstock.cli.launcher import reachable_host
+
+    node, cluster = settings.node, settings.cluster
+    peers = cluster.host or node.host
+    wanted = [
+        ("node.port", node.host, node.port),
+        ("node.metrics_port", node.metrics_host, node.metrics_port),
+        ("cluster.controller_port", peers, cluster.controller_port),
+        ("cluster.ha_port", peers, cluster.ha_port),
+    ]
+    for name, host, port in wanted:
+        if port:
+            yield one_port(name, host, port, reachable_host(host))
+
+
+def one_port(name: str, host: str, port: int, reachable: str) -> Found:
+    """A port that is taken is fine where a node runs already, and says which it is."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, port), family=family, reuse_port=False):
+            return Found("port", State.OK, f"{name} {host}:{port} is free")
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            text = f"{name} {host}:{port} can not be used: {os.strerror(error.errno or 0)}"
+            return Found("port", State.WRONG, text)
+    try:
+        with socket.create_connection((reachable, port), CONNECT_SECONDS_MAX):
+            text = "something listens there: a node that runs, or another program"
+    except OSError:
+        text = "it is taken, and nobody answers"
+    return Found("port", State.LOOK, f"{name} {host}:{port}: {text}")
+
+
+def secret(settings: "NodeSettings") -> Found:
+    path = settings.cluster.secret_file
+    if not path:
+        return Found("secret", State.OK, "none: a node alone has no peers")
+    try:
+        settings.cluster.read_secret()
+    except ConfigError as error:
+        return Found("secret", State.WRONG, str(error))
+    mode = Path(path).stat().st_mode
+    if mode & stat.S_IRWXG:
+        return Found("secret", State.LOOK, f"{path} can be read or written by its group")
+    return Found("secret", State.OK, f"{path} is for its owner alone")
+
+
+def host_name(settings: "NodeSettings") -> Found:
+    name, _ = settings.node.advertised()
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        text = f"clients are told {name}, which does not resolve here: set node.advertised_host"
+        return Found("host name", State.WRONG, text)
+    own = socket.gethostname()
+    try:
+        socket.getaddrinfo(own, None)
+    except OSError:
+        text = f"clients are told {name}; this machine's own name, {own}, does not resolve"
+        return Found("host name", State.LOOK, text)
+    return Found("host name", State.OK, f"clients are told {name}; {own} resolves")
+
+
+def clock() -> Found:
+    """Retention and leases go by clocks; the kernel knows whether something keeps this one."""
+    try:
+        answer = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(TIMEX_BYTES))
+    except (OSError, AttributeError):
+        return Found("clock", State.LOOK, "the kernel does not tell whether it is kept right")
+    if answer == TIME_ERROR:
+        text = "nothing keeps the clock right (NTP): records may go too early or too late"
+        return Found("clock", State.LOOK, text)
+    return Found("clock", State.OK, "kept right")
+
+
+def kernel(directory: Path) -> Found:
+    """Reads that do not wait, and files that are allocated before they are written."""
+    missing = []
+    with tempfile.TemporaryFile(dir=directory if os.access(directory, os.W_OK) else None) as file:
+        file.write(b"x")
+        file.flush()
+        try:
+            os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+        except BlockingIOError:
+            pass
+        except (OSError, AttributeError):
+            missing.append("reads that do not wait (RWF_NOWAIT)")
+        try:
+            os.posix_fallocate(file.fileno(), 0, 1 << 16)
+        except (OSError, AttributeError):
+            missing.append("files allocated ahead (fallocate)")
+    release = f"{platform.system()} {platform.release()}"
+    if missing:
+        return Found(
+            "kernel", State.LOOK, f"{release} here without {' and '.join(missing)}: slower"
+        )
+    return Found("kernel", State.OK, f"{release}: reads that do not wait, files allocated ahead")
+
+
+def open_files() -> Found:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < FILES_WANTED:
+        text = f"{soft} open files: raise the limit for many connections (ulimit -n {FILES_WANTED})"
+        return Found("open files", State.LOOK, text)
+    return Found("open files", State.OK, f"{soft} at most")

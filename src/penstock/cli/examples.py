@@ -1,0 +1,101 @@
+"""Examples that stand at the end of every `--help`; a test walks all commands and wants some.
+
+They are attached once, when the program is put together, so that a command's own file stays what
+it does.
+"""
+
+import typer
+
+EXAMPLES = {
+    "": ("penstock up --nodes 3", "penstock topic create greetings", "penstock doctor"),
+    "node": ("penstock node --config /etc/penstock/node.toml",),
+    "node drain": ("penstock node drain 2", "penstock node drain 2 --undo"),
+    "controller": ("penstock controller --config /etc/penstock/controller.toml",),
+    "controller status": ("penstock controller status", "penstock controller status -o json"),
+    "controller transfer": ("penstock controller transfer 2",),
+    "controller add": ("penstock controller add 4 10.0.0.4:9093",),
+    "controller remove": ("penstock controller remove 4",),
+    "up": ("penstock up", "penstock up --nodes 3 --data /tmp/cluster --port 19092"),
+    "doctor": ("penstock doctor", "penstock doctor --config /etc/penstock/node.toml -o json"),
+    "cluster": ("penstock cluster status",),
+    "cluster status": ("penstock cluster status", "penstock cluster status -o json"),
+    "cluster failover": ("penstock cluster failover off",),
+    "cluster remove-broker": ("penstock cluster remove-broker 3",),
+    "cluster forget-identity": ("penstock cluster forget-identity 3",),
+    "set": ("penstock set list", "penstock set describe 1"),
+    "set list": ("penstock set list --data /tmp/cluster",),
+    "set describe": ("penstock set describe 1", "penstock set describe 1 -o json"),
+    "set elect": ("penstock set elect 1 --master 2",),
+    "set transfer": ("penstock set transfer 1", "penstock set transfer 1 --to 2"),
+    "set create": ("penstock set create 1,2,3",),
+    "set add": ("penstock set add 1 4",),
+    "set remove": ("penstock set remove 1 4",),
+    "set policy": ("penstock set policy 1 all", "penstock set policy 1 k-of-n --required 2"),
+    "set unclean": ("penstock set unclean 1 off",),
+    "topic": ("penstock topic list", "penstock topic create greetings --partitions 3"),
+    "topic create": (
+        "penstock topic create greetings --partitions 3",
+        "penstock topic create short -c retention.ms=3600000 --if-absent",
+    ),
+    "topic list": ("penstock topic list", "penstock topic list --internal -o json"),
+    "topic describe": ("penstock topic describe greetings",),
+    "topic alter": ("penstock topic alter greetings --partitions 6 -c retention.bytes=1000000000",),
+    "topic delete": ("penstock topic delete greetings", "penstock topic delete a b --yes"),
+    "topic truncate": ("penstock topic truncate greetings --before 2026-01-31T12:00",),
+    "produce": (
+        "penstock produce greetings < lines.txt",
+        "printf 'de:hallo\\n' | penstock produce greetings --key-separator :",
+        "penstock consume a --format json | penstock produce b --format record",
+        "penstock produce orders orders.csv --format csv --key-field id --header source=shop",
+    ),
+    "consume": (
+        "penstock consume greetings --max 10",
+        "penstock consume greetings --from end --follow",
+        "penstock consume greetings --group readers",
+        "penstock consume greetings --format json --from 2026-01-31",
+    ),
+    "group": ("penstock group list", "penstock group describe readers"),
+    "group list": ("penstock group list",),
+    "group describe": ("penstock group describe readers",),
+    "group reset": ("penstock group reset readers --to beginning --topic greetings --dry-run",),
+    "group delete": ("penstock group delete readers",),
+    "config": ("penstock config describe topic greetings --changed",),
+    "config describe": (
+        "penstock config describe topic greetings",
+        "penstock config describe broker 1 --documentation",
+    ),
+    "config set": ("penstock config set topic greetings retention.ms=86400000",),
+    "config unset": ("penstock config unset topic greetings retention.ms",),
+    "log": ("penstock log verify penstock-data/node-1/data",),
+    "log dump": ("penstock log dump penstock-data/node-1/data --max 20",),
+    "log verify": ("penstock log verify penstock-data/node-1/data",),
+    "log pins": ("penstock log pins penstock-data/node-1/data",),
+    "land": (
+        "penstock land greetings --to tables/greetings --schema text",
+        "penstock land orders --to tables/orders --format delta --stream",
+    ),
+}
+
+
+def attach(app: typer.Typer) -> None:
+    """Give every command of the program the examples that stand for it."""
+    app.info.epilog = epilog("")
+    _attach(app, "")
+    for group in app.registered_groups:
+        assert group.name is not None
+        assert group.typer_instance is not None
+        group.epilog = epilog(group.name)
+        _attach(group.typer_instance, f"{group.name} ")
+
+
+def _attach(app: typer.Typer, prefix: str) -> None:
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__.replace("_", "-")
+        command.epilog = epilog(prefix + name)
+
+
+def epilog(command: str) -> str:
+    """Return what stands at the end of a command's help; its first line keeps the others as is."""
+    lines = EXAMPLES.get(command, ())
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""

@@ -1,0 +1,91 @@
+"""`penstock doctor` says what a node would stumble over, and changes nothing."""
+
+import json
+import shutil
+import socket
+from collections import namedtuple
+
+import pytest
+
+from penstock.cli import doctor
+from penstock.cli.main import guarded
+from penstock.node import build_info
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def settings_file(tmp_path):
+    """Settings of a node of a cluster on free ports, with a secret of its own."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "secret").write_text("0123456789abcdef\n")
+    (tmp_path / "secret").chmod(0o600)
+    ports = []
+    for _ in range(3):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            ports.append(server.getsockname()[1])
+    path = tmp_path / "node.toml"
+    path.write_text(
+        f'[node]\nport = {ports[0]}\nmetrics_port = 0\ndata_directories = ["{tmp_path}/data"]\n'
+        f'cluster_id = "a-cluster-of-this-test"\n'
+        f'[cluster]\nvoters = ["1@127.0.0.1:{ports[1]}"]\ncontroller_port = {ports[1]}\n'
+        f'ha_port = {ports[2]}\nsecret_file = "{tmp_path}/secret"\n'
+    )
+    return path
+
+
+def examined(capsys, settings_file):
+    code = guarded(["doctor", "--config", str(settings_file), "-o", "json"])
+    rows = json.loads(capsys.readouterr().out)
+    return code, {row["check"]: row for row in rows if row["state"] != "ok"}, rows
+
+
+def test_a_machine_that_has_everything_is_told_so(capsys, settings_file):
+    code, _, rows = examined(capsys, settings_file)
+    assert code == 0
+    states = {row["check"]: row["state"] for row in rows}
+    assert states["disk"] == states["secret"] == states["port"] == "ok"
+    assert [row["check"] for row in rows].count("port") == 3
+    assert "wrong" not in states.values()
+    assert not list((settings_file.parent / "data").iterdir())
+
+
+def test_a_disk_that_is_too_small_is_wrong_and_says_what_is_needed(
+    capsys, settings_file, monkeypatch
+):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 0, 50_000_000))
+    code, found, _ = examined(capsys, settings_file)
+    assert code == 1
+    assert found["disk"]["state"] == "wrong"
+    assert "has 50 MB free; 1 new nodes need 109 MB" in found["disk"]["finding"]
+
+
+def test_a_port_that_is_taken_is_named(capsys, settings_file):
+    port = int(settings_file.read_text().split("port = ")[1].split("\n")[0])
+    with socket.create_server(("127.0.0.1", port)):
+        code, found, _ = examined(capsys, settings_file)
+    assert code == 0
+    assert found["port"]["finding"].startswith(f"node.port 127.0.0.1:{port}: something listens")
+
+
+@pytest.mark.parametrize(("mode", "state", "code"), [(0o640, "look", 0), (0o644, "wrong", 1)])
+def test_a_secret_that_others_can_read_is_told(capsys, settings_file, mode, state, code):
+    (settings_file.parent / "secret").chmod(mode)
+    assert examined(capsys, settings_file)[0] == code
+    assert examined(capsys, settings_file)[1]["secret"]["state"] == state
+
+
+def test_a_name_that_does_not_resolve_is_told(capsys, settings_file, monkeypatch):
+    def unknown(*_):
+        raise socket.gaierror("no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    code, found, _ = examined(capsys, settings_file)
+    assert (code, found["host name"]["state"]) == (1, "wrong")
+
+
+def test_an_interpreted_build_says_what_it_costs(monkeypatch):
+    monkeypatch.setattr(build_info, "interpreted", lambda: list(build_info.TWINS))
+    found = doctor.build()
+    assert found.state is doctor.State.LOOK
+    assert found.finding.endswith(build_info.COST)

@@ -1,0 +1,55 @@
+"""Every command's help ends with examples, which name commands and options that are there."""
+
+import shlex
+
+import pytest
+import typer
+
+from penstock.cli import main
+from penstock.cli.examples import EXAMPLES
+
+
+def walk(command, path=()):
+    yield " ".join(path), command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from walk(below, (*path, name))
+
+
+COMMANDS = dict(walk(typer.main.get_command(main.app)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_ends_with_examples(name, capsys):
+    assert main.guarded([*name.split(), "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "\n  Examples:\n    " in out
+    for example in EXAMPLES[name]:
+        assert f"    {example}\n" in out
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_example_can_be_parsed(name):
+    for example in EXAMPLES[name]:
+        part = next(one for one in example.split("|") if f"penstock {name}".strip() in one)
+        words = shlex.split(part.split("<")[0])[1:]
+        parse(COMMANDS[""], words)
+
+
+def parse(command, words):
+    """Let typer parse the words; it raises for what there is not."""
+    context = command.make_context("penstock", list(words), resilient_parsing=False)
+    with context:
+        if getattr(command, "commands", None) and (rest := context._protected_args + context.args):
+            parse(command.commands[rest[0]], rest[1:])
+
+
+def test_no_example_is_left_over():
+    assert set(EXAMPLES) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_completion_for_the_shells(shell, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main.guarded(["--show-completion", shell])
+    assert not ended.value.code
+    assert "_PENSTOCK_COMPLETE" in capsys.readouterr().out
