@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.cli.connect import FIRST_CONNECT_MS_MAX, FIRST_CONTACT_SECONDS_MAX
 from penstock.cli.main import guarded
 
 
@@ -40,3 +41,10 @@ def test_a_broker_that_is_not_there_is_one_line_and_exit_code_1(capsys):
     assert captured.out == ""
     assert captured.err.startswith("penstock: no broker reachable at 127.0.0.1:1 (")
     assert captured.err.count("\n") == 1
+
+
+def test_the_first_contact_is_given_up_long_before_the_rest_is(capsys):
+    # What a command does later may outlast the restart of a node; a wrong address shows soon.
+    assert FIRST_CONTACT_SECONDS_MAX + FIRST_CONNECT_MS_MAX / 1000 <= 4
+    assert guarded(["topic", "list", "-b", "127.0.0.1:1", "--timeout", "600"]) == 1
+    assert "Connection refused" in capsys.readouterr().err

@@ -8,6 +8,7 @@ import socket
 import subprocess
 
 import pytest
+from benchmarks.harness.node import answers
 from benchmarks.harness.ports import free_port
 
 from tests.cli.launched import PENSTOCK, is_alive, launched, penstock, wait_for
@@ -44,6 +45,7 @@ def test_a_killed_node_is_started_again_with_what_it_had(tmp_path):
         killed = up.pid()
         os.kill(killed, signal.SIGKILL)
         wait_for(lambda: up.pid() != killed)
+        wait_for(lambda: answers(up.port))
         up.run("produce", "t", stdin=b"two\n")
         assert up.run("consume", "t") == "one\ntwo\n"
         assert "penstock: node 1 was ended by SIGKILL; starting it again\n" in up.errors()
