@@ -160,5 +160,18 @@ def test_a_log_whose_sync_fails_while_it_is_settled_is_fenced():
     assert not _what_a_power_cut_leaves(disk)[1], "a clean snapshot would spare the replay"
 
 
+def test_a_log_that_is_fenced_keeps_no_file_open_for_a_sync_that_never_comes():
+    disk = FaultyDisk()
+    world, log = _written_and_in_sync(disk)
+    append(log, log.open_partition(partition_number(0)), size=1500)
+    world.turn()  # to be synced by the next one
+    disk.fail("sync", ".log", errno.EIO)
+    world.run()
+    assert log.is_fenced
+    cleared = []
+    log.parts.store.guard.when_clear(lambda: cleared.append(True))
+    assert cleared == [True]
+
+
 def _unexpected(text):
     raise AssertionError(text)

@@ -364,10 +364,13 @@ def test_a_segment_is_fitted_when_nothing_in_it_is_still_to_be_synced(world, dis
     append(master, partition, size=1000)
     world.run()
     wider = take_run(world, master, slave.end_position)._replace(segment_end=131_072)
+    told = []
+    slave.on_fenced = told.append
     disk.fail("sync", ".log", errno.EIO)
     assert slave.append_run(wider) == 0
     world.run()
     assert slave.is_fenced
+    assert "sync failed" in str(told[0])
     assert slave.flushed_position < slave.written_position
     assert slave.parts.store.active.end == SMALL.segment_bytes
 

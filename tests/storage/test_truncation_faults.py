@@ -99,3 +99,33 @@ def test_a_segment_that_was_recycled_does_not_come_back_behind_a_truncation():
     found = again.open_partition(partition_number(0))
     assert again.end_position == log.end_position
     assert found.log_end_offset == kept.log_end_offset
+
+
+def test_offsets_that_only_the_plan_knew_survive_a_truncation_that_found_no_space():
+    """The first attempt removes what a second plan would have to be made from."""
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk)
+    early, late = (log.open_partition(partition_number(number)) for number in range(2))
+    append(log, early, records=7)
+    for _ in range(300):
+        append(log, late, size=1000)
+        world.run()
+    log.apply_retention(0, lambda tp: Retention(150_000 if tp.partition == 1 else 0, -1))
+    world.run()
+    assert log.start_position > 0
+    position = log.end_position
+    for _ in range(2):
+        for _ in range(10):
+            append(log, late, size=1000)
+        log.checkpoint()
+        for _ in range(5):
+            world.advance(1000)
+    done = []
+    disk.fail("allocate", ".log", errno.ENOSPC)
+    log.truncate(position, done.append)
+    world.run()
+    assert done == []
+    world.advance(SMALL.space_check_ms)
+    assert done == [None]
+    ends = [log.open_partition(partition_number(number)).log_end_offset for number in range(2)]
+    assert ends == [7, 300]

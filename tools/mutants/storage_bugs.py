@@ -3,7 +3,7 @@
 # ruff: noqa: E501  the text of the source, as it stands there
 
 from .mutant import Kind, plant
-from .suites import CUTTING, FOLLOWING, PRODUCERS, RECOVERY, RETENTION, WRITING
+from .suites import CUTTING, FOLLOWING, RECOVERY, RETENTION, WRITING
 
 COMMIT = "storage/group_commit.py"
 CHECKPOINT = "storage/checkpoint.py"
@@ -16,6 +16,7 @@ APPENDER = "storage/run_append.py"
 CLOSING = ("tests/storage/test_close_durability.py", *WRITING)
 FILES = ("tests/storage/test_missing_files.py", *RECOVERY)
 READING = ("tests/storage/test_reading.py", "tests/storage/test_set_log_model.py")
+MEMORY = ("tests/storage/test_memory_and_snapshot.py",)
 COPYING = ("tests/storage/test_base_copy.py", "tests/storage/test_replica_model.py")
 
 STALE = (
@@ -25,7 +26,7 @@ STALE = (
         (APPENDER, "if partition is None or partition.is_dropped:", "if partition is None:"),
         (APPENDER, "if partition is None or partition.is_dropped or not partition.last_end_position:",
          "if partition is None or not partition.last_end_position:"),
-        kind=Kind.STALE, near=("tests/storage/test_runs.py", "tests/broker/test_leftovers.py"),
+        kind=Kind.STALE, near=MEMORY,
     ),
     plant(
         "log-confirmed-beyond-the-end", "Stale state: commit log",
@@ -38,13 +39,7 @@ STALE = (
         "a start counts side files from its snapshot's, and overwrites one that another snapshot needs",
         (RECOVER, "self.side_generation = max(self.side_generation, int(name[21:-5]))",
          "pass"),
-        kind=Kind.STALE, near=RECOVERY,
-    ),
-    plant(
-        "log-next-file-keeps-its-size", "Stale state: commit log",
-        "a segment that waited for its file keeps the size that it was expected to have",
-        (SEGMENTS, "            self.active.end = self.active.base + file.size()\n", ""),
-        kind=Kind.STALE, near=FOLLOWING,
+        kind=Kind.STALE, near=MEMORY,
     ),
     plant(
         "log-fits-beside-unsynced-bytes", "Stale state: commit log",
@@ -68,15 +63,6 @@ ORDERS = (
         (COMMIT, "            for file in self.files:\n                file.sync()\n",
          "            mark.write(self.target)\n            for file in self.files:\n                file.sync()\n"),
         kind=Kind.ORDER, near=CLOSING,
-    ),
-    plant(
-        "log-mark-removed-after-the-cut", "Wrong order: commit log",
-        "a crash in a truncation leaves a note of syncs above the log's end: the start is refused",
-        (CHANGE, "    remove_mark(disk, directory)\n    if change.kind", "    if change.kind"),
-        (CHANGE, "        _remove_behind(disk, directory, change)\n        _fit_last(disk, directory, change)\n",
-         "        _remove_behind(disk, directory, change)\n        _fit_last(disk, directory, change)\n"
-         "    remove_mark(disk, directory)\n"),
-        kind=Kind.ORDER, near=CUTTING,
     ),
     plant(
         "log-snapshot-before-flush", "Wrong order: commit log",
@@ -106,27 +92,27 @@ RANGES = (
         "a record of exactly the age that is to be kept goes",
         (RETAIN, "0 <= entry.max_timestamp < self._now_ms - keep_ms",
          "0 <= entry.max_timestamp <= self._now_ms - keep_ms"),
-        kind=Kind.RANGE, near=RETENTION,
+        kind=Kind.RANGE, near=MEMORY,
     ),
     plant(
         "retention-counts-a-segment-twice", "Bounds: commit log",
         "a dead segment that stays for others is taken off a partition's size in every pass",
         (RETAIN, "            partition.sized_from = segment.end\n",
          "            partition.sized_from = segment.base\n"),
-        kind=Kind.RANGE, near=RETENTION,
+        kind=Kind.RANGE, near=MEMORY,
     ),
     plant(
         "log-serials-begin-one-early", "Bounds: commit log",
         "after a start a new partition shares its number, and so its producers, with an old one",
         (RECOVER, "self.next_serial = max(self.next_serial, state.serial + 1)",
          "self.next_serial = max(self.next_serial, state.serial)"),
-        kind=Kind.RANGE, near=PRODUCERS,
+        kind=Kind.RANGE, near=MEMORY,
     ),
     plant(
         "log-high-watermark-one-batch-low", "Bounds: commit log",
         "a batch that ends exactly at the confirm position is not shown",
         ("storage/partition_log.py", "            if end > position:\n", "            if end >= position:\n"),
-        kind=Kind.RANGE, near=READING,
+        kind=Kind.RANGE, near=MEMORY,
     ),
     plant(
         "log-cut-batch-stays-in-window", "Bounds: commit log",
@@ -151,37 +137,30 @@ RANGES = (
 
 SNAPSHOTS = (
     plant(
-        "log-damaged-snapshot-counts-as-clean", "Memory, snapshot, replay: commit log",
-        "an older clean snapshot behind a damaged one is taken for the end of the log",
-        (RECOVER, "self.report.was_clean = self._snapshot.is_clean and not self._is_fallback",
-         "self.report.was_clean = self._snapshot.is_clean"),
-        kind=Kind.SNAPSHOT, near=RECOVERY,
-    ),
-    plant(
         "log-new-side-file-begins-in-the-middle", "Memory, snapshot, replay: commit log",
         "a new side file lacks the entries that the one before had",
         (CHECKPOINT, "            for partition in writer.touched:\n                partition.side_count = 0\n", ""),
-        kind=Kind.SNAPSHOT, near=RECOVERY,
+        kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(
         "log-deleted-records-not-in-snapshot", "Memory, snapshot, replay: commit log",
         "a log start that was raised by a frame is not in the next snapshot: deleted records come back",
         ("storage/set_log.py", "        partition.log_start_offset = offset\n        self.writer.dirty.append(partition)\n",
          "        partition.log_start_offset = offset\n"),
-        kind=Kind.SNAPSHOT, near=RECOVERY,
+        kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(
         "log-slave-deletes-not-in-snapshot", "Memory, snapshot, replay: commit log",
         "a log start that a master's frame has raised is not in the slave's next snapshot",
         (APPENDER, "                partition.log_start_offset = max(offset, partition.log_start_offset)\n                writer.dirty.append(partition)\n",
          "                partition.log_start_offset = max(offset, partition.log_start_offset)\n"),
-        kind=Kind.SNAPSHOT, near=FOLLOWING,
+        kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(
         "log-dropped-partition-in-snapshot", "Memory, snapshot, replay: commit log",
         "a partition that was dropped stays in the snapshots, and is back after a start",
         ("storage/set_log.py", "        self._checkpointer.dropped.append(partition.serial)\n", ""),
-        kind=Kind.SNAPSHOT, near=RECOVERY,
+        kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(
         "log-rebuild-mixes-up-producers", "Memory, snapshot, replay: commit log",
@@ -194,7 +173,7 @@ SNAPSHOTS = (
         "log-truncates-to-a-snapshot-without-its-segment", "Memory, snapshot, replay: commit log",
         "a truncation goes by a snapshot whose active segment lies behind the one that becomes the last",
         (TRUNCATE, "if usable and all(snapshot.active_base <= base for snapshot in usable):", "if usable:"),
-        kind=Kind.SNAPSHOT, near=CUTTING,
+        kind=Kind.SNAPSHOT, near=("tests/storage/test_runs.py", *CUTTING),
     ),
 )  # fmt: skip
 
@@ -216,34 +195,14 @@ CLEARINGS = (
         kind=Kind.CLEARED, near=CLOSING,
     ),
     plant(
-        "log-side-count-outlives-its-segment", "Cleared too early or late: commit log",
-        "what the side file holds of one segment counts for the next",
-        ("storage/partition_log.py", "        self.side_count = 0\n        self.is_dirty = False\n        return columns",
-         "        self.is_dirty = False\n        return columns"),
-        kind=Kind.CLEARED, near=RECOVERY,
-    ),
-    plant(
         "log-spares-survive-a-cut", "Cleared too early or late: commit log",
         "recycled segments stay over a truncation, and name positions that the log reaches again",
         (CHANGE, 'if is_behind or name.endswith(".spare"):', "if is_behind:"),
         kind=Kind.CLEARED, near=("tests/storage/test_truncation_faults.py", *CUTTING),
     ),
-    plant(
-        "log-calm-of-an-earlier-stretch", "Cleared too early or late: commit log",
-        "quiet runs before a stretch of old frames count when it is asked whether that is over",
-        ("storage/catching_up.py", "        self._calm_runs = self._calm_runs + 1 if syncs <= 1 else 0\n",
-         "        self._calm_runs = self._calm_runs + 1\n"),
-        kind=Kind.CLEARED, near=("tests/storage/test_catching_up_durability.py", *FOLLOWING),
-    ),
 )  # fmt: skip
 
 EPOCHS = (
-    plant(
-        "log-image-names-an-epoch-without-a-byte", "Wrong epoch: commit log",
-        "a base names a mastership that begins exactly where it ends",
-        ("storage/base_export.py", "if epoch[1] < snapshot.position]", "if epoch[1] <= snapshot.position]"),
-        kind=Kind.EPOCH, near=COPYING,
-    ),
     plant(
         "log-epoch-begins-behind-the-marker", "Wrong epoch: commit log",
         "a mastership that begins with an end marker is said to begin with the next segment",
