@@ -106,6 +106,17 @@ def test_a_copy_of_another_history_is_begun_anew():
     assert asked(world, slave.begin_install, other) == 0
 
 
+def test_a_copy_with_another_newest_mastership_is_begun_anew():
+    """Both histories begin alike: what counts is who wrote the end of what is there."""
+    world, _, master, slave = replicated()
+    export = export_of(world, master)
+    export.image = export.image._replace(epochs=[(1, 0), (2, 1000)])
+    copy_until((world, world), export, slave, SMALL.segment_bytes)
+    assert asked(world, slave.begin_install, export.image) == SMALL.segment_bytes
+    other = export.image._replace(epochs=[(1, 0), (3, 1000)])
+    assert asked(world, slave.begin_install, other) == 0
+
+
 def test_a_damaged_byte_of_a_copy_is_found_before_the_swap_and_copied_again():
     world, disks, master, _ = replicated()
     export = export_of(world, master)
