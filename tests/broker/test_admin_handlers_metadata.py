@@ -200,3 +200,33 @@ def test_page_after_a_deleted_topic_goes_on_with_the_next_one(client: RawClient)
     answer = page(client, "a", "b", cursor=cursor)
     assert [one.name for one in answer.topics] == ["b"]
     assert len(answer.topics[0].partitions) == 3
+
+
+TOPIC_OPERATIONS = 3576
+"""Read, write, create, delete, alter, describe, describe and alter configurations."""
+CLUSTER_OPERATIONS = 8096
+"""Create, alter, describe, cluster action, the same for configurations, idempotent write."""
+
+
+@pytest.mark.parametrize("version", range(8, 14))
+def test_metadata_tells_the_operations_that_are_asked_for(client: RawClient, version: int) -> None:
+    asked = {"include_topic_authorized_operations": True}
+    if version <= 10:
+        asked |= {"include_cluster_authorized_operations": True}
+    known, missing = metadata(client, version, "b", "missing", **asked).topics
+    assert known.topic_authorized_operations == TOPIC_OPERATIONS
+    assert missing.topic_authorized_operations == -(2**31)
+    if version <= 10:
+        answer = metadata(client, version, "b", **asked)
+        assert answer.cluster_authorized_operations == CLUSTER_OPERATIONS
+        answer = metadata(client, version, "b")
+        assert answer.cluster_authorized_operations == -(2**31)
+
+
+@pytest.mark.parametrize(("is_asked", "told"), [(True, CLUSTER_OPERATIONS), (False, -(2**31))])
+def test_the_description_of_the_cluster_tells_the_operations_that_are_asked_for(
+    client: RawClient, is_asked: bool, told: int
+) -> None:
+    fields = {"include_cluster_authorized_operations": is_asked}
+    answer = client.ask(ApiKey.DESCRIBE_CLUSTER, 1, fields | {"endpoint_type": 1})
+    assert answer.cluster_authorized_operations == told

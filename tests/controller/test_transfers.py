@@ -199,13 +199,12 @@ def test_a_drain_that_ends_lets_the_broker_have_its_duties_again() -> None:
     assert world.replica_set().master == 1
 
 
-def test_a_drain_that_nobody_can_take_over_from_tells_what_is_left_after_a_while() -> None:
+def test_a_drain_of_the_only_member_of_a_set_says_so_at_once() -> None:
     world = World(broker_count=1, factor=1)
     answers = world.operate(s.DrainRequest(request_id=1, broker_id=1))
-    world.run(59_000)
-    assert not answers
-    world.run(3_000)
-    assert "still master of the sets [1]" in answers[0].text
+    world.run(1_000)
+    assert "only member of the sets [1]" in answers[0].text
+    assert "penstock set add" in answers[0].text
     assert world.replica_set().master == 1
 
 

@@ -130,7 +130,7 @@ def remove_broker(context: CommandContext, command: RemoveBroker) -> Result[None
     if sets:
         raise InvalidMetadataRequest(
             f"Broker {command.broker_id} is a member of the replica sets {sets}: take it out of"
-            " them first."
+            " them first (penstock set remove; to one that it is alone in, add a member before)."
         )
     return Result(None, (BrokerRemoved(broker_id=command.broker_id),))
 

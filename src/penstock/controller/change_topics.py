@@ -16,7 +16,7 @@ from penstock.controller.commands import (
     TopicReference,
 )
 from penstock.controller.context import CommandContext, Result
-from penstock.controller.create_topics import TopicsResult, check_partition_count
+from penstock.controller.create_topics import TopicsResult, check_partition_count, sets_made
 from penstock.controller.errors import (
     InvalidMetadataRequest,
     InvalidPartitions,
@@ -79,7 +79,7 @@ def _refusal(topic: TopicImage, mentions: int) -> RefusedCommand | None:
 
 def create_partitions(context: CommandContext, command: CreatePartitions) -> TopicsResult:
     """Add partitions behind the last ones."""
-    placement = Placement(context.image, context.config.partitions_per_broker_max)
+    placement = Placement(context.image, context.config)
     mentions = Counter(topic.name for topic in command.topics)
     outcomes: list[TopicOutcome] = []
     records: list[MetadataRecord] = []
@@ -96,7 +96,7 @@ def create_partitions(context: CommandContext, command: CreatePartitions) -> Top
                 name=topic.name, topic_id=added.topic_id, partition_count=topic.partition_count
             )
         )
-        records.append(added)
+        records += [*sets_made(context, placement), added]
     if command.validate_only:
         records = []
     return Result(tuple(outcomes), tuple(records))

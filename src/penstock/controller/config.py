@@ -28,6 +28,10 @@ class ControllerConfig:
     partitions_per_broker_max: Annotated[int, Ge(1), Le(1_000_000)] = 20_000
     """Replicas of partitions that one broker may carry. Kafka sets no limit and can live-lock."""
 
+    sets_per_broker_max: Annotated[int, Ge(1), Le(1_000)] = 16
+    """Replica sets that one broker may be a member of before topics stop making new ones for it.
+    Every set is a log of its own; sets that an operator makes are not held against this."""
+
     heartbeat_interval_ms: Annotated[int, Ge(20), Le(60_000)] = 1_000
     """How often a broker tells every controller that it lives (RocketMQ: 1 s)."""
 

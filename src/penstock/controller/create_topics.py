@@ -23,7 +23,14 @@ from penstock.controller.errors import (
 )
 from penstock.controller.image import ClusterImage
 from penstock.controller.placement import Placement
-from penstock.controller.records import ConfigChanged, MetadataRecord, ResourceType, TopicCreated
+from penstock.controller.records import (
+    ConfigChanged,
+    MetadataRecord,
+    ReplicaSetCreated,
+    ResourceType,
+    TopicCreated,
+)
+from penstock.controller.replica_sets import set_created
 from penstock.controller.topic_config import check_override
 from penstock.controller.topic_names import INTERNAL_TOPICS, check_topic_name, metric_name
 
@@ -36,7 +43,7 @@ _ID_TRIES_MAX = 100
 
 def create_topics(context: CommandContext, command: CreateTopics) -> TopicsResult:
     """Create what can be created; a name that stands twice in the request is created not at all."""
-    placement = Placement(context.image, context.config.partitions_per_broker_max)
+    placement = Placement(context.image, context.config)
     mentions = Counter(topic.name for topic in command.topics)
     new_names: dict[str, str] = {}
     outcomes: list[TopicOutcome] = []
@@ -82,9 +89,10 @@ def _create(
     configs = checked_configs(topic.configs)
     set_ids = _place(context, placement, topic)
     topic_id = _new_topic_id(context)
-    records: list[MetadataRecord] = [
+    records: list[MetadataRecord] = [*sets_made(context, placement)]
+    records.append(
         TopicCreated(name=topic.name, topic_id=topic_id, replica_set_ids=set_ids, internal=internal)
-    ]
+    )
     records += [
         ConfigChanged(
             resource_type=ResourceType.TOPIC, resource_name=topic.name, key=key, value=value
@@ -95,10 +103,16 @@ def _create(
         name=topic.name,
         topic_id=topic_id,
         partition_count=len(set_ids),
-        replication_factor=len(context.image.replica_sets[set_ids[0]].replicas),
+        replication_factor=len(placement.members(set_ids[0])),
         configs=configs,
     )
     return outcome, records
+
+
+def sets_made(context: CommandContext, placement: Placement) -> list[ReplicaSetCreated]:
+    """Return the records of the sets that were made for the topic just placed."""
+    made = placement.take_made()
+    return [set_created(context, set_id, members, None) for set_id, members in made.items()]
 
 
 def checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:

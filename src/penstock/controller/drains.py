@@ -130,6 +130,12 @@ class Drains:
         held = [set_id for set_id, one in sets if broker_id in one.sync_state_set]
         if not held and not led:
             return f"Broker {broker_id} has no duties left: it can be stopped."
+        alone = [set_id for set_id, one in sets if one.replicas == (broker_id,)]
+        if alone:
+            return (
+                f"Broker {broker_id} is the only member of the sets {alone}: nobody can take them"
+                " over. Add a member (penstock set add) or delete their topics; the drain goes on."
+            )
         if self._context.now_ms < watch.until_ms:
             return None
         return (

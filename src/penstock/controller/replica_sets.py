@@ -51,7 +51,7 @@ def create_replica_set(context: CommandContext, command: CreateReplicaSet) -> Re
         )
     if known is not None:
         return Result(set_id)
-    return Result(set_id, (_created(context, set_id, command.replicas, command.policy),))
+    return Result(set_id, (set_created(context, set_id, command.replicas, command.policy),))
 
 
 def next_set_id(image: ClusterImage) -> int:
@@ -59,9 +59,10 @@ def next_set_id(image: ClusterImage) -> int:
     return max(image.replica_sets, default=0) + 1
 
 
-def _created(
+def set_created(
     context: CommandContext, set_id: int, replicas: tuple[int, ...], policy: AckPolicy | None
 ) -> ReplicaSetCreated:
+    """Return the record; without a policy it gets the cluster's, fitted to its size."""
     if not 0 <= set_id <= SET_ID_MAX:
         raise InvalidMetadataRequest(f"A replica set can not have the id {set_id}.")
     if not 0 < len(replicas) <= REPLICAS_MAX or len(set(replicas)) != len(replicas):
@@ -99,7 +100,8 @@ def create_replica_sets(
         raise InvalidMetadataRequest("Sets were created meanwhile: look again.")
     first = next_set_id(context.image)
     records = tuple(
-        _created(context, first + at, replicas, None) for at, replicas in enumerate(command.members)
+        set_created(context, first + at, replicas, None)
+        for at, replicas in enumerate(command.members)
     )
     return Result(tuple(one.replica_set_id for one in records), records)
 

@@ -5,7 +5,8 @@ in the ring of ids, as many as the replication factor says. That spreads masters
 
     brokers 1 2 3, factor 2, one directory each:   (1 2)  (2 3)  (3 1)
 
-Sets that exist count as they are, whatever their size. With fewer brokers than the factor nothing
+Sets with fewer members do not count: topics make them where they want such (placement.py), and a
+broker would be without its own. Larger ones do. With fewer brokers than the factor nothing
 is planned: two replicas of a promised three would be a promise broken in silence.
 
 Source: our own; consistent hashing's successor lists have the same shape. It looks at the image
@@ -26,7 +27,8 @@ def plan_sets(image: ClusterImage, replication_factor: int) -> tuple[tuple[int, 
     ]
     if len(ring) < replication_factor:
         return ()
-    counts = Counter(one.replicas[0] for one in image.replica_sets.values())
+    large = [one for one in image.replica_sets.values() if len(one.replicas) >= replication_factor]
+    counts = Counter(one.replicas[0] for one in large)
     missing: list[tuple[int, ...]] = []
     for at, broker_id in enumerate(ring):
         members = tuple((ring[at:] + ring[:at])[:replication_factor])

@@ -49,8 +49,8 @@ REFUSED_KEYS: Mapping[str, str] = MappingProxyType(
         "compression.lz4.level": _LEVEL,
         "compression.zstd.level": _LEVEL,
         "unclean.leader.election.enable": (
-            "there is no unclean election in this release: only a member of the sync-state set"
-            " becomes master; leave it out"
+            "whether a member that lacks records may become master is decided for each replica"
+            " set, by `penstock set unclean`; leave it out"
         ),
         "message.format.version": _GONE,
         "message.downconversion.enable": _GONE,

@@ -8,8 +8,7 @@
 All partitions of one replica set differ in their index alone. A `PartitionState` stands for what
 they share; each is encoded once for an answer, and a partition costs one concatenation.
 
-Source: Kafka MetadataResponse.json; KIP-430 (operations: never computed here, so always the value
-that means "not asked for"), KIP-516 (ids). tests/protocol/test_metadata.py holds it against kio.
+Source: Kafka MetadataResponse.json; KIP-430 (operations), KIP-516 (ids). tests/protocol/test_metadata.py holds it against kio.
 """
 
 from collections.abc import Sequence
@@ -20,11 +19,12 @@ from penstock.protocol.pieces import array_count, nullable_string, string
 from penstock.protocol.varint import uvarint
 
 FLEXIBLE_VERSION = 9
-_NO_OPERATIONS = (-(1 << 31)).to_bytes(4, "big", signed=True)
+NOT_ASKED_FOR = -(1 << 31)
 _ZERO_ID = bytes(16)
 _LEADER = Struct(">i")
 _LEADER_AND_EPOCH = Struct(">ii")
 _BROKER = Struct(">i")
+_OPERATIONS = Struct(">i")
 
 
 class BrokerMetadata(NamedTuple):
@@ -55,6 +55,7 @@ class TopicMetadata(NamedTuple):
     partitions: Sequence[tuple[int, PartitionState]] = ()
     error_code: int = 0
     is_internal: bool = False
+    operations: int = NOT_ASKED_FOR
 
 
 class ClusterMetadata(NamedTuple):
@@ -65,6 +66,7 @@ class ClusterMetadata(NamedTuple):
     controller_id: int
     throttle_ms: int = 0
     error_code: int = 0
+    operations: int = NOT_ASKED_FOR
 
 
 def encode_metadata_response(
@@ -106,7 +108,7 @@ class MetadataEncoding:
             self._out,
         ]
         if 8 <= version <= 10:
-            pieces.append(_NO_OPERATIONS)
+            pieces.append(_OPERATIONS.pack(cluster.operations))
         if version >= 13:
             pieces.append(cluster.error_code.to_bytes(2, "big", signed=True))
         if is_flexible:
@@ -152,7 +154,7 @@ def _put_topic(
             known = states[id(state)] = _encode_state(version, state)
         pieces += (known[0], index.to_bytes(4, "big"), known[1])
     if version >= 8:
-        pieces.append(_NO_OPERATIONS)
+        pieces.append(_OPERATIONS.pack(topic.operations))
     if is_flexible:
         pieces.append(b"\0")
 

@@ -4,6 +4,7 @@ Source: Kafka `KafkaApis.handleDescribeCluster`, KIP-700; KIP-919 (endpoint type
 endpoint of brokers, and controllers have none of their own yet.
 """
 
+from penstock.broker.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER
 from penstock.broker.broker import Broker
 from penstock.broker.request import Reply, Request
 from penstock.broker.topic_view import brokers_for_clients, controller_for_clients
@@ -18,6 +19,7 @@ BROKERS = 1
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Answer from the image."""
     image = broker.metadata
+    is_asked = request.body.include_cluster_authorized_operations
     if getattr(request.body, "endpoint_type", BROKERS) != BROKERS:
         reply(
             {
@@ -35,6 +37,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
             "endpoint_type": BROKERS,
             "cluster_id": image.cluster_id,
             "controller_id": controller_for_clients(image),
+            "cluster_authorized_operations": ON_CLUSTER if is_asked else NOT_ASKED_FOR,
             "brokers": [
                 {
                     "broker_id": one.broker_id,

@@ -5,6 +5,7 @@ An unknown group is state Dead without an error; version 6 says GROUP_ID_NOT_FOU
 Source: Kafka, KafkaApis.handleDescribeGroupsRequest; KIP-1043 for version 6.
 """
 
+from penstock.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from penstock.broker.broker import Broker
 from penstock.broker.request import Reply, Request
 from penstock.groups.messages import GroupDescription
@@ -15,16 +16,12 @@ KEY = ApiKey.DESCRIBE_GROUPS
 VERSIONS = range(7)
 SLICED_BY = (("groups",),)
 
-OPERATIONS_NOT_ASKED_FOR = -(2**31)
-ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8
-"""Read, Delete, Describe: bits by AclOperation code. There are no ACLs, so everybody may."""
-
 
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Answer at once, each group once: an answer is much longer than its request."""
     body = request.body
     is_asked = getattr(body, "include_authorized_operations", False)
-    operations = ALL_GROUP_OPERATIONS if is_asked else OPERATIONS_NOT_ASKED_FOR
+    operations = ON_GROUP if is_asked else NOT_ASKED_FOR
     found = [
         broker.groups.describe(group_id) for group_id in body.groups if request.is_first(group_id)
     ]

@@ -8,8 +8,7 @@ A topic that this request created is answered with LEADER_NOT_AVAILABLE, as Kafk
 again, and find it. Names are checked even when nothing is created.
 
 Source: Kafka `KafkaApis.handleTopicMetadataRequest`, `AutoTopicCreationManager`; KIP-4, KIP-516
-(ids), KIP-526 (one topic of many), quirk 9 of our notes. Authorized operations are not computed:
-there is no authorization yet, and the default says "not asked".
+(ids), KIP-526 (one topic of many), KIP-430 (operations), quirk 9 of our notes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +16,7 @@ from typing import Any
 
 from penstock.base.ids import TopicId
 from penstock.broker.admin_answers import submit, topic_id_of
+from penstock.broker.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER, ON_TOPIC
 from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
 from penstock.broker.request import Request
@@ -62,33 +62,46 @@ async def handle(broker: Broker, request: Request) -> bytes:
         found = await _wanted_topics(broker, request.body, wanted, pace)
     image = broker.metadata
     states = partition_states(image, broker.is_suspect)
-    encoding = MetadataEncoding(request.api_version, _cluster(image))
+    on_topic, on_cluster = _operations(request.body)
+    encoding = MetadataEncoding(request.api_version, _cluster(image, on_cluster))
     for one in found:
         await pace.step()
         if isinstance(one, TopicMetadata):
             encoding.add(one)
             continue
         await pace.step(len(one.partitions) // PARTITIONS_OF_A_STEP)
-        encoding.add(_topic(one, states))
+        encoding.add(_topic(one, states, on_topic))
     return encoding.finish()
 
 
-def _topic(topic: TopicImage, states: Mapping[int, PartitionState]) -> TopicMetadata:
+def _topic(
+    topic: TopicImage, states: Mapping[int, PartitionState], operations: int
+) -> TopicMetadata:
     """A set that has come since the states were looked at has no leader for this answer."""
     return TopicMetadata(
         topic.name,
         topic.topic_id,
         [(one, states[set_id]) for one, set_id in topic.partitions if set_id in states],
         is_internal=topic.internal,
+        operations=operations,
     )
 
 
-def _cluster(image: ClusterImage) -> ClusterMetadata:
+def _operations(body: Any) -> tuple[int, int]:
+    """Return what may be done with topics and with the cluster, where the client asks."""
+    is_topic = getattr(body, "include_topic_authorized_operations", False)
+    is_cluster = getattr(body, "include_cluster_authorized_operations", False)
+    return ON_TOPIC if is_topic else NOT_ASKED_FOR, ON_CLUSTER if is_cluster else NOT_ASKED_FOR
+
+
+def _cluster(image: ClusterImage, operations: int) -> ClusterMetadata:
     brokers = [
         BrokerMetadata(one.broker_id, one.host, one.port, one.rack)
         for one in brokers_for_clients(image)
     ]
-    return ClusterMetadata(brokers, image.cluster_id, controller_for_clients(image))
+    return ClusterMetadata(
+        brokers, image.cluster_id, controller_for_clients(image), operations=operations
+    )
 
 
 async def _wanted_topics(
