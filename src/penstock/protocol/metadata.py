@@ -8,7 +8,8 @@
 All partitions of one replica set differ in their index alone. A `PartitionState` stands for what
 they share; each is encoded once for an answer, and a partition costs one concatenation.
 
-Source: Kafka MetadataResponse.json; KIP-430 (operations), KIP-516 (ids). tests/protocol/test_metadata.py holds it against kio.
+Source: Kafka MetadataResponse.json; KIP-430 (operations), KIP-516 (ids).
+tests/protocol/test_metadata.py holds it against kio.
 """
 
 from collections.abc import Sequence
