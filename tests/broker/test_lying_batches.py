@@ -1,5 +1,6 @@
 """Batches with a right checksum that lie about what they hold: refused, and told why."""
 
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import cramjam
 import pytest
 
+from penstock.client.admin import MAX_TIMESTAMP
 from penstock.controller.commands import CreateTopics, NewTopic
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -14,6 +16,7 @@ from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.record.compression import compress
 from penstock.record.read import iter_batches
+from tests.broker.test_admin_handlers_offsets import list_offset
 from tests.broker.test_batches_end_to_end import fetch
 from tests.live_node import LiveNode, RawClient, running_node
 from tests.record.batches import batch, record, simple, zigzag
@@ -31,6 +34,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveNode]:
             ("trusting", {"penstock.record.validation": "header"}),
             ("narrow", {"penstock.record.unpacked.bytes.max": str(1 << 20)}),
             ("gzipped", {"compression.type": "gzip"}),
+            ("timed", {}),
+            ("stamped", {"message.timestamp.type": "LogAppendTime"}),
+            ("recent", {"message.timestamp.before.max.ms": "3600000"}),
         ):
             new = NewTopic(name=name, configs={"max.message.bytes": str(16 << 20)} | configs)
             (outcome,) = node.submit(CreateTopics(topics=(new,)))
@@ -172,6 +178,35 @@ def test_a_newest_time_that_is_not_that_of_the_records_is_put_right(
     (header, whole), *_ = iter_batches(data)
     assert header.max_timestamp == 1070
     assert read_header(whole).crc == header.crc
+
+
+@pytest.mark.parametrize("codec", [0, 3])
+def test_a_look_up_by_time_goes_by_the_times_of_the_records(client: RawClient, codec: int) -> None:
+    """The log's index is filled from the header: it has to be the one that was put right."""
+    block = record(0, None, b"a", 5) + record(1, None, b"b", 70)
+    payload = compress(codec, block) if codec else block
+    lying = batch(payload, 2, attributes=codec, max_timestamp=9_000_000)
+    base = produce(client, "timed", lying).base_offset
+    assert list_offset(client, "timed", 2_000) == (0, -1, -1)
+    assert list_offset(client, "timed", MAX_TIMESTAMP)[1] == 1070
+    assert base >= 0
+
+
+def test_a_look_up_by_time_finds_what_the_broker_stamped(client: RawClient) -> None:
+    answer = produce(client, "stamped", simple(2, max_timestamp=1000))
+    stamped_ms = round(answer.log_append_time.timestamp() * 1000)
+    assert stamped_ms > 1_000_000_000_000
+    assert list_offset(client, "stamped", 2_000) == (0, stamped_ms, answer.base_offset)
+
+
+def test_a_record_too_old_behind_a_recent_one_is_refused(client: RawClient) -> None:
+    now_ms = int(time.time() * 1000)
+    old = record(0, None, b"new") + record(1, None, b"old", -7_200_000)
+    data = batch(old, 2, base_timestamp=now_ms, max_timestamp=now_ms)
+    assert produce(client, "recent", data).error_code == ErrorCode.INVALID_TIMESTAMP
+    young = record(0, None, b"new") + record(1, None, b"young", -1_800_000)
+    data = batch(young, 2, base_timestamp=now_ms, max_timestamp=now_ms)
+    assert produce(client, "recent", data).error_code == 0
 
 
 def test_a_record_far_in_the_future_behind_a_modest_header_is_refused(client: RawClient) -> None:

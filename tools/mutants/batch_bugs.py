@@ -1,0 +1,199 @@
+"""Planted bugs on the way of a batch: looking at its records, keeping it, sets for it, reading it."""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import Kind, plant
+
+WALK = "record/walk.py"
+COLUMNS = "record/columns.py"
+PREPARE = "broker/preparation.py"
+APPEND = "broker/append.py"
+PLACE = "controller/placement.py"
+SESSIONS = "broker/fetch_session.py"
+FETCH = "broker/fetch_operation.py"
+
+RECORDS = ("tests/record/test_walk.py",)
+LIES = (
+    "tests/broker/test_lying_batches.py",
+    "tests/broker/test_unprepared_produce.py",
+    "tests/broker/test_batches_end_to_end.py",
+    "tests/broker/test_refused_batches.py",
+)
+READING = ("tests/record/test_columns.py",)
+SETS = ("tests/controller/test_sets_on_demand.py", "tests/controller/test_create_topics.py")
+FETCHES = (
+    "tests/broker/test_fetch_session.py",
+    "tests/broker/test_fetch_limits.py",
+    "tests/broker/test_produce_fetch.py",
+)
+
+MUTANTS = (
+    plant(
+        "walk-newest-is-the-last",
+        "Batches",
+        "the newest timestamp of a batch is that of its last record, whatever came before",
+        (WALK, "            newest = max(newest, time)\n", "            newest = time\n"),
+        kind=Kind.STALE,
+        near=RECORDS,
+    ),
+    plant(
+        "walk-no-time-by-delta",
+        "Batches",
+        "a record without a time is known by its delta, which is the time only where the base is 0",
+        (
+            WALK,
+            "            if time != NO_TIMESTAMP:\n",
+            "            if timestamp_delta != NO_TIMESTAMP:\n",
+        ),
+        kind=Kind.RANGE,
+        near=RECORDS,
+    ),
+    plant(
+        "walk-int32-of-six-bytes",
+        "Batches",
+        "a length of 32 bits may take six bytes, which Java's clients refuse to read",
+        (WALK, "range(at, min(end, at + bytes_max))", "range(at, min(end, at + bytes_max + 1))"),
+        kind=Kind.RANGE,
+        near=RECORDS,
+    ),
+    plant(
+        "append-header-before-it-was-put-right",
+        "Batches",
+        "the log goes by the newest timestamp that the producer claimed, the batch holds the true one",
+        (
+            PREPARE,
+            "        stamp_max_timestamp(records, 0, times.newest_ms)\n        header = read_header(records)\n",
+            "        stamp_max_timestamp(records, 0, times.newest_ms)\n",
+        ),
+        kind=Kind.STALE,
+        near=LIES,
+    ),
+    plant(
+        "append-oldest-by-the-header",
+        "Batches",
+        "how old a batch is is told by its first record, though a later one may be older",
+        (
+            APPEND,
+            "        records, header, (oldest_ms, newest_ms) = prepared\n",
+            "        records, header, (_, newest_ms) = prepared\n        oldest_ms = header.base_timestamp\n",
+        ),
+        kind=Kind.STALE,
+        near=LIES,
+    ),
+    plant(
+        "append-stamped-after-it-was-read",
+        "Batches",
+        "under LogAppendTime the log goes by the producer's time: the header is read before it is stamped",
+        (
+            APPEND,
+            "    stamp_log_append_time(records, 0, now_ms)\n    return records, read_header(records), now_ms\n",
+            "    header = read_header(records)\n    stamp_log_append_time(records, 0, now_ms)\n    return records, header, now_ms\n",
+        ),
+        kind=Kind.ORDER,
+        near=LIES,
+    ),
+    plant(
+        "produce-prepared-batch-used-again",
+        "Batches",
+        "what a worker made of one partition's batch is appended to the next partition as well",
+        (
+            "broker/handlers/produce.py",
+            "        prepared = None\n        offset, time_ms = appended_at\n",
+            "        offset, time_ms = appended_at\n",
+        ),
+        kind=Kind.CLEARED,
+        near=LIES,
+    ),
+    plant(
+        "refused-explained-again-and-again",
+        "Batches",
+        "a refusal that explains another one counts as new, and is kept for as long as batches come",
+        (
+            "broker/refused_batches.py",
+            "earlier._replace(base_sequence=sequence))",
+            "earlier._replace(base_sequence=sequence, until_ms=self._now_ms() + KEPT_MS))",
+        ),
+        kind=Kind.CLEARED,
+        near=("tests/broker/test_refused_batches.py",),
+    ),
+    plant(
+        "columns-bad-batch-in-part",
+        "Batches",
+        "rows of a batch are handed over before it was read to its end, and then it can not be read",
+        (
+            COLUMNS,
+            "                full.append(builder.take())\n",
+            "                chunk = builder.take()\n                resume_at = _end_of(chunk)\n                yield chunk\n",
+        ),
+        kind=Kind.ORDER,
+        near=READING,
+    ),
+    plant(
+        "columns-read-again-from-the-start",
+        "Batches",
+        "before a batch that can not be read, rows that were handed over come a second time",
+        (COLUMNS, "            resume_at = _end_of(full[-1])\n", ""),
+        kind=Kind.STALE,
+        near=READING,
+    ),
+    plant(
+        "place-sets-kept-before-the-limit",
+        "Placement",
+        "the sets of a topic that is refused are made with the next topic of the same request",
+        (
+            PLACE,
+            "        added = Counter(chosen)\n        known = {**self._members, **drafts.made}\n        per_broker",
+            "        added = Counter(chosen)\n        known = {**self._members, **drafts.made}\n        self._made |= drafts.made\n        per_broker",
+        ),
+        kind=Kind.ORDER,
+        near=SETS,
+    ),
+    plant(
+        "place-sets-of-the-request-not-seen",
+        "Placement",
+        "a second topic of a request makes its sets by the image, under ids that the first one took",
+        (
+            PLACE,
+            "        drafts = _Drafts(self._members, self._config.sets_per_broker_max)\n        sets = self._sets_of_size",
+            "        known = {key: one.replicas for key, one in self._image.replica_sets.items()}\n        drafts = _Drafts(known, self._config.sets_per_broker_max)\n        sets = self._sets_of_size",
+        ),
+        kind=Kind.STALE,
+        near=SETS,
+    ),
+    plant(
+        "place-bound-one-off",
+        "Placement",
+        "a broker becomes a member of one set more than the setting allows",
+        (
+            PLACE,
+            "self._counts[one] < self._per_broker_max",
+            "self._counts[one] <= self._per_broker_max",
+        ),
+        kind=Kind.RANGE,
+        near=SETS,
+    ),
+    plant(
+        "fetch-session-partitions-counted-for-ever",
+        "Fetch sessions",
+        "partitions of sessions that were closed still count towards the bound of all sessions",
+        (
+            SESSIONS,
+            "            self._partition_count -= len(session.partitions)\n",
+            "            pass\n",
+        ),
+        kind=Kind.CLEARED,
+        near=FETCHES,
+    ),
+    plant(
+        "fetch-session-epoch-before-it-is-checked",
+        "Fetch sessions",
+        "a request with the epoch of the one before goes on with the session: an answer is lost on the way",
+        (
+            SESSIONS,
+            "        if epoch != session.next_epoch:\n",
+            "        if epoch not in {session.next_epoch, session.next_epoch - 1}:\n",
+        ),
+        kind=Kind.EPOCH,
+        near=FETCHES,
+    ),
+)
