@@ -135,8 +135,8 @@ class ReplicaSetMember:
 
     def least_in_step(self, min_insync_replicas: int) -> int:
         """Return how many members must be in step for a write with acks=all: what the topic asks
-        for but no more than the set has (as Kafka: a default of 2 does not stop topics of factor 1),
-        or the policy of the set where that is more.
+        for but no more than the set has (as in Kafka: a default of 2 does not stop topics of factor
+        1), or the policy of the set where that is more.
         """
         membership = self.confirm.membership
         return max(min(min_insync_replicas, len(membership.replicas)), membership.policy.minimum)
