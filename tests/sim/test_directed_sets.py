@@ -175,3 +175,23 @@ def test_the_old_master_follows_after_an_unclean_election_and_an_ordinary_one() 
         result = run_plan(Plan(seed=seed, shape=PAIR), schedule)
         assert not [text for text in result.findings if "replicas are not equal" in text]
     assert len(found) == 3
+
+
+def test_a_member_that_joins_while_its_process_is_replaced_holds_everything() -> None:
+    # It begins with an empty disk, and restarts with the same log as it is about to be in step.
+    async def schedule(run: Run) -> None:
+        member, silent = server(run, "slave:0"), list[Effect]()
+        lose_disk(run, member)
+        member.start()
+        await run.until(lambda: in_step(run) == 1)
+        master = server(run, "master:0")
+        cut_off_when_it_asks(run, master, silent)
+        await run.until(lambda: bool(silent))
+        member.restart()
+        await asyncio.sleep(0.2)
+        run.cluster.weather.remove(silent[0])
+        await run.until(lambda: in_step(run) == 2)
+        server(run, "master:0").kill()
+        await run.until(lambda: image_of(run, SET_WITH_RECORDS).master == member.host.process_id)
+
+    follow(schedule, PAIR)

@@ -111,6 +111,42 @@ ELECTIONS = (
         kind=Kind.GUARD, near=CONTROLLER,
     ),
     plant(
+        "lost-log-out-of-step-leaves-the-epoch", "Sync-state set",
+        "a new log of a member that was not in step leaves the set's epoch as it was (KIP-903)",
+        (SETS, "sync_state_set_epoch=replica_set.sync_state_set_epoch + 1)",
+         "sync_state_set_epoch=replica_set.sync_state_set_epoch)"),
+        kind=Kind.EPOCH, near=CONTROLLER,
+    ),
+    plant(
+        "joining-log-unchecked", "Sync-state set",
+        "a member gets in step whatever log and process its master has judged (KIP-903)",
+        (MASTERSHIPS, "        if judged.get(broker_id) != registered:\n", "        if False:\n"),
+        kind=Kind.GUARD, near=CONTROLLER,
+    ),
+    plant(
+        "joining-process-unchecked", "Sync-state set",
+        "a member gets in step on what an earlier process of its broker held (KIP-903)",
+        (MASTERSHIPS, "        if judged.get(broker_id) != registered:\n",
+         "        if judged.get(broker_id, (None,))[0] != registered[0]:\n"),
+        kind=Kind.EPOCH, near=CONTROLLER,
+    ),
+    plant(
+        "joining-checked-against-its-masters-broker-epoch", "Sync-state set",
+        "the process of whoever joins is compared with the master's",
+        (MASTERSHIPS, "        broker = context.image.brokers[broker_id]\n        if broker.is_draining",
+         "        broker = context.image.brokers[command.master]\n        if broker.is_draining"),
+        kind=Kind.EPOCH, near=CONTROLLER,
+    ),
+    plant(
+        "set-as-it-is-gets-no-epoch", "Sync-state set",
+        "asking for the set as it stands ends no change that is on its way",
+        (MASTERSHIPS, "    _check_added(context, replica_set, command, wanted)\n",
+         "    if wanted == replica_set.sync_state_set:\n"
+         "        return Result(replica_set.sync_state_set_epoch)\n"
+         "    _check_added(context, replica_set, command, wanted)\n"),
+        kind=Kind.EPOCH, near=CONTROLLER,
+    ),
+    plant(
         "elect-floor-ignored", "Election",
         "after a change of members or policy an election may miss what was confirmed before it",
         ("controller/overlap.py", "    if held >= changed.copies_needed:\n", "    if True:\n"),
