@@ -28,6 +28,7 @@ QUESTIONS = (
     "failovers",
     "failover_partitions",
     "client_failovers",
+    "group_failovers",
     "trials",
     "chaos",
 )

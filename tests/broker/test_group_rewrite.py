@@ -1,0 +1,99 @@
+"""Rewrites append in slices, one partition after the other, and end with their mastership."""
+
+from collections.abc import Iterator
+
+from penstock.broker.group_rewrite import Rewriter
+from penstock.broker.partitions import HostedPartition
+from penstock.groups.housekeeping import JournalRecord
+from tests.broker.cluster import Cluster
+from tests.broker.test_group_ownership import commit, committed, started
+from tests.storage.world import SMALL
+
+BATCH: list[JournalRecord] = [(b"key", bytes(3_000))]
+SLICE = SMALL.segment_bytes // 4
+MANY = 12
+"""Batches: more than two slices, less than a segment."""
+
+
+def hosted_ones(cluster: Cluster) -> list[HostedPartition]:
+    return [each for each in cluster.nodes[0].journal.partitions if each is not None]
+
+
+class Taken:
+    """Live records that note how many were taken."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.taken = 0
+
+    def __iter__(self) -> Iterator[list[JournalRecord]]:
+        for _ in range(self.count):
+            self.taken += 1
+            yield BATCH
+
+
+def test_a_turn_of_the_loop_appends_one_slice() -> None:
+    cluster = started()
+    hosted, _ = hosted_ones(cluster)
+    done: list[int | None] = []
+    live = Taken(MANY)
+    assert cluster.nodes[0].journal.rewrite(hosted, live, done.append)
+    assert live.taken == SLICE // 3_015 + 1 < MANY
+    cluster.replicate()
+    assert live.taken == MANY
+    assert done == [MANY * 3_015]
+
+
+def test_one_partition_appends_at_a_time_and_cuts_where_its_own_records_begin() -> None:
+    cluster = started()
+    first, second = hosted_ones(cluster)
+    journal = cluster.nodes[0].journal
+    done: list[int | None] = []
+    lives = [Taken(MANY), Taken(2)]
+    journal.rewrite(first, lives[0], done.append)
+    journal.rewrite(second, lives[1], done.append)
+    assert lives[1].taken == 0
+    # What is written while the second one waits for its turn is replaced by it, too.
+    journal._append(second, BATCH, lambda _: None)
+    behind = second.log.log_end_offset
+    cluster.replicate()
+    assert done == [MANY * 3_015, 2 * 3_015]
+    assert second.log.log_start_offset == behind
+    assert second.log.log_end_offset == behind + 2
+
+
+def test_a_rewrite_ends_with_its_mastership_also_where_the_same_broker_leads_on() -> None:
+    cluster = started()
+    hosted, _ = hosted_ones(cluster)
+    commit(cluster.nodes[0], 5)
+    cluster.replicate()
+    start = hosted.log.log_start_offset
+    done: list[int | None] = []
+    live = Taken(MANY)
+    cluster.nodes[0].journal.rewrite(hosted, live, done.append)
+    taken = live.taken
+    assert taken < MANY
+    cluster.lead(0)
+    cluster.replicate()
+    assert done == [None]
+    assert live.taken == taken
+    assert hosted.log.log_start_offset == start
+    assert committed(cluster.nodes[0]) == 5
+    assert cluster.nodes[0].journal.rewrite(hosted, [BATCH], done.append)
+    cluster.replicate()
+    assert done == [None, 3_015]
+
+
+def test_what_is_asked_for_while_another_ends_is_done_as_well() -> None:
+    cluster = started()
+    first, second = hosted_ones(cluster)
+    done: list[int | None] = []
+    rewriter = Rewriter(cluster.world, cluster.nodes[0].journal._append)
+
+    def then(live_bytes: int | None) -> None:
+        done.append(live_bytes)
+        rewriter.begin(second, iter([BATCH]), done.append)
+
+    rewriter.begin(first, iter([]), then)
+    cluster.replicate()
+    assert done == [0, 3_015]

@@ -1,0 +1,33 @@
+"""Groups of stock clients through the kills of their coordinator, of members, and of both.
+
+The short form of `python -m benchmarks.group_failovers`: one kill of each kind.
+"""
+
+import pytest
+from benchmarks.group_failovers import KINDS, Member, owned_twice, run_client
+from benchmarks.harness.group_member import CLIENTS
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_group_lives_through_kills_of_its_coordinator_and_its_members(client: str) -> None:
+    row = run_client(client, len(KINDS))
+    assert row["verdict"] == "ok", row
+    assert row["kills"] == len(KINDS)
+    assert row["positions read"]
+
+
+def words(*said: tuple[int, list[int]], ended_ns: int) -> Member:
+    events = [{"kind": "owned", "at_ns": at_ns, "partitions": owned} for at_ns, owned in said]
+    return Member(process=None, events=events, ended_ns=ended_ns)  # type: ignore[arg-type]
+
+
+def test_two_owners_at_a_time_are_seen() -> None:
+    first = words((1, [0, 1]), (20, []), ended_ns=30)
+    assert owned_twice([first, words((19, [1]), ended_ns=40)]) == [
+        "partition 1 owned by members 0 and 1"
+    ]
+    assert owned_twice([first, words((20, [1]), ended_ns=40)]) == []
+    killed = words((1, [0]), ended_ns=10)
+    assert owned_twice([killed, words((11, [0]), ended_ns=40)]) == []
