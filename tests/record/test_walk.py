@@ -42,6 +42,7 @@ LIES = {
     "a length of nothing": (zigzag(0), 0, walk.LENGTH),
     "a length below nothing": (zigzag(-3) + bytes(9), 0, walk.LENGTH),
     "a length that does not end": (b"\x80" * 40, 0, walk.LENGTH),
+    "a length spread over six bytes": (b"\x92\x80\x80\x80\x80\0" + bytes(9), 0, walk.LENGTH),
     "a length of 33 bits": (b"\x80\x80\x80\x80\x10" + bytes(9), 0, walk.LENGTH),
     "fewer records than counted": (body(), 1, walk.LENGTH),
     "a time of more than 64 bits": (

@@ -112,6 +112,7 @@ GROUPS = (
 )
 
 _ALL = (
+    "tests/record",
     "tests/net",
     "tests/raft",
     "tests/replication",
@@ -123,6 +124,7 @@ _ALL = (
     "tests/node",
 )
 _ROOMS_ABOVE = {
+    "record": ("tests/record", "tests/broker"),
     "raft": ("tests/raft", "tests/runtime", "tests/controller"),
     "storage": ("tests/storage", "tests/broker", "tests/runtime", "tests/node"),
     "replication": ("tests/replication", "tests/broker", "tests/runtime"),
