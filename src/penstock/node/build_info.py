@@ -17,6 +17,7 @@ TWINS = (
     "penstock.record._columns",
     "penstock.record._encode",
     "penstock.record._scan",
+    "penstock.record._walk",
     "penstock.runtime._gather",
     "penstock.storage._frames",
     "penstock.storage._read_check",
