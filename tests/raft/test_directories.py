@@ -8,8 +8,14 @@ import pytest
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import EntryKind
 from penstock.raft.errors import ChangeRefused, TransferRefused
-from penstock.raft.messages import AppendResponse, LearnerHello, VoteResponse
-from penstock.raft.ready import Role
+from penstock.raft.messages import (
+    AppendResponse,
+    InstallSnapshot,
+    LearnerHello,
+    VoteResponse,
+    configuration_of,
+)
+from penstock.raft.ready import Role, Snapshot
 from tests.raft.group import CONFIG, Disk, Group, address, voters
 from tests.raft.single import Single, granted, success, vote_request
 
@@ -88,7 +94,7 @@ def test_a_word_that_is_old_founds_nothing() -> None:
         )
     group[1]._core.ticks += CONFIG.election_ticks_max + 1
     group.tick(A_WHILE)
-    assert leaders(group) == []
+    assert group[1].last_index == 0
 
 
 def test_a_founder_that_crashes_before_its_entry_is_durable_founds_again() -> None:
@@ -233,6 +239,8 @@ def test_two_processes_under_one_id_do_not_evict_each_other() -> None:
             sender=twin, term=leader.term, last_index=0, last_term=0, directory_id="twin"
         )
         leader.step(hello)
+        has_all = success(twin, leader.term, leader.last_index, 0)
+        leader.step(type(has_all)(**{**_fields(has_all), "directory_id": "twin"}))
         group.tick()
     assert leader.configuration.is_voter(twin, directory(twin))
 
@@ -300,6 +308,7 @@ def manual() -> tuple[Group, int]:
     group.start(wiped)
     group.tick(A_WHILE)
     assert group.leader.configuration.directory_of(wiped) == directory(wiped)
+    assert group[wiped].role is Role.LEARNER
     return group, wiped
 
 
@@ -334,6 +343,13 @@ def test_a_voter_that_lost_its_directory_is_handed_nothing() -> None:
     group, wiped = manual()
     with pytest.raises(TransferRefused, match="lost the directory"):
         group.leader.transfer(wiped)
+
+
+def test_no_voter_is_removed_that_is_needed_beside_one_that_lost_its_directory() -> None:
+    group, wiped = manual()
+    (other,) = (one for one in others(group) if one != wiped)
+    with pytest.raises(ChangeRefused, match="only 1 of the voters that would be left answer"):
+        group.leader.remove_voter(other)
 
 
 def test_a_vacant_seat_can_be_removed() -> None:
@@ -386,6 +402,33 @@ def test_an_acknowledgement_of_the_lost_directory_that_comes_late_is_of_that_dir
     assert [p.is_voter for p in single.raft.progress if p.peer_id == 3] == [False]
     single.step(answer)
     assert single.raft.commit_index == index
+
+
+def test_what_a_lost_directory_had_is_not_known_of_its_successor() -> None:
+    single = Single().elected()
+    index = single.raft.propose(b"x")
+    single.work().step(success(3, single.raft.term, index))
+    answer = success(3, single.raft.term, 0, 0)
+    single.step(type(answer)(**{**_fields(answer), "directory_id": "second"}))
+    assert [p.match_index for p in single.raft.progress if p.peer_id == 3] == [0]
+
+
+def test_a_group_is_founded_in_a_term_that_nobody_was_in() -> None:
+    group = empty(*IDS)
+    group[3]._core.enter_term(7)
+    group.tick(A_WHILE)
+    assert group.leader._core.log._entries[0].term > 7
+
+
+def test_a_snapshot_brings_vacant_seats() -> None:
+    seats = Configuration.of({1: "a", 2: "b"}, {2: "second"}, {3: "c"})
+    single = Single().elected()
+    log = single.raft._core.log
+    log.snapshot = Snapshot(index=1, term=1, configuration=seats, data=b"state")
+    single.raft._roles.current._replicator.peers[2].send_snapshot(log.snapshot)  # type: ignore[union-attr]
+    single.sent.clear()
+    chunk = single.work().one(InstallSnapshot)
+    assert configuration_of(chunk) == seats
 
 
 def test_answers_name_the_own_directory() -> None:

@@ -273,6 +273,10 @@ class Raft:
         """Last index known to be committed, inclusive."""
         return self._core.log.commit_index
 
+    def term_at(self, index: int) -> int | None:
+        """Return the term of an entry; None if it is forgotten or does not exist."""
+        return self._core.log.term(index)
+
     @property
     def applied_index(self) -> int:
         """Last index that the driver applied, inclusive."""

@@ -18,6 +18,7 @@ from penstock.sim.disk_faults import DiskFaults
 from penstock.sim.operators import Operators
 from penstock.sim.plan import Fault, FaultKind
 from penstock.sim.server import Server
+from penstock.sim.voter_faults import VoterFaults
 from penstock.sim.weather import Effect, Pair, pairs
 
 Heal = Callable[[], None]
@@ -35,6 +36,7 @@ class Faults:
         self._down: dict[str, int] = {}
         """Host -> faults that want it to be down."""
         self._resetting: list[asyncio.Task[None]] = []
+        self._voters = VoterFaults(cluster, draw)
         self._kinds: dict[FaultKind, Callable[[Fault], Heal | None]] = {
             FaultKind.KILL: self._kill,
             FaultKind.POWER_OFF: self._power_off,
@@ -49,6 +51,9 @@ class Faults:
             **DiskFaults(cluster, draw).kinds(),
             **ClockFaults(cluster).kinds(),
             **Operators(cluster, draw).kinds(),
+            FaultKind.VOTER_WIPED: self._voter_wiped,
+            FaultKind.METADATA_DISK: lambda one: self._voters.refuse(one, self._servers(one)),
+            FaultKind.CHANGE_VOTERS: lambda one: self._voters.change(one, self._servers(one)),
         }
 
     def begin(self, fault: Fault) -> Heal | None:
@@ -88,6 +93,10 @@ class Faults:
 
     def _stop(self, fault: Fault) -> Heal | None:
         return self._take_down(self._servers(fault), Server.stop)
+
+    def _voter_wiped(self, fault: Fault) -> Heal | None:
+        spare = self._voters.spare(self._servers(fault))
+        return self._take_down(spare, Server.replace_disk)
 
     def _take_down(self, servers: list[Server], end: Callable[[Server], bool]) -> Heal | None:
         hit = [server for server in servers if server.is_up and end(server)]

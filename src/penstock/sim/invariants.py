@@ -23,6 +23,7 @@ from penstock.controller.image import NO_MASTER, ClusterDelta, ClusterImage, Rep
 from penstock.controller.replicated_log import Leadership
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
+from penstock.sim.agreed_entries import AgreedEntries
 from penstock.sim.confirmed import ConfirmedLog, Walker
 from penstock.sim.server import Server
 from penstock.sim.topology import data_path
@@ -58,6 +59,7 @@ class Invariants:
         self._images: dict[int, tuple[bytes, str]] = {}
         """Index of the metadata log -> (digest of the image there, who had it first)."""
         self._confirmed: dict[int, ConfirmedLog] = {}
+        self._agreed = AgreedEntries()
         self._watched: dict[int, Watched] = {}
         """By identity of the member."""
 
@@ -73,6 +75,8 @@ class Invariants:
             node = server.node
             if node is not None and node.plane.is_open:
                 self._leadership(server, node.plane.log.leadership)
+                if wrong := self._agreed.look(server):
+                    self._found(wrong)
             if isinstance(node, Node) and node.manager is not None:
                 for member in list(node.manager.members.values()):
                     self._look_at(server, member)
@@ -193,7 +197,8 @@ def _digest(image: ClusterImage) -> bytes:
     """Return a digest of what an image says, whatever order its tables are in."""
     sets = [_in_order(image.replica_sets[set_id]) for set_id in sorted(image.replica_sets)]
     topics, brokers = sorted(image.topics_by_name.items()), sorted(image.brokers.items())
-    rest = (image.cluster_id, image.next_producer_id, image.default_policy)
+    settings = image.default_policy, image.is_failover_enabled
+    rest = (image.cluster_id, image.next_producer_id, *settings)
     return blake2b(repr((topics, brokers, sets, rest)).encode(), digest_size=16).digest()
 
 

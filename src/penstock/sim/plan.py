@@ -68,6 +68,12 @@ class FaultKind(StrEnum):
     """`targets` stand still with their monotonic clock, as a paused machine does."""
     CLOCK_STEP = "clock-step"
     """The wall clock of `targets` is `amount` ms ahead (behind: negative) for that time."""
+    VOTER_WIPED = "voter-wiped"
+    """A controller of `targets` gets an empty disk in place of its own, and is started again."""
+    METADATA_DISK = "metadata-disk"
+    """An operation on the metadata log of `targets` fails, by `amount` (voter_faults.REFUSALS)."""
+    CHANGE_VOTERS = "change-voters"
+    """An operator takes the vote of the first of `targets` away, and gives it back at the end."""
     TRANSFER = "transfer"
     """An operator hands the mastership of set number `amount` over."""
     ELECT = "elect"
@@ -83,6 +89,7 @@ class FaultKind(StrEnum):
 
 
 OPERATIONS = (
+    FaultKind.CHANGE_VOTERS,
     FaultKind.TRANSFER,
     FaultKind.ELECT,
     FaultKind.POLICY,

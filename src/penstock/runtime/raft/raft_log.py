@@ -224,6 +224,7 @@ class RaftLog:
         core = self._core
         return RaftStatus(
             own_id=self._own_id,
+            own_directory_id=core.own_directory,
             role=str(core.role),
             term=core.term,
             leader_id=self._leadership.leader_id,
@@ -234,6 +235,15 @@ class RaftLog:
             is_fenced=self._fenced is not None,
             peers=peer_statuses(core, self._own_id, self._config.tick_ms),
         )
+
+    @property
+    def commit_index(self) -> int:
+        """Last entry that is known to be agreed on, as Raft counts."""
+        return self._core.commit_index
+
+    def term_at(self, index: int) -> int | None:
+        """Return the term of an entry, as Raft counts; None if it is forgotten or not there."""
+        return self._core.term_at(index)
 
     @property
     def is_voter(self) -> bool:

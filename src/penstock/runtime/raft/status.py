@@ -34,6 +34,7 @@ class RaftStatus:
     """A member's view of the group. Indexes are Raft's and count no-ops and configurations too."""
 
     own_id: int
+    own_directory_id: str
     role: str
     term: int
     leader_id: int
