@@ -223,7 +223,7 @@ def test_files_go_with_retention_and_reading_what_is_gone_is_out_of_range(tmp_pa
             assert produce(client, "short", record)[0] == 0
         assert len(fetch(client, "short", max_bytes=60_000).records) == len(record)
         before = log_bytes(tmp_path)
-        node.call(node.node._housekeeping.apply_retention)
+        node.call(node.node.housekeeping.apply_retention)
         deadline = time.monotonic() + 20
         while log_bytes(tmp_path) > before / 2 and time.monotonic() < deadline:
             gone = fetch(client, "short", max_bytes=60_000).error_code

@@ -85,7 +85,7 @@ def test_every_turn_measures_how_late_the_loop_is(tmp_path: Path) -> None:
 
 def test_a_stopped_node_does_nothing_more(tmp_path: Path) -> None:
     with running_node(tmp_path, *SMALL) as node:
-        housekeeping = node.node._housekeeping
+        housekeeping = node.node.housekeeping
         node.call(housekeeping.stop)
         node.call(housekeeping.stop)
         assert housekeeping._timer is None

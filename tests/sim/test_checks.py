@@ -5,14 +5,20 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.base.ids import TopicId, TopicPartition
+from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.client.fetch import FetchedPartition
+from penstock.node.node import Node
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.admin_history import AdminHistory
 from penstock.sim.clients import Clients
 from penstock.sim.history import Anomaly, Deletion, Outcome
-from penstock.sim.plan import Plan, Shape
+from penstock.sim.plan import Fault, FaultKind, Plan, Shape
 from penstock.sim.readers import Follower, Reader
+from penstock.sim.remains import Remains
 from penstock.sim.run import Run, run_plan
+from penstock.sim.server import Server
+from penstock.storage.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
@@ -95,3 +101,68 @@ def test_deleted_records_that_are_there_again() -> None:
     churn.deletions.append(Deletion(0, 1 << 40, 1))
     report = runs[0].clients.judge(is_complete=True)
     assert {one.anomaly for one in report.findings} == {Anomaly.START_REGRESSION}
+
+
+def members(run: Run) -> list[tuple[Server, ReplicaSetMember]]:
+    """All members of the set with records, the master first."""
+    set_id = run.cluster.set_ids()[0]
+    found = []
+    for server in run.cluster.servers.values():
+        assert isinstance(server.node, Node)
+        assert server.node.manager is not None
+        found.append((server, server.node.manager.members[set_id]))
+    return sorted(found, key=lambda one: one[1].role is not Role.MASTER)
+
+
+def test_a_slave_that_calls_confirmed_what_no_master_has() -> None:
+    async def claim(run: Run) -> None:
+        _, slave = members(run)[-1]
+        slave.confirm_position = slave.log.end_position + 1_000
+        await asyncio.sleep(0.1)
+
+    findings = run_plan(PLAN, claim).findings
+    assert "is confirmed here, and no master has said so" in findings[0]
+
+
+def test_a_segment_file_that_belongs_to_nothing() -> None:
+    async def leave(run: Run) -> None:
+        server, member = members(run)[0]
+        path = f"set-{member.replica_set_id}/log/{1 << 50:020d}.log"
+        server.disk.open(path, create=True)
+        await asyncio.sleep(0.1)
+
+    (finding,) = run_plan(PLAN, leave).findings
+    assert finding.endswith(f"{1 << 50:020d}.log belongs to nothing")
+
+
+def test_a_segment_that_only_a_deleted_topic_keeps() -> None:
+    runs: list[Run] = []
+
+    async def note(run: Run) -> None:
+        runs.append(run)
+        await a_second(run)
+        _, member = members(run)[0]
+        partition = TopicPartition(TopicId(b"g" * 16), 0)
+        gone = SegmentPins(0, 65_536, Pin.PARTITIONS, 1, (partition,))
+        member.log.parts.retention.pins = PinReport(1, (gone,), {}, NOTHING_MOVABLE)
+        image = run.cluster.newest_image()
+        assert image is not None
+        (told,) = Remains(run.cluster.servers.values()).findings(image)
+        assert "segment 0 is kept for" in told
+
+    assert run_plan(PLAN, note).findings == []
+    assert runs
+
+
+def test_a_wish_after_which_a_set_is_not_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.sim.run.WISHES", (FaultKind.TRANSFER, FaultKind.ELECT))
+    looked = Run._not_equal
+
+    def never_after_a_wish(run: Run) -> list[str]:
+        wished = [one for one in run.simulation.trace.events if "elect" in str(one)]
+        return ["set 1 has only (1,) in step"] if wished else looked(run)
+
+    monkeypatch.setattr(Run, "_not_equal", never_after_a_wish)
+    status = Fault(kind=FaultKind.STATUS, at_ms=0, lasting_ms=0, targets=())
+    findings = run_plan(replace(PLAN, faults=(status,))).findings
+    assert "not in step after elect: set 1 has only (1,) in step" in findings

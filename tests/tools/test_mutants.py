@@ -12,6 +12,7 @@ from tools.mutants.mutant import AnchorLost, Kind, plant
 from tools.mutants.report import score_of, write
 from tools.mutants.results import Results
 from tools.mutants.runner import FOUND, SURVIVED, NotGreen, Outcome, first_red, look_for
+from tools.mutants.simulator import red_seeds
 from tools.mutants.suites import wide
 from tools.mutants.tree import copy_of
 
@@ -193,3 +194,25 @@ def test_bugs_are_chosen_by_how_their_names_begin():
     assert {one.name for one in chosen(["raft-vote-t"])} == {"raft-vote-twice"}
     with pytest.raises(KeyError, match="no planted bug"):
         chosen(["nothing-like-it"])
+
+
+def test_a_bug_stands_in_the_innermost_function_that_it_changes():
+    (mutant,) = chosen(["retention-deletes-too-far"])
+    (name,) = mutant.functions(ROOT)
+    assert name.startswith("storage/")
+    assert all(one.functions(ROOT) for one in MUTANTS)
+
+
+def test_a_bug_that_no_run_comes_to_is_not_tried_and_counts_for_no_score(root):
+    (root / "docs").mkdir()
+    mutant = next(one for one in MUTANTS if one.kind is Kind.STALE)
+    with copy_of(ROOT) as tree:
+        facts = red_seeds(tree, mutant, range(1), frozenset())
+    assert (facts["reached"], facts["tried"]) == (False, 0)
+    results = Results(root)
+    results.note_seeds(mutant, "now", facts)
+    write(root, results)
+    page = (root / "docs/mutation-score.md").read_text()
+    count = sum(one.kind is Kind.STALE for one in MUTANTS)
+    assert f"| stale-state | {count} | not tried | not tried |" in page
+    assert "| not reached |" in page

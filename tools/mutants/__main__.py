@@ -96,7 +96,7 @@ def _plant_all(mutants: list[Mutant], results: Results, options: argparse.Namesp
 
 def _run_seeds(mutants: list[Mutant], results: Results, options: argparse.Namespace) -> None:
     with copy_of(ROOT) as tree:
-        clean = run_seeds(tree, options.seeds)
+        clean, reached = run_seeds(tree, options.seeds)
         print(f"without a bug: {clean}", flush=True)
         if clean["tried"] != len(options.seeds) or clean["red"]:
             raise NotGreen("the simulator breaks promises without a bug: find out why first")
@@ -109,9 +109,10 @@ def _run_seeds(mutants: list[Mutant], results: Results, options: argparse.Namesp
             known = results.of(mutant) or {}
             if "simulator" in known and known["fingerprint"] == fingerprint and not options.fresh:
                 continue
-            seeds = red_seeds(tree, mutant, options.seeds)
+            seeds = red_seeds(tree, mutant, options.seeds, reached)
             results.note_seeds(mutant, fingerprint, seeds)
-            print(f"{mutant.name:45} {seeds['red']} of {seeds['tried']}", flush=True)
+            told = f"{seeds['red']} of {seeds['tried']}" if seeds["reached"] else "not reached"
+            print(f"{mutant.name:45} {told}", flush=True)
         first, last = options.seeds[0], options.seeds[-1]
         told = f"{first} to {last}"
         results.note_run("simulator", commit=tree.commit[:12], date=_today(), seeds=told)

@@ -15,6 +15,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.sim.reach.functions import of_tree
+
 SOURCE = "src/penstock"
 PASS = "pass"
 
@@ -86,6 +88,24 @@ class Mutant:
         for place, text in texts.items():
             ast.parse(text, place)
         return texts
+
+    def functions(self, root: Path) -> set[str]:
+        """Return the functions that it changes, named as `penstock.sim.reach` names them.
+
+        What stands in no function counts for all of its module.
+        """
+        found: set[str] = set()
+        for path, old, _ in self.edits:
+            text = (root / SOURCE / path).read_text()
+            first = text.count("\n", 0, text.index(old) + len(old) - len(old.lstrip())) + 1
+            names = [
+                (node.end_lineno - node.lineno, name)
+                for name, node in of_tree(ast.parse(text))
+                if node.end_lineno is not None and node.lineno <= first <= node.end_lineno
+            ]
+            every = [name for name, _ in of_tree(ast.parse(text))]
+            found |= {f"{path}:{name}" for name in ([min(names)[1]] if names else every)}
+        return found
 
     def fingerprint(self, root: Path) -> str:
         """Return a name of the bug within the present source of its files."""

@@ -77,19 +77,28 @@ def _summary(results: Results, score: Score) -> str:
     seen = [seeds for mutant in MUTANTS if (seeds := _seeds(results, mutant)) is not None]
     if seen:
         by_simulator = sum(one["red"] > 0 for one in seen)
-        lines.append(f"- the simulator finds {by_simulator} of {len(seen)} that it was tried on")
+        there = [one for one in seen if one.get("reached", True)]
+        lines.append(
+            f"- the simulator finds {by_simulator} of {len(there)} that its runs come to;"
+            f" {len(seen) - len(there)} more stand in functions that they never call"
+        )
     return "\n".join(lines) + "\n"
 
 
 def _by_kind(results: Results) -> str:
     """Return the table of both scores for each kind; what was not tried counts in neither."""
-    lines = ["## By kind of mistake", "", "| kind | planted | tests find | simulator finds |"]
+    lines = [
+        "## By kind of mistake",
+        "",
+        "| kind | planted | tests find | simulator finds, of those reached |",
+    ]
     lines.append("|---|---|---|---|")
     for kind in Kind:
         mutants = [mutant for mutant in MUTANTS if mutant.kind is kind]
         known = [results.of(mutant) or {} for mutant in mutants]
         tried = [one["status"] for one in known if "status" in one]
-        seeds = [found["red"] for one in known if (found := one.get("simulator")) is not None]
+        simulated = [found for one in known if (found := one.get("simulator")) is not None]
+        seeds = [one["red"] for one in simulated if one.get("reached", True)]
         by_tests = _share(tried.count(FOUND), len(tried))
         by_seeds = _share(sum(red > 0 for red in seeds), len(seeds))
         lines.append(f"| {kind} | {len(mutants)} | {by_tests} | {by_seeds} |")
@@ -134,7 +143,12 @@ def _row(mutant: Mutant, results: Results) -> str:
     else:
         cells = ("not tried" if status is None else "**not found**", "")
     seeds = _seeds(results, mutant)
-    last = "" if seeds is None else f"{seeds['red']} of {seeds['tried']}"
+    if seeds is None:
+        last = ""
+    elif not seeds.get("reached", True):
+        last = "not reached"
+    else:
+        last = f"{seeds['red']} of {seeds['tried']}"
     cells = (mutant.kind, *cells, last)
     return f"| `{mutant.name}` | {mutant.breaks} | {' | '.join(cells)} |"
 

@@ -1,21 +1,34 @@
 """The second detector: in how many seeds of the simulator a planted bug shows.
 
-A seed is red where `python -m penstock.sim --seed SEED` tells of broken promises. What it says of a
-bug that the tests find as well is how much of that find is luck: a bug that shows in one seed of
-fifty needs the directed schedule that the tests have.
+A seed is red where `python -m penstock.sim` tells of broken promises. What it says of a bug that
+the tests find as well is how much of that find is luck: a bug that shows in one seed of fifty needs
+the directed schedule that the tests have.
 
-A run that neither keeps nor breaks its promises (it failed itself, or took too long) counts as
-neither. Before a bug is planted all seeds must be clean.
+The seeds of a bug run in one process until one is red. A run that neither keeps nor breaks its
+promises (it failed itself, or took too long) counts as neither. Before a bug is planted all seeds
+must be clean; which functions they call says which bugs the simulator can come to at all.
 """
 
+import json
+import re
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from .mutant import Mutant
-from .tree import Finished, Tree
+from .tree import Tree
 
-SEED_SECONDS = 300.0
-_BROKEN = "BROKEN PROMISES"
+SEED_SECONDS = 60.0
+"""For each seed of a bug, on a busy machine; a bug may make one hang."""
+_LINE = re.compile(r"^(ok  |FAIL) seed +(\d+) ", re.MULTILINE)
+
+
+class Seeds(NamedTuple):
+    """What the seeds of one state of the source came to."""
+
+    facts: dict[str, object]
+    reached: frozenset[str]
+    """Functions that were called, where that was asked for."""
 
 
 def seeds_of(text: str) -> range:
@@ -24,27 +37,37 @@ def seeds_of(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def red_seeds(tree: Tree, mutant: Mutant, seeds: Iterable[int]) -> dict[str, object]:
+def red_seeds(
+    tree: Tree, mutant: Mutant, seeds: Sequence[int], reached: frozenset[str]
+) -> dict[str, object]:
     """Plant a bug and run the seeds; return what is known then, for the results."""
+    is_reached = bool(mutant.functions(tree.path) & reached)
+    if not is_reached:
+        return {"tried": 0, "red": 0, "first": None, "unclear": 0, "reached": False}
     with tree.planted(mutant):
-        return run_seeds(tree, seeds)
+        return {**run_seeds(tree, seeds, is_ended_early=True).facts, "reached": True}
 
 
-def run_seeds(tree: Tree, seeds: Iterable[int]) -> dict[str, object]:
-    """Run the seeds in the tree as it is."""
+def run_seeds(tree: Tree, seeds: Sequence[int], *, is_ended_early: bool = False) -> Seeds:
+    """Run the seeds in the tree as it is; ended early with the first that is red."""
     started = time.monotonic()
-    ends = {seed: _run(tree, seed) for seed in seeds}
-    red = [seed for seed, end in ends.items() if _BROKEN in end.output]
-    clean = [seed for seed, end in ends.items() if end.code == 0]
-    return {
-        "tried": len(red) + len(clean),
+    campaign = tree.path / "campaign.json"
+    campaign.unlink(missing_ok=True)
+    options = ["--seeds", f"{seeds[0]}..{seeds[-1]}", "--campaign", str(campaign)]
+    if is_ended_early:
+        options.append("--until-broken")
+    seconds_max = SEED_SECONDS * len(seeds)
+    finished = tree.run("-m", "penstock.sim", *options, seconds_max=seconds_max)
+    ends = {int(seed): end.strip() for end, seed in _LINE.findall(finished.output)}
+    red = sorted(seed for seed, end in ends.items() if end == "FAIL")
+    facts: dict[str, object] = {
+        "tried": len(ends),
         "red": len(red),
         "first": red[0] if red else None,
-        "unclear": len(ends) - len(red) - len(clean),
+        "unclear": 0 if red else len(seeds) - len(ends),
         "seconds": round(time.monotonic() - started, 1),
     }
-
-
-def _run(tree: Tree, seed: int) -> Finished:
-    options = ("--seed", str(seed), "--shrink-runs", "0")
-    return tree.run("-m", "penstock.sim", *options, seconds_max=SEED_SECONDS)
+    reached: set[str] = set()
+    if campaign.exists():
+        reached.update(*json.loads(campaign.read_text())["reached"].values())
+    return Seeds(facts, frozenset(reached))

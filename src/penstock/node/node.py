@@ -91,7 +91,7 @@ class Node:
         )
         self._broker.workers = self._batch_workers
         self._journal = InternalTopicJournal(self._broker)
-        self._housekeeping = Housekeeping(self._broker, self._journal)
+        self.housekeeping = Housekeeping(self._broker, self._journal)
         first = self._directories[0]
         self._ports = ProcessPorts(
             clock=self._clock,
@@ -170,7 +170,7 @@ class Node:
             replication_factor=self._settings.controller.default_replication_factor,
         )
         await forming.wait(self._settings.cluster.start_timeout_ms)
-        self._housekeeping.start()
+        self.housekeeping.start()
         self._listener = self._start_listener()
         self._readiness.ready()
 
@@ -184,7 +184,7 @@ class Node:
         if self._listener is not None and self._sessions is not None and self._manager is not None:
             await hand_over(self._sessions, self._manager, self._image)
         await self._plane.hand_over()
-        self._housekeeping.stop()
+        self.housekeeping.stop()
         if self._listener is not None:
             await self._listener.stop()
         self._batch_workers.close()  # what they have done goes into logs that are open yet

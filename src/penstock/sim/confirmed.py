@@ -25,6 +25,8 @@ class ConfirmedLog:
     replica_set_id: int
     frames: dict[int, tuple[int, int]] = field(default_factory=dict)
     end: int = 0
+    by_masters: int = 0
+    """The highest confirm position that a master has named."""
 
 
 class Walker:

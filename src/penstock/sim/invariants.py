@@ -4,6 +4,7 @@
     a metadata entry was applied  one master for each (set, leader epoch), in its sync-state set;
                                   the same image at the same index in every process, for ever
     a confirm position moved      it never falls; what is confirmed never changes (confirmed.py)
+                                  a slave names none that no master has named before
     a log was cut                 not below what this member has called confirmed
     now and then                  one live master for each epoch; queues within their bounds
 
@@ -62,6 +63,7 @@ class Invariants:
         self._agreed = AgreedEntries()
         self._watched: dict[int, Watched] = {}
         """By identity of the member."""
+        self._servers: list[Server] = []
 
     def attach(self, server: Server) -> None:
         """Follow a process from its first moment on."""
@@ -71,6 +73,7 @@ class Invariants:
 
     def look(self, servers: list[Server], *, is_final: bool = False) -> None:
         """Look at everything that no event tells of; in the end at damaged disks as well."""
+        self._servers = servers
         for server in servers:
             node = server.node
             if node is not None and node.plane.is_open:
@@ -171,6 +174,8 @@ class Invariants:
         if confirmed < watched.confirmed:
             self._found(f"{name}: confirm position fell from {watched.confirmed} to {confirmed}")
         watched.confirmed = max(watched.confirmed, confirmed)
+        if not self._is_from_a_master(member):
+            self._found(f"{name}: {confirmed} is confirmed here, and no master has said so")
         if member.log.is_busy or member.log.is_fenced:
             return
         walker = watched.walker  # what it does not have any more, or never had, is not compared
@@ -179,6 +184,23 @@ class Invariants:
         if wrong:
             self._found(f"{name}: {wrong}")
             watched.walker.position = member.log.written_position
+
+    def _is_from_a_master(self, member: ReplicaSetMember) -> bool:
+        known = self._confirmed[member.replica_set_id]
+        if member.role is Role.MASTER:
+            known.by_masters = max(known.by_masters, member.confirm_position)
+        elif member.confirm_position > known.by_masters:
+            known.by_masters = max(known.by_masters, self._by_masters(member.replica_set_id))
+        return member.confirm_position <= known.by_masters
+
+    def _by_masters(self, set_id: int) -> int:
+        """Ask the masters themselves: one that was opened just now is not watched yet."""
+        managers = [one.node.manager for one in self._servers if isinstance(one.node, Node)]
+        members = [one.members.get(set_id) for one in managers if one is not None]
+        return max(
+            (one.confirm_position for one in members if one and one.role is Role.MASTER),
+            default=0,
+        )
 
     def _on_reopened(self, watched: Watched, member: ReplicaSetMember) -> None:
         if watched.server.is_disk_damaged:

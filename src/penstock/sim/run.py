@@ -28,12 +28,24 @@ from penstock.sim.history import LOSSES
 from penstock.sim.invariants import Invariants
 from penstock.sim.kernel.loop import BoundExceeded, Deadlock
 from penstock.sim.kernel.simulation import Simulation, simulate
-from penstock.sim.plan import OPERATIONS, Fault, Plan
+from penstock.sim.plan import OPERATIONS, Fault, FaultKind, Plan
+from penstock.sim.remains import Remains
 from penstock.sim.world import now_ns
 
 LOOK_SECONDS = 0.03
 LIVENESS_SECONDS = 20.0
 """After everything is healed: until all is answered, all is read, all replicas are equal."""
+IN_STEP_SECONDS = 5.0
+"""After an operator's wish on a sound cluster."""
+WISH_SECONDS = 0.3
+WISHES = (
+    FaultKind.TRANSFER,
+    FaultKind.ELECT,
+    FaultKind.POLICY,
+    FaultKind.REPLACE,
+    FaultKind.DRAIN,
+    FaultKind.STATUS,
+)
 SCHEDULE_SECONDS = 0.002
 SECRET = b"the simulated cluster's secret\n"
 STEPS_MAX = 20_000_000
@@ -195,12 +207,39 @@ class Run:
         self._found("replicas are not equal: " + text for text in self._not_equal())
         await self._while(lambda: any(self.clients.behind()), deadline_s)
         self._found("not read in time: " + text for text in self.clients.behind())
+        if self._plan.faults:
+            await self._operate()
+        await self._look_at_remains()
         reading = self.clients.read_all()
         await self._while(lambda: reading.is_alive, deadline_s)
         if reading.is_alive:
             self._found(["the final reader does not come to the end"])
         self.invariants.look(list(self.cluster.servers.values()), is_final=True)
         return not reading.is_alive
+
+    async def _operate(self) -> None:
+        """Ask a sound cluster for what operators ask for; it is in step again within a bound."""
+        draw = self.simulation.random("operators at the end")
+        for kind in draw.sample(WISHES, 2):
+            if self._has_finding or self._result.findings:
+                return
+            wish = Fault(kind=kind, at_ms=0, lasting_ms=0, targets=(), amount=draw.randrange(3))
+            heal = self.faults.begin(wish)
+            await asyncio.sleep(WISH_SECONDS)
+            if heal is not None:
+                heal()
+            await asyncio.sleep(LOOK_SECONDS)
+            deadline_s = self.simulation.now_s + IN_STEP_SECONDS
+            await self._while(lambda: bool(self._not_equal()), deadline_s)
+            self._found(f"not in step after {wish.kind}: {text}" for text in self._not_equal())
+
+    async def _look_at_remains(self) -> None:
+        remains = Remains(self.cluster.servers.values())
+        deadline_s = self.simulation.now_s + IN_STEP_SECONDS
+        await self._while(remains.hurry, deadline_s)
+        image = self.cluster.newest_image()
+        if image is not None and not self._result.findings:
+            self._found(remains.findings(image))
 
     def _scrub_damaged(self) -> list[Scrubber]:
         """Let what the daily scrub would find on disks that lied or changed be found now."""

@@ -32,7 +32,8 @@ def _within(parent: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
 
 
 def _is_protocol(node: ast.ClassDef) -> bool:
-    return any("Protocol" in ast.dump(base) for base in node.bases)
+    bases = (one.value if isinstance(one, ast.Subscript) else one for one in node.bases)
+    return any(isinstance(one, ast.Name) and one.id == "Protocol" for one in bases)
 
 
 def body_of(node: Function) -> list[ast.stmt]:

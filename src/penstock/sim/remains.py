@@ -1,0 +1,83 @@
+"""What is left on disks when a run has come to rest: every file belongs to something.
+
+    ask every log for two retention passes ─► look
+
+A segment file is part of its log, prepared for it, or a spare. A closed segment is kept because
+some partition needs it that exists, and that the log names (storage/pins.py).
+"""
+
+from collections.abc import Iterable, Iterator
+
+from penstock.broker.replica_set import ReplicaSetMember
+from penstock.controller.image import ClusterImage
+from penstock.node.layout import ReplicaSetPlace
+from penstock.node.node import Node
+from penstock.sim.server import Server
+from penstock.sim.topology import data_path
+from penstock.storage.pins import Pin
+from penstock.storage.segments import segment_path
+
+PASSES = 2
+"""The first finds what nobody needs, and by the second it is gone."""
+
+
+class Remains:
+    """See the module."""
+
+    def __init__(self, servers: Iterable[Server]) -> None:
+        self._logs = [(server, member) for server in servers for member in _members(server)]
+        self._wanted = {id(one): one.log.pins.number + PASSES for _, one in self._logs}
+
+    def hurry(self) -> bool:
+        """Ask for a pass where one is missing; returns whether some are."""
+        missing = [
+            server for server, one in self._logs if one.log.pins.number < self._wanted[id(one)]
+        ]
+        for server in dict.fromkeys(missing):
+            node, process = server.node, server.process
+            if isinstance(node, Node) and process is not None:
+                process.call_soon(node.housekeeping.apply_retention)
+        return bool(missing)
+
+    def findings(self, image: ClusterImage) -> Iterator[str]:
+        """Name what belongs to nothing."""
+        for server, member in self._logs:
+            if server.is_disk_damaged or member.log.is_fenced:
+                continue
+            name = f"{server.name}: set {member.replica_set_id}"
+            for path in sorted(_leaked(server, member)):
+                yield f"{name}: {path} belongs to nothing"
+            for text in _unexplained(member, image):
+                yield f"{name}: {text}"
+
+
+def _members(server: Server) -> list[ReplicaSetMember]:
+    node = server.node
+    if not isinstance(node, Node) or node.manager is None:
+        return []
+    return list(node.manager.members.values())
+
+
+def _leaked(server: Server, member: ReplicaSetMember) -> set[str]:
+    place = ReplicaSetPlace(member.replica_set_id, data_path(server.host)).name
+    store = member.log.parts.store
+    known = {segment.path for segment in (*store.segments, *store.closing)}
+    known.add(segment_path(place, store.active.end))
+    there = {
+        path
+        for path in server.disk.names
+        if path.startswith(f"{place}/log/") and path.endswith(".log")
+    }
+    return there - known
+
+
+def _unexplained(member: ReplicaSetMember, image: ClusterImage) -> Iterator[str]:
+    topics = {topic.topic_id for topic in image.topics_by_name.values()}
+    for segment in member.log.pins.segments:
+        if segment.pin is Pin.UNREAD:
+            yield f"segment {segment.base} can not be read"
+        is_named = segment.partition_count > len(segment.partitions) or any(
+            one.topic_id in topics for one in segment.partitions
+        )
+        if segment.pin is Pin.PARTITIONS and not is_named:
+            yield f"segment {segment.base} is kept for {segment.partitions}, which are no more"
