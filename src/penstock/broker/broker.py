@@ -13,10 +13,11 @@ Who moves a member between roles (runtime) has to do nothing else: `add_member` 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.base.ports import Clock, Offload, Scheduler
 from penstock.broker.config import BrokerConfig
@@ -31,12 +32,22 @@ from penstock.broker.refused_batches import RefusedBatches
 from penstock.broker.registry import Api
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.stats import BrokerStats
+from penstock.broker.turns import Turns
 from penstock.controller.image import ClusterDelta, ClusterImage
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import ElectRequest, TransferRequest
 
 if TYPE_CHECKING:
+    from penstock.broker.request import Reply
     from penstock.groups.coordinator import GroupCoordinator
+    from penstock.protocol.header import RequestHeader
+
+Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
+RunLong = Callable[["Reply", "RequestHeader", int, Coroutine[Any, Any, None]], None]
+"""Runs what a request has to be done for it, while its connection hands over nothing more and
+keeps so many bytes."""
+LONG_PLACES = 4
+"""Long requests that are decoded: 100,000 elements are some 50 MB of objects."""
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +106,11 @@ class Broker:
         """Whether a broker is probably dead, though no controller has said so yet."""
         self.settings_entries: SettingsEntries = list
         self.apis: dict[int, Api] = {}
+        self.turns = Turns(scheduler, clock)
+        self.run_long: RunLong
+        self.long_places = asyncio.Semaphore(LONG_PLACES)
+        self.parked_partitions = 0
+        """Of all long fetches that are parked."""
 
     def api_versions(self) -> list[tuple[int, int, int]]:
         """What is advertised: (key, lowest, highest version), by key."""

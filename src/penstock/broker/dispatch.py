@@ -12,7 +12,7 @@ returns: the receive buffer is used again.
 """
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,6 @@ from penstock.broker.long_requests import LONG_FRAME_BYTES, LongRequests
 from penstock.broker.registry import Api
 from penstock.broker.request import Reply, Request
 from penstock.broker.stats import ApiStats
-from penstock.broker.turns import Turns
 from penstock.net.connection import Connection
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.compiled import parse_produce_run, parse_request_header
@@ -32,9 +31,7 @@ from penstock.protocol.header import RequestHeader
 from penstock.protocol.messages import decode_request
 
 if TYPE_CHECKING:
-    from penstock.broker.broker import Broker
-
-Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
+    from penstock.broker.broker import Broker, Spawn
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +39,7 @@ log = logging.getLogger(__name__)
 class Dispatcher:
     """Hands frames of all connections to the handlers of one broker."""
 
-    def __init__(self, broker: "Broker", apis: dict[int, Api], spawn: Spawn) -> None:
+    def __init__(self, broker: "Broker", apis: dict[int, Api], spawn: "Spawn") -> None:
         """`spawn(name, coroutine)` runs a control-plane handler under supervision."""
         self._broker = broker
         self._apis = apis
@@ -50,8 +47,8 @@ class Dispatcher:
         self._clock = broker.clock
         self._stats = {key: ApiStats(api.name) for key, api in apis.items()}
         self._produce = apis.get(ApiKey.PRODUCE)
-        self._turns = Turns(broker.scheduler, broker.clock)
-        self._long = LongRequests(broker, self._turns)
+        self._long = LongRequests(broker)
+        broker.run_long = self._run_long
         broker.stats.by_api = self._stats
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
@@ -126,22 +123,34 @@ class Dispatcher:
         reply: Reply,
     ) -> None:
         if len(frame) > LONG_FRAME_BYTES:
-            connection.hold(len(frame))
-            self._spawn(api.name, self._answer_long(api, header, bytes(frame), reply))
+            work = self._long.answer(api, header, bytes(frame), reply)
+            self._run_long(reply, header, len(frame), work)
             return
         body = decode_request(api.key, header.api_version, frame, header.body_at)
         request = Request(header.api_version, header.client_id, body, connection)
         if api.is_async:
-            request.turns = self._turns
+            request.turns = self._broker.turns
             self._spawn(api.name, self._answer_later(api, request, reply))
         else:
             api.handle(self._broker, request, reply)
 
-    async def _answer_long(
-        self, api: Api, header: RequestHeader, frame: bytes, reply: Reply
+    def _run_long(
+        self,
+        reply: Reply,
+        header: RequestHeader,
+        held_bytes: int,
+        work: Coroutine[Any, Any, None],
+    ) -> None:
+        """Run work on a request that its connection waits for (`RunLong` in broker.py)."""
+        api = self._apis[header.api_key]
+        reply.connection.hold(held_bytes)
+        self._spawn(api.name, self._guarded(api, reply, held_bytes, work))
+
+    async def _guarded(
+        self, api: Api, reply: Reply, held_bytes: int, work: Coroutine[Any, Any, None]
     ) -> None:
         try:
-            await self._long.answer(api, header, frame, reply)
+            await work
         except InvariantViolation:
             raise
         except PlatformError as error:
@@ -151,7 +160,7 @@ class Dispatcher:
             self._stats[api.key].errors += 1
             self._on_bug(reply.connection, api, error)
         finally:
-            reply.connection.go_on(len(frame))
+            reply.connection.go_on(held_bytes)
 
     async def _answer_later(self, api: Api, request: Request, reply: Reply) -> None:
         try:

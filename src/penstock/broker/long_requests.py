@@ -5,8 +5,8 @@
        ─► encode in slices ─► answer
 
 A connection has one such request at a time: it hands over nothing more meanwhile. Of all of them
-PLACES are decoded at a time, in the order of their coming; the others are bytes that wait. What
-waits is dropped when its peer has gone. What can not be cut goes to its handler as it is.
+LONG_PLACES are decoded at a time, in the order of their coming; the others are bytes that wait.
+What waits is dropped when its peer has gone. What can not be cut goes to its handler as it is.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, cast
 from penstock.broker.pieces import Joined, path_of, pieces
 from penstock.broker.registry import Api
 from penstock.broker.request import Reply, Request
-from penstock.broker.turns import Turns
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.messages import decode_request_slices, encode_response_slices
 
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 LONG_FRAME_BYTES = 4 << 10
 """A shorter frame has at most some 2,000 elements: a few milliseconds, whatever it asks for."""
-PLACES = 4
-"""Long requests that are decoded: 100,000 elements are some 50 MB of objects."""
 
 Answer = Mapping[str, Any] | bytes
 
@@ -51,14 +48,13 @@ class _PartReply:
 class LongRequests:
     """See the module; one for a broker."""
 
-    def __init__(self, broker: "Broker", turns: Turns) -> None:
+    def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._turns = turns
-        self._places = asyncio.Semaphore(PLACES)
+        self._turns = broker.turns
 
     async def answer(self, api: Api, header: RequestHeader, frame: bytes, reply: Reply) -> None:
         """Answer a request whose connection is held. Raises what decoder and handler raise."""
-        async with self._places:
+        async with self._broker.long_places:
             if reply.connection.has_gone():
                 return
             slices = decode_request_slices(

@@ -219,26 +219,62 @@ def encode_fetch_response(
     endpoints: Sequence[LeaderEndpoint] = (),
 ) -> list[Buffer]:
     """Encode the body of the answer; consecutive answers of one topic become one entry."""
-    is_flexible = version >= FLEXIBLE_VERSION
-    head = bytearray(throttle_ms.to_bytes(4, "big", signed=True))
-    if version >= 7:
-        head += struct.pack(">hi", error_code, session_id)
     topics = [(topic, list(group)) for topic, group in groupby(answers, itemgetter(0))]
-    head += array_count(len(topics), is_flexible)
-    buffers: list[Buffer] = []
+    encoding = FetchEncoding(
+        version, len(topics), session_id=session_id, error_code=error_code, throttle_ms=throttle_ms
+    )
     for topic, parts in topics:
-        if version >= TOPIC_ID_VERSION:
-            head += topic
-        else:
-            head += compact_bytes(topic) if is_flexible else legacy_name(topic)
-        head += array_count(len(parts), is_flexible)
+        encoding.begin_topic(topic, len(parts))
         for answer in parts:
-            head = _put_partition(buffers, head, version, answer)
-        head += b"\0" if is_flexible else b""
-    if is_flexible:
-        head += endpoints_tag(endpoints) if version >= 16 else b"\0"
-    buffers.append(head)
-    return buffers
+            encoding.add(answer)
+        encoding.end_topic()
+    return encoding.finish(endpoints)
+
+
+class FetchEncoding:
+    """The body of an answer that is made partition by partition."""
+
+    __slots__ = ("_buffers", "_head", "_is_flexible", "_version")
+
+    def __init__(
+        self,
+        version: int,
+        topic_count: int,
+        *,
+        session_id: int,
+        error_code: int = 0,
+        throttle_ms: int = 0,
+    ) -> None:
+        self._version = version
+        self._is_flexible = version >= FLEXIBLE_VERSION
+        self._buffers: list[Buffer] = []
+        self._head = bytearray(throttle_ms.to_bytes(4, "big", signed=True))
+        if version >= 7:
+            self._head += struct.pack(">hi", error_code, session_id)
+        self._head += array_count(topic_count, self._is_flexible)
+
+    def begin_topic(self, topic: bytes, partition_count: int) -> None:
+        """Its partitions follow."""
+        if self._version >= TOPIC_ID_VERSION:
+            self._head += topic
+        else:
+            self._head += compact_bytes(topic) if self._is_flexible else legacy_name(topic)
+        self._head += array_count(partition_count, self._is_flexible)
+
+    def add(self, answer: FetchAnswer) -> None:
+        """Put a partition of the topic behind the others."""
+        self._head = _put_partition(self._buffers, self._head, self._version, answer)
+
+    def end_topic(self) -> None:
+        """All its partitions were added."""
+        self._head += b"\0" if self._is_flexible else b""
+
+    def finish(self, endpoints: Sequence[LeaderEndpoint]) -> list[Buffer]:
+        """Return the body."""
+        if self._is_flexible:
+            self._head += endpoints_tag(endpoints) if self._version >= 16 else b"\0"
+        self._buffers.append(self._head)
+        return self._buffers
 
 
 def _put_partition(

@@ -1,0 +1,119 @@
+"""Fetches of many partitions: what they find, how they wait, and how many may wait."""
+
+from typing import Any
+
+import pytest
+
+from penstock.broker import long_fetch
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from tests.broker.cluster import produce_fields
+from tests.broker.test_produce_fetch import create
+from tests.live_node import LiveNode, RawClient
+
+PARTITIONS = 1_200
+VERSION = 12
+
+
+@pytest.fixture
+def wide(node: LiveNode) -> LiveNode:
+    create(node, "wide", partitions=PARTITIONS)
+    return node
+
+
+def fields(
+    *topics: str, count: int = PARTITIONS, wait_ms: int = 0, **session: int
+) -> dict[str, Any]:
+    partitions = [
+        {
+            "partition": number,
+            "current_leader_epoch": -1,
+            "fetch_offset": 0,
+            "last_fetched_epoch": -1,
+            "log_start_offset": -1,
+            "partition_max_bytes": 1 << 20,
+        }
+        for number in range(count)
+    ]
+    return {
+        "replica_id": -1,
+        "max_wait_ms": wait_ms,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": partitions} for topic in topics],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    } | session
+
+
+def produce(client: RawClient, partition: int) -> None:
+    fields = produce_fields("wide", (b"value",), 1, {}, partition)
+    client.ask(ApiKey.PRODUCE, 9, fields)
+
+
+def with_records(answer: Any) -> list[int]:
+    return [
+        part.partition_index
+        for topic in answer.responses
+        for part in topic.partitions
+        if part.records
+    ]
+
+
+def test_every_partition_is_answered_and_those_with_records_have_them(
+    wide: LiveNode, client: RawClient
+) -> None:
+    produce(client, PARTITIONS - 1)
+    answer = client.ask(ApiKey.FETCH, VERSION, fields("wide", "absent"))
+    found, absent = (topic.partitions for topic in answer.responses)
+    assert [part.partition_index for part in found] == list(range(PARTITIONS))
+    assert {int(part.error_code) for part in found} == {0}
+    assert {int(part.error_code) for part in absent} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert with_records(answer) == [PARTITIONS - 1]
+
+
+def test_a_long_fetch_that_waits_is_woken_by_any_of_its_partitions(
+    wide: LiveNode, client: RawClient
+) -> None:
+    client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=25_000))
+    other = wide.connect()
+    produce(other, 777)
+    other.close()
+    assert with_records(client.receive(ApiKey.FETCH, VERSION)) == [777]
+    assert wide.call(lambda: wide.broker.parked_partitions) == 0
+
+
+def test_a_session_of_many_partitions_goes_on_with_short_requests(
+    wide: LiveNode, client: RawClient
+) -> None:
+    opened = client.ask(ApiKey.FETCH, VERSION, fields("wide", session_epoch=0))
+    produce(client, 3)
+    session = {"session_id": opened.session_id, "session_epoch": 1}
+    answer = client.ask(ApiKey.FETCH, VERSION, fields(**session))
+    assert opened.session_id > 0
+    assert with_records(answer) == [3]
+
+
+def test_who_finds_no_room_to_wait_is_answered_at_once(
+    wide: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(long_fetch, "PARKED_PARTITIONS_MAX", PARTITIONS - 1)
+    answer = client.ask(ApiKey.FETCH, VERSION, fields("wide", wait_ms=25_000))
+    assert with_records(answer) == []
+
+
+def test_a_parked_long_fetch_ends_when_its_client_has_gone(
+    wide: LiveNode, client: RawClient
+) -> None:
+    leaving = wide.connect()
+    leaving.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=30_000))
+    leaving.close()
+    client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=2_500))
+    client.receive(ApiKey.FETCH, VERSION)
+    assert wide.call(lambda: wide.broker.parked_partitions) == 0
+    assert (
+        wide.call(lambda: len(wide.broker.partitions.by_name[b"wide"].partitions[5].waiters)) == 0
+    )  # type: ignore[union-attr]
