@@ -56,6 +56,7 @@ class Wire:
         self.closed: str | None = None
         self.is_closed = False
         self.held_bytes = 0
+        self.answer_bytes_max = 1 << 30
 
     def has_gone(self) -> bool:
         return self.is_closed

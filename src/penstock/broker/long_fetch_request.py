@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_operation import Consumer, PartitionRead
-from penstock.broker.fetch_parts import find, selector_of, session_of
+from penstock.broker.fetch_parts import answer_bytes, find, selector_of, session_of
 from penstock.broker.fetch_reply import TOPIC_ID_VERSION, FetchReply
 from penstock.broker.fetch_session import (
     FINAL_EPOCH,
@@ -58,7 +58,7 @@ async def decode_long(broker: Broker, header: RequestHeader, frame: bytes, reply
     if session is not None:
         wanted = list(session.partitions.values())
     answer = FetchReply(broker, reply, version, session, is_incremental)
-    max_bytes = max(1, min(request.max_bytes, broker.config.fetch_max_bytes))
+    max_bytes = answer_bytes(broker, reply, request)
     await look_long(broker, request._replace(max_bytes=max_bytes), wanted, answer)
 
 

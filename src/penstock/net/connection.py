@@ -26,17 +26,14 @@ from typing import Any, cast
 from penstock.base.ports import Buffer
 from penstock.net.context import ConnectionContext
 from penstock.net.errors import CloseKind, kind_of_size
-from penstock.net.limits import FRAME_BYTES_MIN
+from penstock.net.limits import FRAME_BYTES_MIN, is_too_large
 from penstock.net.overdue import overdue
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
 from penstock.net.replies import ReplyPlace, ReplySlot
-from penstock.net.sockets import has_hung_up
+from penstock.net.sockets import has_hung_up, write_all
 
 _SIZE = Struct(">i")
 _SIZE_BYTES = _SIZE.size
-_JOIN_BYTES_MAX = 64 << 10
-"""Answers up to this much together are copied into one write, larger ones are gathered."""
-
 _ABORT_TICKS = 10
 """A connection that is closing may send what is queued for so long."""
 
@@ -72,6 +69,7 @@ class Connection(asyncio.BufferedProtocol):
         "has_sent",
         "is_closed",
         "last_tick",
+        "stalled_bytes",
         "state",
         "taken_bytes",
         "taken_tick",
@@ -98,7 +96,7 @@ class Connection(asyncio.BufferedProtocol):
         self._out_bytes = 0
         self._flush_is_due = False
         self.last_tick = self.frame_tick = self.taken_tick = context.tick
-        self.written_bytes = self.taken_bytes = 0
+        self.written_bytes = self.taken_bytes = self.stalled_bytes = 0
 
     @property
     def listener_name(self) -> str:
@@ -109,6 +107,11 @@ class Connection(asyncio.BufferedProtocol):
     def in_flight(self) -> int:
         """Requests that are not answered yet."""
         return self._in_flight
+
+    @property
+    def answer_bytes_max(self) -> int:
+        """How large an answer should be at most, by what clients have pinned already."""
+        return self._context.buffers.budget.answer_bytes_max
 
     # --- the transport's side ------------------------------------------------------------------
 
@@ -124,6 +127,7 @@ class Connection(asyncio.BufferedProtocol):
         context = self._context
         self.is_closed = True
         self._forget_received()
+        self._unpin()
         self._head = self._tail = None
         self._out = []
         if self in context.connections:
@@ -167,12 +171,20 @@ class Connection(asyncio.BufferedProtocol):
             self._schedule_flush()
 
     def pause_writing(self) -> None:
-        """Stop taking requests: the peer does not read its answers."""
+        """Stop taking requests: the peer does not read its answers, which count as pinned."""
+        self.stalled_bytes = self._transport.get_write_buffer_size()
+        self._context.buffers.budget.used += self.stalled_bytes
         self._pause(_PAUSED_WRITES)
 
     def resume_writing(self) -> None:
         """Go on with the frames that were left, then with reading."""
+        self._unpin()
         self._go_on(_PAUSED_WRITES)
+
+    def _unpin(self) -> None:
+        stalled, self.stalled_bytes = self.stalled_bytes, 0
+        if stalled:
+            self._context.buffers.budget.give_back(stalled)
 
     # --- frames --------------------------------------------------------------------------------
 
@@ -186,7 +198,9 @@ class Connection(asyncio.BufferedProtocol):
             while filled - at >= _SIZE_BYTES and not self._paused & _PAUSED_FRAMES:
                 (size,) = _SIZE.unpack_from(view, at)
                 end = at + _SIZE_BYTES + size
-                if not FRAME_BYTES_MIN <= size <= limits.frame_bytes_max:
+                if not FRAME_BYTES_MIN <= size <= limits.frame_bytes_max or (
+                    size > limits.other_frame_bytes_max and is_too_large(view, at, filled)
+                ):
                     self.end(kind_of_size(size, bytes(view[at : at + _SIZE_BYTES])))
                     break
                 if end > filled:
@@ -428,12 +442,7 @@ class Connection(asyncio.BufferedProtocol):
         self._context.stats.bytes_out += total
         self.written_bytes += total
         self.last_tick = self._context.tick
-        if len(out) == 1:
-            self._transport.write(out[0])
-        elif total <= _JOIN_BYTES_MAX:
-            self._transport.write(b"".join(out))
-        else:
-            self._transport.writelines(out)
+        write_all(self._transport, out, total)
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -488,8 +497,3 @@ class Connection(asyncio.BufferedProtocol):
         if (self._part is None and not self._saved) or self._paused & _PAUSED_FRAMES:
             return 0
         return self._context.tick - self.frame_tick
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes received of a frame that is not whole."""
-        return len(self._saved) if self._part is None else self._part.filled

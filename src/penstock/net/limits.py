@@ -12,6 +12,10 @@ FRAME_BYTES_MIN = 10
 """API key, version, correlation id and the length of the client id."""
 
 
+LARGE_KIND = bytes(2)
+"""How requests begin that carry records; no others are large."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetLimits:
     """Limits of one listener; they count before any authentication."""
@@ -20,9 +24,15 @@ class NetLimits:
     """Largest request. A larger one ends its connection before memory is taken for it. Must be
     above the largest batch any topic allows (`max.message.bytes`) by some kilobytes."""
 
+    other_frame_bytes_max: Annotated[int, Ge(64 * KIB), Le(100 * MIB)] = 4 * MIB
+    """Largest request that carries no records, which is any but Produce. 4 MiB name
+    17,000 topics by their longest names, or 100,000 partitions in any request."""
+
     unfinished_bytes_max: Annotated[int, Ge(4 * MIB)] = 256 * MIB
-    """Memory for requests that have arrived in part, all connections together; a quarter of the
-    node's memory is a good value. Beyond it reading stops, and the oldest slow request is ended."""
+    """Memory that clients may pin, all connections together: requests that have arrived in part or
+    are worked on, and answers that are not taken. A quarter of the node's memory is a good value.
+    The fuller it is, the smaller are the answers of fetches; nearly full, the connection with most
+    answers lying is ended; beyond it reading stops, and the oldest slow request is ended."""
 
     first_frame_seconds_max: Annotated[int, Ge(0)] = 5
     """Time from connecting to the first byte; 0 switches the limit off. Kafka clients send at
@@ -55,5 +65,12 @@ class NetLimits:
     and going on costs a client with many small requests a tenth of its throughput, and a request
     that waits holds about a kilobyte. Kafka works on one at a time."""
 
-    queued_bytes_max: Annotated[int, Ge(64 * KIB)] = 8 * MIB
-    """Answers of one connection that the peer has not taken yet; then its socket is not read."""
+    queued_bytes_max: Annotated[int, Ge(64 * KIB)] = 1 * MIB
+    """Answers of one connection that the peer has not taken yet; then its socket is not read. One
+    answer may go beyond it."""
+
+
+def is_too_large(view: memoryview, at: int, filled: int) -> bool:
+    """Whether a large frame at `at` is of a kind that may not be; False until that is known."""
+    kind = view[at + 4 : min(at + 6, filled)]
+    return len(kind) == len(LARGE_KIND) and kind != LARGE_KIND

@@ -16,6 +16,7 @@ import os
 import resource
 import socket
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.net.connection import Connection
@@ -31,6 +32,8 @@ DESCRIPTOR_RESERVE = 200
 
 _ACCEPTS_PER_TURN = 64
 _SWEEP_SECONDS = 1.0
+RELIEF_BYTES = 32 << 20
+"""When clients have let go of so much, memory is given back to the system."""
 _ABORT_SECONDS = 1.0
 _SLOW_TICKS_MIN = 2
 """When memory for unfinished frames is used up, only a frame at least this old is ended."""
@@ -85,6 +88,8 @@ class Listener:
         self._opening: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._refusals = RefusalLog(endpoint.name)
+        self.on_relief: Callable[[], None] = _nothing
+        """Called when clients pin far less than they did."""
 
     @property
     def port(self) -> int:
@@ -231,13 +236,33 @@ class Listener:
         self.stats.unfinished_bytes = self._budget.used
         for connection in self.connections:
             connection.sweep()
-        if self._budget.is_starved:
+        budget = self._budget
+        if budget.used > budget.limit // 8 * 7:
+            self._end_worst_reader()
+        if budget.is_starved:
             self._end_oldest_part_frame()
+        budget.peak = max(budget.peak, budget.used)
+        if budget.peak - budget.used > RELIEF_BYTES:
+            budget.peak = budget.used
+            self.on_relief()
+
+    def _end_worst_reader(self) -> None:
+        """Memory is nearly used up: who has most answers lying and takes none of them goes."""
+        tick = self._context.tick
+        stalled = [c for c in self.connections if tick - c.taken_tick >= _SLOW_TICKS_MIN]
+        worst = max(stalled, key=lambda c: c.stalled_bytes, default=None)
+        if worst is not None and worst.stalled_bytes:
+            self.stats.closed[CloseKind.MEMORY] += 1
+            worst.abort()
 
     def _end_oldest_part_frame(self) -> None:
         slow = [c for c in self.connections if c.unfinished_ticks >= _SLOW_TICKS_MIN]
         if slow:
             max(slow, key=lambda c: c.unfinished_ticks).end(CloseKind.MEMORY)
+
+
+def _nothing() -> None:
+    """Keep what the allocator keeps."""
 
 
 def descriptors_for_connections() -> int:

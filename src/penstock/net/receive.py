@@ -26,20 +26,36 @@ STARVED_BYTES = 4 << 10
 _POOLED_MAX = 8
 
 
-class FrameBudget:
-    """Bytes of all unfinished frames, and who waits for some of them to become free."""
+SHARE = 4
+"""One answer may take this part of what is free: the fuller, the less, and something is left for
+whoever comes next."""
+ANSWER_BYTES_MIN = 64 << 10
 
-    __slots__ = ("_waiting", "limit", "used")
+
+class FrameBudget:
+    """Bytes that clients pin, and who waits for some of them to become free.
+
+    Unfinished frames, frames that are worked on, and answers that their peers do not take.
+    """
+
+    __slots__ = ("_waiting", "limit", "peak", "used")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        self.peak = 0
+        """The most that was pinned since memory was given back to the system."""
         self._waiting: deque[Callable[[], None]] = deque()
 
     @property
     def is_starved(self) -> bool:
         """Whether somebody waits for memory."""
         return bool(self._waiting)
+
+    @property
+    def answer_bytes_max(self) -> int:
+        """How large an answer may be that its peer may not take."""
+        return max(ANSWER_BYTES_MIN, (self.limit - self.used) // SHARE)
 
     def has_room(self, size: int) -> bool:
         """Whether `size` more bytes stay within the limit."""

@@ -3,17 +3,21 @@
 Whoever listens may be given another way to open one, such as that of a simulated host.
 """
 
+import asyncio
 import errno
 import select
 import socket
 from collections.abc import Callable
 
 from penstock.base.errors import ConfigError
+from penstock.base.ports import Buffer
 
 OpenSocket = Callable[[str, int], socket.socket]
 """Return a listening socket, not blocking, for a host and a port. Raises ConfigError."""
 
 _BACKLOG = 1024
+_JOIN_BYTES_MAX = 64 << 10
+"""Answers up to this much together are copied into one write, larger ones are gathered."""
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -51,3 +55,13 @@ def has_hung_up(accepted: socket.socket | None) -> bool:
     poll = select.poll()
     poll.register(accepted.fileno(), select.POLLRDHUP)
     return bool(poll.poll(0))
+
+
+def write_all(transport: asyncio.Transport, buffers: list[Buffer], size: int) -> None:
+    """Write buffers of so many bytes in all, in as few calls of the system as that is worth."""
+    if len(buffers) == 1:
+        transport.write(buffers[0])
+    elif size <= _JOIN_BYTES_MAX:
+        transport.write(b"".join(buffers))
+    else:
+        transport.writelines(buffers)

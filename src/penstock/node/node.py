@@ -39,6 +39,7 @@ from penstock.node.settings_entries import settings_entries
 from penstock.node.status_page import status_page
 from penstock.runtime.ha.client import FRAME_BYTES_MAX as HA_FRAME_BYTES_MAX
 from penstock.runtime.http_server import HttpServer, Page
+from penstock.runtime.memory import trim_memory
 from penstock.runtime.randomness import random_uuid, token_text
 from penstock.runtime.replica_manager import PURPOSE as HA_PURPOSE
 from penstock.runtime.replica_manager import ManagerPorts, ReplicaManager
@@ -356,6 +357,7 @@ class Node:
         endpoint = Endpoint(node.host, node.port)
         net = self._settings.net
         listener = Listener(endpoint, net, dispatcher.on_frame, on_run=dispatcher.on_run)
+        listener.on_relief = partial(self._batch_workers.submit, trim_memory, _trimmed)
         listener.start(self._machine.open_socket)
         return listener
 
@@ -363,6 +365,10 @@ class Node:
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
         return metrics_page(MetricsSources(self._broker, net, disks, self._plane, self._manager))
+
+
+def _trimmed(kept: int | None, error: BaseException | None) -> None:
+    """Memory was given back, or there was none to give."""
 
 
 def _close(member: ReplicaSetMember) -> bool:

@@ -15,7 +15,7 @@ Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-392,
 
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_operation import Consumer, FetchOperation
-from penstock.broker.fetch_parts import find, selector_of, session_of
+from penstock.broker.fetch_parts import answer_bytes, find, selector_of, session_of
 from penstock.broker.fetch_reply import FetchReply
 from penstock.broker.fetch_session import INITIAL_EPOCH, SessionPartition
 from penstock.broker.long_fetch import PARTITIONS_HERE
@@ -57,7 +57,7 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
     if session is not None:
         wanted = list(session.partitions.values())
-    max_bytes = max(1, min(request.max_bytes, broker.config.fetch_max_bytes))
+    max_bytes = answer_bytes(broker, reply, request)
     if len(wanted) > PARTITIONS_HERE:
         request = request._replace(max_bytes=max_bytes)
         answer = FetchReply(broker, reply, version, session, is_incremental)
