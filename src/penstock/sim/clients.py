@@ -187,12 +187,16 @@ class Clients:
         """Return all sends."""
         return [send for lane in self.lanes for send in lane.events()]
 
-    def behind(self) -> Iterator[str]:
-        """Name the followers that have not read yet what was acknowledged to the writers."""
+    def acked_ends(self) -> dict[Partition, int]:
+        """Return the last offset of each partition that was acknowledged to the writers."""
         ends: dict[Partition, int] = {}
         for send in self.sends():
             if send.offset is not None:
                 ends[send.partition] = max(send.offset, ends.get(send.partition, -1))
+        return ends
+
+    def behind(self, ends: dict[Partition, int]) -> Iterator[str]:
+        """Name the followers that have not read up to these ends yet."""
         for one in self._followers:
             at, end = one.places.get(one.partition, Place()).offset, ends.get(one.partition, -1)
             if at <= end:

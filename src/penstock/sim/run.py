@@ -205,8 +205,9 @@ class Run:
         await self._while(lambda: any(not one.is_at_rest for one in scrubbers), deadline_s)
         await self._while(lambda: bool(self._not_equal()), deadline_s)
         self._found("replicas are not equal: " + text for text in self._not_equal())
-        await self._while(lambda: any(self.clients.behind()), deadline_s)
-        self._found("not read in time: " + text for text in self.clients.behind())
+        ends = self.clients.acked_ends()
+        await self._while(lambda: any(self.clients.behind(ends)), deadline_s)
+        self._found("not read in time: " + text for text in self.clients.behind(ends))
         if self._plan.faults:
             await self._operate()
         await self._look_at_remains()
