@@ -1,4 +1,4 @@
-"""Consumers that read from slaves: who is sent there, and what a slave answers (KIP-392, H-8)."""
+"""Consumers that read from slaves: who is sent there, and what a slave answers (KIP-392)."""
 
 from typing import Any
 

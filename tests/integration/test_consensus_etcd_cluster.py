@@ -1,4 +1,4 @@
-"""Three nodes whose metadata log is in an etcd (H-11): they form a cluster and fail over."""
+"""Three nodes whose metadata log is in an etcd: they form a cluster and fail over."""
 
 from pathlib import Path
 

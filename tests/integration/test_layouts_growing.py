@@ -1,4 +1,4 @@
-"""Nodes and members that come and go while clients write and read (H-21, H-34)."""
+"""Nodes and members that come and go while clients write and read."""
 
 from pathlib import Path
 

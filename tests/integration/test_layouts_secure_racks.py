@@ -1,4 +1,4 @@
-"""A cluster over mutual TLS whose consumers read in their own rack (KIP-392, row H-8)."""
+"""A cluster over mutual TLS whose consumers read in their own rack (KIP-392)."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A fixed master with slaves, the way into controller mode and back (row H-35)."""
+"""A fixed master with slaves, the way into controller mode and back."""
 
 from pathlib import Path
 

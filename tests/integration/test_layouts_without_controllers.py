@@ -1,4 +1,4 @@
-"""The control plane is gone and the data plane goes on; roles are kept on disk (H-17, H-18)."""
+"""The control plane is gone and the data plane goes on; roles are kept on disk."""
 
 import time
 from collections.abc import Iterator

@@ -140,7 +140,6 @@ def test_a_log_of_a_newer_epoch_is_not_cut_for_a_master_that_old_metadata_names(
 def test_a_restarted_slave_follows_by_what_it_knew_when_no_controller_answers(
     tmp_path: Path,
 ) -> None:
-    # H-18
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2) as cluster:
             await cluster.make_set(1, 2)

@@ -291,7 +291,7 @@ class ReplicaPair(RuleBasedStateMachine):
         self.align()
 
     def align(self):
-        """The slave cuts itself down to the last consistent point; see row H-23."""
+        """The slave cuts itself down to the last consistent point."""
         master, slave = self.master.log, self.slave.log
         theirs = master.epochs
         point = None

@@ -1,4 +1,4 @@
-"""Where group positions are kept: the internal topic, in the log like any data (row L-8).
+"""Where group positions are kept: the internal topic, in the log like any data.
 
     coordinator ── append(records) ──► batch in partition hash(group) ──► confirmed ──► done(None)
     start       ── load()          ──► every record, oldest first     ──► finish_loading

@@ -1,4 +1,4 @@
-"""Groups follow the mastership of their internal partition (row H-9).
+"""Groups follow the mastership of their internal partition.
 
     become master ──► load the partition up to its log end ──► all of that confirmed? ──► answer
                       meanwhile COORDINATOR_LOAD_IN_PROGRESS    (waits in purgatory)

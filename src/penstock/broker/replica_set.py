@@ -187,7 +187,7 @@ class ReplicaSetMember:
     def become_master(self, leader_epoch: LeaderEpoch, membership: Membership) -> None:
         """Become master: record the epoch, and confirm what the own log already holds.
 
-        A new master raises the confirm position to its own log end (row H-26): cutting there
+        A new master raises the confirm position to its own log end: cutting there
         would cut what an earlier master may have acknowledged. That is at once where the own copy
         is enough by the policy, otherwise when enough members hold the log up to the new epoch's
         start. Being alone in step is not enough under a quorum: the others may elect without it.

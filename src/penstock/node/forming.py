@@ -6,7 +6,7 @@
 A log with damage that another member can repair is not waited for.
 
 Clients that come earlier would only be told to try again. With every controller gone the node goes
-on with the roles that its own copy of the metadata gives it (row H-18).
+on with the roles that its own copy of the metadata gives it.
 """
 
 import asyncio

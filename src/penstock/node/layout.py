@@ -6,7 +6,7 @@
 A set keeps its directory for life: the names on disk say which. A set that is new on this node
 goes where the fewest are. Taking a directory away takes its sets' copies away, and nothing else:
 the controllers notice by the log id in replica.json that a copy that comes back empty is not the
-one they knew (row H-12).
+one they knew.
 """
 
 import re

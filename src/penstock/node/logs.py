@@ -1,9 +1,9 @@
 """Where this node's commit logs come from: places, recovery, and the name each log was made with.
 
 The log id (replica_file.py) is made with the log and registered with the controllers: a member
-that comes with another one has lost what it had acknowledged, and must not be elected on it (row
-H-12). So it is written before the log is, and a log that is found without it is treated as one that
-was lost. So is a name that is found without its log: an empty one must not go by it.
+that comes with another one has lost what it had acknowledged, and must not be elected on it. So it
+is written before the log is, and a log that is found without it is treated as one that was lost. So
+is a name that is found without its log: an empty one must not go by it.
 """
 
 import asyncio

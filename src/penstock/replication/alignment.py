@@ -5,7 +5,7 @@
 
 An epoch has one master, so two logs that both record it with the same start hold a prefix of the
 same bytes from there on; everything below is equal by the same argument, one epoch earlier. No
-data and no hashes are compared (row H-28).
+data and no hashes are compared.
 
     slave's range, beside the master's            outcome
     empty                                         from its start, where the master has that, too
@@ -20,7 +20,7 @@ What the slave knows to be confirmed is in every log that may be elected; a cons
 it means that an acknowledged record is about to be cut. That happens only where an unclean election
 was allowed (or the policy's name says that it may lose); otherwise it stops too.
 
-Source: RocketMQ controller mode (last consistent point, rows H-22 to H-24); KIP-101, KIP-279. All
+Source: RocketMQ controller mode (last consistent point); KIP-101, KIP-279. All
 positions are compared in full, as integers without a width.
 """
 

@@ -21,8 +21,8 @@ What a member's earlier log or process held says nothing about the one that is t
 Under `adaptive` a smaller set needs fewer answers in an election. So whoever stays in it must make
 that safe: where too few of the rest hold the confirmed position, those who do not leave too.
 
-Source: RIP-44 and RocketMQ's AutoSwitchHAService (rows H-13, H-31; #7219, #9897: one owner, no
-thread of its own; the flag that a failed request left set, section 1.14); Kafka's
+Source: RIP-44 and RocketMQ's AutoSwitchHAService (#7219, #9897: one owner, no thread of
+its own; the flag that a failed request left set); Kafka's
 lastCaughtUpTimeMs; KIP-497; KIP-903. It neither sends nor measures: times and positions are
 arguments.
 """

@@ -2,16 +2,16 @@
 
     waiting ──► greeted ──► aligning ──► streaming      a gap, a refusal, a lost link: waiting again
                        └──► installing ──► waiting      (install.py)
-                       └──► stopped: an operator has to look (H-24)
+                       └──► stopped: an operator has to look
 
 One object for one mastership: another leader epoch, even of the same master, is another object
 with another handshake, so that every change of epoch cuts what it has to (KAFKA-7164).
 
 What comes faster than the log takes it (a sync has to end first, a file has to be made) is kept
 here, up to what the master may have in flight. An acknowledgement says what is durable here, once
-a sync or write has ended; after a promise to the controllers none is sent for a while.
+a sync or write has ended; after a promise to the controllers none is sent until they release it.
 
-Source: RocketMQ's HAClient (rows H-2 to H-5, H-22 to H-25). The link is client.py's.
+Source: RocketMQ's HAClient. The link is client.py's.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class FollowedSet:
         return self._parts.is_promised(self.leader_epoch)
 
     def tick(self) -> None:
-        """Look at the time: shake hands (again), acknowledge after a promise has ended."""
+        """Look at the time: shake hands (again), acknowledge after a promise was released."""
         now_ms = self._parts.clock.monotonic_ms()
         if self.state is State.WAITING and self._send is not None and now_ms >= self._retry_at_ms:
             self._greet(self._send)

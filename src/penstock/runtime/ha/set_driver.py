@@ -10,7 +10,7 @@
 Losing a mastership takes effect at once, in the call that brings the news; everything else waits
 until the log is not being cut or replaced any more. Wishes that come meanwhile replace each other.
 
-Source: RocketMQ's ReplicasManager (rows H-12, H-18), whose polling loop this is not: the image
+Source: RocketMQ's ReplicasManager, whose polling loop this is not: the image
 tells. What a role means for records is broker/replica_set.py's business.
 """
 

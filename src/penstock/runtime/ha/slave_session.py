@@ -7,7 +7,7 @@ A session holds no log bytes: a run is read when the link has room for it, from 
 the loop, or off the loop where the disk is needed. A slow slave thus costs a position and nothing
 else, and delays neither other slaves nor other sets on its link.
 
-Source: RocketMQ HAConnection (row H-4). What may be sent: written bytes of the own log; whether
+Source: RocketMQ's HAConnection. What may be sent: written bytes of the own log; whether
 they are confirmed goes with every run.
 """
 

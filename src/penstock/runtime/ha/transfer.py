@@ -6,7 +6,7 @@
 Who was ready and hears nothing takes writes again after a while; it confirms none of them where the
 others could do without its copy, see ProbeSets, until it is told that the transfer is off.
 
-Source: row H-21; Raft 3.10 (leadership transfer) for waiting before the hand-over.
+Source: Raft thesis 3.10 (leadership transfer) for waiting before the hand-over.
 """
 
 import asyncio
