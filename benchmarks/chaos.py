@@ -29,7 +29,7 @@ from benchmarks.harness.chaos_disk import why_no_tampering
 from benchmarks.harness.chaos_process import build_clock, why_no_groups
 from benchmarks.harness.chaos_report import by_scenario, faults_of, judged, write_report
 from benchmarks.harness.chaos_scenarios import SCENARIOS, Layout, Need, Scenario
-from benchmarks.harness.machine import describe
+from benchmarks.harness.machine import commit, describe
 from benchmarks.harness.results import RESULTS, show
 
 GOAL = "0 lost, 0 double, 0 out of order, nothing read that vanishes, no stale read"
@@ -220,7 +220,7 @@ def _say(outcomes: list[Outcome], arguments: argparse.Namespace) -> None:
     machine = describe()
     head: dict[str, object] = {
         "seed": arguments.seed,
-        "commit": chaos_totals.commit(),
+        "commit": commit(),
         "machine": f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}",
         "rounds": len(outcomes),
         "faults": sum(len(one.faults) for one in outcomes),

@@ -27,6 +27,7 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.harness.cluster import ClusterProcess
 from benchmarks.harness.failover import WHOLE_SECONDS_MAX, is_whole
 from benchmarks.harness.group_member import CLIENTS
+from benchmarks.harness.machine import commit as present_commit
 from benchmarks.harness.results import RESULTS, publish
 from benchmarks.harness.workload import create_topic, wait_until
 
@@ -267,14 +268,6 @@ def _kill(run: GroupRun, kind: str, number: int) -> None:
         cluster.nodes[victim].launch()
     if kind != "coordinator":
         run.start_member()
-
-
-def present_commit() -> str:
-    """Return the commit that is measured, with a mark where the tree differs from it."""
-    said = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False
-    )
-    return said.stdout.strip() or "unknown"
 
 
 def series(kills: int, clients: list[str], *, is_fresh: bool) -> bool:

@@ -5,6 +5,7 @@ was printed by a command, with the date and the machine it was measured on.
 """
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -51,18 +52,30 @@ def _plots() -> list[str]:
 
 
 def _section(name: str) -> str:
-    document = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    file = RESULTS / f"{name}.json"
+    document = json.loads(file.read_text(encoding="utf-8"))
     machine = document["machine"]
+    commit = document.get("commit") or f"before {_recorded_in(file)}"
     load = machine["load_average"][0]
     lines = [
         f"## `python -m benchmarks {name}`",
         "",
         f"{document['measured_at'][:16].replace('T', ' ')} UTC, {machine['cpu']}, "
-        f"{machine['cores']} cores, load {load} at the end, Python {machine['python']}.",
+        f"{machine['cores']} cores, load {load} at the end, Python {machine['python']}, "
+        f"commit {commit}.",
     ]
     if document["goal"]:
         lines.append(f"Goal: {document['goal']}.")
     return "\n".join([*lines, "", *_table(document["rows"])])
+
+
+def _recorded_in(file: Path) -> str:
+    """Return the commit that brought a result; results say themselves what they measured since."""
+    command = ["git", "log", "-1", "--format=%h", "--", file.name]
+    said = subprocess.run(
+        command, cwd=file.parent, capture_output=True, text=True, timeout=30, check=True
+    )
+    return said.stdout.strip()
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:

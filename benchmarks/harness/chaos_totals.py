@@ -6,7 +6,6 @@ next one goes on adding. Percentiles are over everything that is in the file.
 """
 
 import json
-import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from benchmarks.harness.chaos import Outcome
 from benchmarks.harness.chaos_report import by_scenario, faults_of, judged
-from benchmarks.harness.machine import describe
+from benchmarks.harness.machine import commit, describe
 
 SUMMED = (
     "faults",
@@ -67,16 +66,6 @@ def totals(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     sums = {name: sum(one[name] for one in rounds) for name in SUMMED}
     broken = sum(one["verdict"] != "ok" for one in rounds)
     return {"rounds": len(rounds), "broken rounds": broken, **sums}
-
-
-def commit() -> str:
-    """Return the commit that is checked out, with a mark when files differ from it."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=10"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    except OSError:
-        return "unknown"
-    return done.stdout.strip() or "unknown"
 
 
 def _as_round(outcome: Outcome) -> dict[str, Any]:

@@ -32,7 +32,7 @@ FORM_SECONDS = 60.0
 CONTROLLERS_INSIDE_MAX = 3
 FIRST_CONTROLLER_ID = 101
 SEGMENT_BYTES = 32 << 20
-"""Nine copies of logs with two segments each: the default size would take 4.6 GB."""
+"""Nine copies of logs: with files of the default size a long run takes several GB."""
 
 DataOf = Callable[[int], Path]
 PlaceOf = Callable[[int], Place]

@@ -2,9 +2,11 @@
 
 import os
 import platform
+import subprocess
 from importlib import metadata
 from pathlib import Path
 
+_HERE = Path(__file__).resolve().parent
 _PACKAGES = ("confluent-kafka", "uvloop", "crc32c", "kio", "cramjam", "pyspark", "pyarrow")
 
 
@@ -20,6 +22,18 @@ def describe() -> dict[str, object]:
         "packages": {name: _version(name) for name in _PACKAGES},
         "load_average": [round(value, 2) for value in load],
     }
+
+
+def commit() -> str:
+    """Return the commit that is measured, with a mark where the tree differs from it."""
+    command = ["git", "describe", "--always", "--dirty"]
+    try:
+        said = subprocess.run(
+            command, cwd=_HERE, capture_output=True, text=True, timeout=30, check=False
+        )
+    except OSError:
+        return "unknown"
+    return said.stdout.strip() or "unknown"
 
 
 def _cpu_model() -> str:

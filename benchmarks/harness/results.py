@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.harness.machine import describe
+from benchmarks.harness.machine import commit, describe
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -27,6 +27,7 @@ def publish(question: str, rows: Sequence[Row], *, goal: str = "") -> Path:
     document = {
         "question": question,
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
         "machine": describe(),
         "goal": goal,
         "rows": [dict(row) for row in rows],

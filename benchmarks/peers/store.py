@@ -1,13 +1,12 @@
 """The result file: rows that were measured, kept over runs until they are asked for again."""
 
 import json
-import subprocess
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.machine import describe
+from benchmarks.harness.machine import commit, describe
 from benchmarks.harness.results import RESULTS
 from benchmarks.peers.ratios import Row
 
@@ -56,14 +55,14 @@ class Store:
 
     def add(self, rows: Iterable[Row], settings: Mapping[str, Any]) -> None:
         """Take the rows in, over older ones of the same key, and write the file."""
-        now, commit = datetime.now(UTC).isoformat(timespec="seconds"), _commit()
+        now, present = datetime.now(UTC).isoformat(timespec="seconds"), commit()
         for row in rows:
-            self.rows[key_of(row)] = {**row, "measured_at": now, "commit": commit}
+            self.rows[key_of(row)] = {**row, "measured_at": now, "commit": present}
         self.settings.update(settings)
         document = {
             "question": "peers",
             "measured_at": now,
-            "commit": commit,
+            "commit": present,
             "machine": describe(),
             "method": METHOD,
             "settings": self.settings,
@@ -73,12 +72,3 @@ class Store:
         beside = self.file.with_suffix(".new")
         beside.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         beside.replace(self.file)
-
-
-def _commit() -> str:
-    """Return what is checked out here, or nothing outside a repository."""
-    command = ["git", "describe", "--always", "--dirty"]
-    done = subprocess.run(
-        command, cwd=RESULTS.parent, capture_output=True, text=True, timeout=30, check=False
-    )
-    return done.stdout.strip()
