@@ -3,7 +3,8 @@
 `python -m benchmarks.bad_input --frames 1000000 --seed 1 [--parts NAME,...]`: frames of the whole
 grammar against one node and against a cluster of three, on the Kafka, HTTP and peers' ports, while
 a good client writes and asks. Runs add up: the next one goes on where the seed was left, and
-`--fresh` forgets what was. `--floods` measures floods of whole connections instead.
+`--fresh` forgets what was. `--floods` measures floods of whole connections instead, `--attacks`
+attacks on the loop and the memory beside a client of 50 records a second (`--quick`: shorter).
 
 Exit code 1 when a promise was broken; the frames that did it are printed as hex with their seed.
 """
@@ -11,6 +12,8 @@ Exit code 1 when a promise was broken; the frames that did it are printed as hex
 import argparse
 import sys
 
+from benchmarks.harness.attacks import names as attack_names
+from benchmarks.harness.attacks import run_attacks
 from benchmarks.harness.bad_input_flood import raise_priority
 from benchmarks.harness.bad_input_floods import FLOODS, run_floods
 from benchmarks.harness.bad_input_parts import PARTS, run_part
@@ -49,8 +52,17 @@ def main() -> int:
     parser.add_argument("--parts", default=",".join(PARTS), help=", ".join(PARTS))
     parser.add_argument("--fresh", action="store_true", help="forget the runs until now")
     parser.add_argument("--floods", nargs="?", const=",".join(FLOODS), help=", ".join(FLOODS))
+    parser.add_argument("--attacks", nargs="?", const="", help="all, or NAME,... of them")
+    parser.add_argument("--quick", action="store_true", help="attacks: shorter, and fewer")
     given = parser.parse_args()
     raise_priority()
+    if given.attacks is not None:
+        every = attack_names(quick=False)
+        wanted = given.attacks.split(",") if given.attacks else attack_names(quick=given.quick)
+        unknown = [name for name in wanted if name not in every]
+        if unknown:
+            parser.error(f"no such attack: {', '.join(unknown)}; there are {', '.join(every)}")
+        return 0 if run_attacks(wanted, quick=given.quick) else 1
     runs = Runs(is_fresh=given.fresh)
     if given.floods:
         return 0 if run_floods(given.floods.split(","), runs) else 1

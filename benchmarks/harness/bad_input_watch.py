@@ -39,6 +39,11 @@ class MemoryWatch:
         self._base, self._peak = now, list(now)
         return grown
 
+    def above(self) -> int:
+        """Return the growth until now, of the process that grew most, and go on as before."""
+        now = [process.memory_bytes() for process in self._processes]
+        return max(new - old for new, old in zip(now, self._base, strict=True))
+
     def stop(self) -> int:
         """End; returns the largest growth of any process at any time, in bytes."""
         self._is_stopping.set()

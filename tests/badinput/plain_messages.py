@@ -133,6 +133,7 @@ _HA_VALUES: dict[str, Callable[[random.Random], Any]] = {
     "reason": lambda rng: rng.choice(list(Reason)),
     "data": _bytes,
     "encoded": _bytes,
+    "incarnation": lambda rng: rng.choice(_TEXTS),
     "text": lambda rng: rng.choice(_TEXTS),
     "newest_only": lambda rng: rng.random() < 0.5,
     "segment_base": lambda _: 0,
