@@ -68,7 +68,7 @@ docs: setup ## write the generated reference pages anew
 dist: $(STAMP) ## wheel and source package in dist/
 	rm -rf dist
 	$(BIN)/python setup.py --quiet sdist --dist-dir dist
-	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
+	$(BIN)/python tools/progress.py dist $(BIN)/python -m pip --disable-pip-version-check wheel --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
 
 dist-check: dist ## install both in a clean environment and use them, with and without a compiler
 	$(BIN)/python -m tools.smoke dist

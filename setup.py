@@ -79,7 +79,8 @@ def twins() -> list[Extension]:
 def commit() -> str:
     """Return the commit that is built: as git says, else as the source package was made with."""
     if (ROOT / ".git").exists():
-        asked = ["git", "-C", str(ROOT), "describe", "--always", "--abbrev=12", "--dirty=+changes"]
+        asked = ["git", "-C", str(ROOT), "describe", "--always", "--exclude=*", "--abbrev=12"]
+        asked.append("--dirty=+changes")
         try:
             done = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False)
         except OSError:

@@ -12,6 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 TOP = 10
+QUIET_SECONDS = 10.0
+"""Where no bars are drawn, a line says how far it is when no step has for this long."""
 
 
 class Screen:
@@ -19,7 +21,7 @@ class Screen:
 
     def __init__(self) -> None:
         self.console = Console(highlight=False)
-        self._begun = time.monotonic()
+        self._begun = self._said = time.monotonic()
         self._progress = Progress(
             TextColumn("{task.description:>12}"),
             BarColumn(),
@@ -47,10 +49,13 @@ class Screen:
 
     def step(self, text: str) -> None:
         """Print one step with its time."""
+        self._said = time.monotonic()
         self.console.print(f"[dim]{self.seconds:6.1f} s[/dim]  {text}", soft_wrap=True)
 
     def show(self, *, total: int, sent: int, acked: int, landed: int) -> None:
-        """Move the bars."""
+        """Move the bars; without a terminal, say it in a line now and then."""
+        if not self.console.is_terminal and time.monotonic() - self._said >= QUIET_SECONDS:
+            self.step(f"of {total:,}: sent {sent:,}, acknowledged {acked:,}, landed {landed:,}")
         for name, value in (("sent", sent), ("acknowledged", acked), ("landed", landed)):
             self._progress.update(self._bars[name], total=total, completed=value)
 

@@ -14,6 +14,8 @@ from demo.stream import Ledger, Stream
 
 TOPIC = "demo"
 STEP_SECONDS = 60.0
+SPARK_SECONDS = 300.0
+"""A Spark job starts two virtual machines and many modules: minutes where others work too."""
 STREAM_SECONDS_MAX = 120.0
 CATCH_UP_SECONDS = 60.0
 LOOK_SECONDS = 0.25
@@ -48,7 +50,7 @@ class Story:
         self.screen.step("producer streaming (librdkafka, idempotent, acks=all)")
         self.landing.start()
         self.screen.step("Spark job started (penstock land --stream --format delta)")
-        self._until(lambda: self.growth.rows > 0, "the first rows in the table")
+        self._until(lambda: self.growth.rows > 0, "the first rows in the table", SPARK_SECONDS)
         self.screen.step(f"first {self.growth.rows:,} rows in the table")
 
     def kill_node(self) -> tuple[float, float]:
@@ -77,7 +79,8 @@ class Story:
         count = self.landing.kill()
         self.screen.step(f"[red]kill -9[/red] Spark job, {count} processes")
         self.landing.start()
-        self._until(lambda: self.growth.gap_seconds > 0, "new rows after the Spark job came back")
+        came_back = "new rows after the Spark job came back"
+        self._until(lambda: self.growth.gap_seconds > 0, came_back, SPARK_SECONDS)
         gap = self.growth.gap_seconds
         self.screen.step(f"Spark job is back: {gap:.1f} s without new rows")
         return gap

@@ -41,10 +41,11 @@ mirror() {
 }
 
 if [[ ! -x $root/usr/bin/python3 ]]; then
-    echo "fresh: $suite into $root"
+    echo "fresh: $suite into $root, some minutes"
+    said=$(mktemp)
     debootstrap --variant=minbase --include=python3,make,git,ca-certificates \
-        "$suite" "$root" "$(mirror)" >"$root.log" 2>&1 || { tail -n 5 "$root.log" >&2; exit 1; }
-    rm -f "$root.log"
+        "$suite" "$root" "$(mirror)" >"$said" 2>&1 || { tail -n 5 "$said" >&2; exit 1; }
+    rm -f "$said"
 fi
 
 # How this machine reaches its registries: names, proxies, certificates, pip's and apt's settings.

@@ -5,8 +5,8 @@
 
 On a terminal one line is drawn over and over; elsewhere a line comes every few seconds, so that
 nobody has to wonder whether anything happens. A line names the seconds, the megabytes that lie in
-DIR, and what the command said last. When it fails, the end of what it said follows, and the exit
-code is the command's.
+DIR, and what the command said last that is no warning. When it fails, the end of what it said
+follows, and the exit code is the command's.
 
 It needs nothing but Python: it runs before anything is installed.
 """
@@ -25,6 +25,8 @@ from pathlib import Path
 TAIL_LINES = 40
 TERMINAL_SECONDS = 0.5
 LINE_SECONDS = 5.0
+WARNING = ("WARNING:", "warning:")
+"""Of pip, and of compilers: no step of the way, and the next step may be minutes off."""
 
 
 class Told:
@@ -32,6 +34,7 @@ class Told:
 
     def __init__(self, stream: Iterable[str]) -> None:
         self.lines: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
+        self.last = ""
         self.thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
         self.thread.start()
 
@@ -40,10 +43,8 @@ class Told:
             text = " ".join(line.split())
             if text:
                 self.lines.append(text)
-
-    @property
-    def last(self) -> str:
-        return self.lines[-1] if self.lines else ""
+                if not text.startswith(WARNING):
+                    self.last = text
 
 
 def megabytes(directory: str) -> int:

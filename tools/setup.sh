@@ -95,6 +95,7 @@ $install --no-deps --no-build-isolation --editable .
 # else a start compiles all modules that it imports. Some packages bring files for other Pythons.
 $progress setup "$venv/bin/python" -c '
 import compileall, sys
+print("storing byte code, so that nothing is compiled when it starts", flush=True)
 compileall.compile_dir(sys.argv[1], quiet=2, workers=0)
 compileall.compile_dir("src", quiet=2, workers=0)' "$venv/lib"
 

@@ -43,12 +43,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _check(scratch: Path, wheel: Path, source: Path) -> None:
+    print(f"smoke: installing {wheel.name} with what it depends on", flush=True)
     run([sys.executable, "-m", "venv", str(scratch / "venv")])
     pins = scratch / "pins.txt"
     pins.write_text("\n".join(pinned((ROOT / "requirements/all.lock").read_text())))
     pip = [str(scratch / "venv/bin/python"), "-m", "pip", "--disable-pip-version-check", "-q"]
     run([*pip, "install", "-c", str(pins), str(wheel)])
     use(scratch, "compiled")
+    print(f"smoke: building {source.name} without a compiler", flush=True)
     build = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel", "--no-deps"]
     build += ["--no-build-isolation", "--wheel-dir", str(scratch / "plain"), str(source)]
     run(build, environment={"CC": "/bin/false"})
@@ -83,7 +85,7 @@ def use(scratch: Path, kind: str) -> None:
             node.send_signal(signal.SIGTERM)
     if found != LINES or node.returncode != 0:
         raise SmokeFailed(f"{kind}: read {found!r}; the node ended with {node.returncode}")
-    print(f"smoke: {version.strip()}: writes, reads and stops")
+    print(f"smoke: {version.strip()}: writes, reads and stops", flush=True)
 
 
 def run(

@@ -12,6 +12,11 @@ from penstock.cli.main import guarded
         ("topic", "Missing command (see penstock topic --help)"),
         ("topic create", "Missing argument 'TOPIC' (see penstock topic create --help)"),
         ("topic create t -c x", "--config x: write KEY=VALUE"),
+        (
+            "topic create t --replicas 0",
+            "Invalid value for '--replicas': Input should be greater than or equal to 1 "
+            "(see penstock topic create --help)",
+        ),
         ("topic alter t", "nothing to alter: give --partitions or --config"),
         ("consume t --from end", "--from end reads nothing without --follow"),
         (

@@ -41,6 +41,12 @@ def test_a_separator_splits_at_its_first_place(tmp_path):
     assert records == [(b"k", b"v::w"), (b"", b"x")]
 
 
+def test_a_tab_may_be_written_as_shells_hand_it_on(tmp_path):
+    for written in ("\t", r"\t"):
+        records = read(tmp_path, b"k\tv\n", Format.LINES, separator=written)
+        assert records == [(b"k", b"v")]
+
+
 def test_a_line_without_the_separator_is_named(tmp_path):
     message = refusal(tmp_path, b"a,b\nc\n", Format.LINES, separator=",")
     assert message == "/input, line 2: no ',' between key and value"

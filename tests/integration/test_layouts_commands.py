@@ -106,3 +106,20 @@ def test_masterships_controllers_sets_and_members_move_by_command(
 def _described(cluster: ClusterProcess, set_id: int) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(do(cluster, f"set describe {set_id} -o json"))
     return found
+
+
+def test_a_topic_gets_as_many_copies_as_the_command_line_asks_for(cluster: ClusterProcess) -> None:
+    at = f"--bootstrap {cluster.bootstrap} --output json"
+    for copies in (1, 2, 3):
+        for line in (
+            f"topic create of-{copies} --replicas {copies}",
+            f"topic describe of-{copies}",
+        ):
+            code, printed = run_penstock(*line.split(), *at.split())
+            assert code == 0, printed
+        for one in json.loads(printed)["partitions"]:
+            assert len(one["replicas"]) == copies
+    code, printed = run_penstock("topic", "create", "of-4", "--replicas", "4", *at.split())
+    assert (code, printed.count("\n")) == (FAILED, 1), printed
+    assert "4" in printed
+    assert "3" in printed

@@ -3,10 +3,16 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from penstock.node import build_info
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def resources_at(monkeypatch, package):
+    """Let this module find its files elsewhere; others, which it imports meanwhile, need theirs."""
+    monkeypatch.setattr(build_info, "resources", SimpleNamespace(files=lambda _: package))
 
 
 def test_a_checkout_names_the_commit_that_git_knows():
@@ -18,9 +24,21 @@ def test_a_checkout_names_the_commit_that_git_knows():
     assert head.startswith(named.removesuffix("+changes"))
 
 
+def test_a_checkout_with_a_release_tag_names_the_commit_all_the_same(monkeypatch, tmp_path):
+    package = tmp_path / "src" / "penstock"
+    package.mkdir(parents=True)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "one"], check=True)
+    subprocess.run([*git, "tag", "-a", "v1", "-m", "release"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    resources_at(monkeypatch, package)
+    assert build_info.commit() == head.stdout[:12]
+
+
 def test_an_installed_package_names_the_commit_it_was_built_from(monkeypatch, tmp_path):
     (tmp_path / "_commit.txt").write_text("0123456789ab\n")
-    monkeypatch.setattr(build_info.resources, "files", lambda _: tmp_path)
+    resources_at(monkeypatch, tmp_path)
     assert build_info.commit() == "0123456789ab"
     assert "(commit 0123456789ab, " in build_info.version_line()
 
@@ -28,7 +46,7 @@ def test_an_installed_package_names_the_commit_it_was_built_from(monkeypatch, tm
 def test_a_package_without_a_record_has_an_unknown_commit(monkeypatch, tmp_path):
     package = tmp_path / "src" / "penstock"
     package.mkdir(parents=True)
-    monkeypatch.setattr(build_info.resources, "files", lambda _: package)
+    resources_at(monkeypatch, package)
     assert "(commit unknown, " in build_info.version_line()
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import progress
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRESS = (sys.executable, str(ROOT / "tools/progress.py"))
 
@@ -32,6 +34,13 @@ def test_progress_hands_on_the_exit_code_and_the_end_of_what_was_said():
     assert done.returncode == 7
     assert "why\n" in done.stderr
     assert done.stderr.splitlines()[-1].startswith("setup: failed: ")
+
+
+def test_progress_shows_the_step_and_not_the_warnings_between():
+    told = progress.Told(["Collecting  uvloop\n", "WARNING: nothing to do with it\n", "\n"])
+    told.thread.join()
+    assert told.last == "Collecting uvloop"
+    assert list(told.lines) == ["Collecting uvloop", "WARNING: nothing to do with it"]
 
 
 def test_progress_says_nothing_of_what_is_done_at_once():

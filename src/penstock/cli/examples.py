@@ -34,7 +34,7 @@ EXAMPLES = {
     "set unclean": ("penstock set unclean 1 off",),
     "topic": ("penstock topic list", "penstock topic create greetings --partitions 3"),
     "topic create": (
-        "penstock topic create greetings --partitions 3",
+        "penstock topic create greetings --partitions 3 --replicas 2",
         "penstock topic create short -c retention.ms=3600000 --if-absent",
     ),
     "topic list": ("penstock topic list", "penstock topic list --internal -o json"),

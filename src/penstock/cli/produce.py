@@ -61,7 +61,8 @@ def run_produce(
         str | None, typer.Option(metavar="NAME", help="Field (json) or column (csv) with the key.")
     ] = None,
     key_separator: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Text between key and value of a line.")
+        str | None,
+        typer.Option(metavar="TEXT", help=r"Text between key and value of a line; \t is a tab."),
     ] = None,
     key_none: Annotated[
         bool, typer.Option("--key-none", help="No keys; with --format file, not the path either.")

@@ -137,7 +137,9 @@ class _Input(NamedTuple):
 
 
 def _lines(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
-    separator = key.separator.encode() if key.separator is not None else None
+    separator = None
+    if key.separator is not None:
+        separator = key.separator.replace(r"\t", "\t").encode()
     for number, line in source.lines():
         if separator is None:
             yield InputRecord(None, line, source.place(number))

@@ -48,6 +48,12 @@ def create(
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="As the node says if left out.")
     ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(
+            "--replicas", min=1, help="Copies of each partition; as the node says if left out."
+        ),
+    ] = None,
     config: ConfigOption = None,
     if_absent: Annotated[
         bool, typer.Option("--if-absent", help="A topic that is there already is fine.")
@@ -65,8 +71,9 @@ def create(
     with connected(bootstrap, timeout) as cluster:
         admin = Admin(cluster)
         count = BROKER_DEFAULT if partitions is None else partitions
+        copies = BROKER_DEFAULT if replicas is None else replicas
         try:
-            admin.create_topic(topic, partitions=count, configs=configs)
+            admin.create_topic(topic, partitions=count, replication_factor=copies, configs=configs)
         except BrokerError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise

@@ -59,7 +59,8 @@ def commit() -> str:
     checkout = Path(str(package)).parents[1]
     if not (checkout / ".git").exists():
         return ""
-    asked = ["git", "-C", str(checkout), "describe", "--always", "--abbrev=12", "--dirty=+changes"]
+    asked = ["git", "-C", str(checkout), "describe", "--always", "--exclude=*", "--abbrev=12"]
+    asked.append("--dirty=+changes")
     try:
         done = subprocess.run(  # noqa: S603  fixed words
             asked, capture_output=True, text=True, timeout=GIT_SECONDS_MAX, check=False
