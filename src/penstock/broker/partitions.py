@@ -203,10 +203,6 @@ class PartitionRegistry:
         """Look up by name; None where the topic or partition is not here."""
         return hosted_partition(self.by_name.get(topic_name.encode()), partition)
 
-    def find_by_id(self, topic_id: bytes, partition: int) -> HostedPartition | None:
-        """Look up by topic id; None where the topic or partition is not here."""
-        return hosted_partition(self.by_id.get(topic_id), partition)
-
     def led(self, topic_name: str, partition: int, leader_epoch: int = -1) -> HostedPartition:
         """Return a partition that this broker is master of.
 

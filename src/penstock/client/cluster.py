@@ -11,7 +11,7 @@ It deliberately does not refresh in the background: metadata is renewed when som
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -196,10 +196,6 @@ class Cluster:
                 broker_id=answer.node_id, host=answer.host, port=answer.port, rack=None
             )
         return self.connection(answer.node_id)
-
-    def call_any(self, api_key: ApiKey, fields: Mapping[str, Any]) -> Any:
-        """Ask any broker, with retries."""
-        return self.retry(api_key.name, lambda: self.any_connection().call(api_key, fields))
 
     # Retrying
 

@@ -51,7 +51,6 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 LAST_CODEC = 4
 
-NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 SEQUENCE_MODULUS = 1 << 31
 """Sequences of a producer run from 0 to 2^31 - 1 and then begin again at 0."""

@@ -27,7 +27,6 @@ from penstock.record.compression import READER_BOUNDS, Bounds, decompress
 from penstock.record.errors import CorruptBatch, RecordError, UnreadableBatch, UnsupportedMagic
 from penstock.record.varint import read_varint
 
-INT32_MAX = (1 << 31) - 1
 INT64_MAX = (1 << 63) - 1
 _LENGTH = Struct(">i")
 _MAGIC_AT = 16
