@@ -24,6 +24,8 @@ TESTS = (
     "def test_twice_two_is_four():\n    assert double(2) == 4\n"
 )
 SUITE = ("tests/replication/test_doubling.py",)
+starting_pytest = pytest.mark.timeout(180)
+"""For what starts pytest again and again: seconds of one core each. The limit is for hangs only."""
 
 
 def bug(old: str, new: str, *, near: tuple[str, ...] = SUITE):
@@ -85,6 +87,7 @@ def test_a_bug_that_is_no_python_is_none(root):
         bug("return 2", "return )").mutated(root)
 
 
+@starting_pytest
 def test_the_first_red_test_is_named_and_the_source_is_as_before(root):
     with copy_of(root) as tree:
         outcome = look_for(tree, bug("2 * number", "number + 1"))
@@ -98,12 +101,14 @@ def test_the_first_red_test_is_named_and_the_source_is_as_before(root):
     assert (root / "src/penstock/base/doubling.py").read_text() == CODE
 
 
+@starting_pytest
 def test_a_bug_that_its_own_tests_miss_is_looked_for_in_the_rooms_above(root):
     with copy_of(root) as tree:
         outcome = look_for(tree, bug("2 *", "3 *", near=("tests/controller/test_none.py",)))
     assert (outcome.status, outcome.stage) == (FOUND, "wide")
 
 
+@starting_pytest
 def test_a_test_that_is_red_once_and_then_green_finds_nothing(root):
     unsteady = (
         "from pathlib import Path\n\n\ndef test_now_and_then():\n"
@@ -117,6 +122,7 @@ def test_a_test_that_is_red_once_and_then_green_finds_nothing(root):
     assert "unsteady" in outcome.detail
 
 
+@starting_pytest
 def test_a_test_that_never_ends_is_ended(root, monkeypatch):
     monkeypatch.setattr(runner, "NEAR_SECONDS", 3.0)
     monkeypatch.setattr(runner, "WIDE_SECONDS", 3.0)
@@ -127,6 +133,7 @@ def test_a_test_that_never_ends_is_ended(root, monkeypatch):
     assert "took longer" in outcome.detail
 
 
+@starting_pytest
 def test_no_score_is_had_from_tests_that_fail_without_a_bug(root, monkeypatch):
     monkeypatch.setattr(runner, "MUTANTS", (bug("2", "3"),))
     with copy_of(root) as tree:
@@ -196,6 +203,7 @@ def test_bugs_are_chosen_by_how_their_names_begin():
         chosen(["nothing-like-it"])
 
 
+@starting_pytest
 def test_a_bug_stands_in_the_innermost_function_that_it_changes():
     (mutant,) = chosen(["retention-deletes-too-far"])
     (name,) = mutant.functions(ROOT)
