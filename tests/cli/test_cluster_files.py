@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.cli.cluster_files import CLUSTER_FILE, local_cluster, secret_file
+from penstock.cli.cluster_files import (
+    CLUSTER_FILE,
+    check_founders,
+    local_cluster,
+    note_founded,
+    secret_file,
+)
 from penstock.node.identity import open_data_directories
 
 
@@ -75,3 +81,71 @@ def test_file_says_who_the_controllers_are(tmp_path: Path) -> None:
     cluster = local_cluster(tmp_path, [1, 2, 3])
     fields = json.loads((tmp_path / CLUSTER_FILE).read_text())
     assert fields == {"cluster_id": cluster.cluster_id, "voters": [1, 2, 3]}
+
+
+def started(directory: Path, *broker_ids: int) -> dict[int, Path]:
+    """Nodes that have run: where each has its metadata log, and that it has one."""
+    metadata = {one: directory / f"node-{one}" / "data" / "metadata" for one in broker_ids}
+    cluster = local_cluster(directory, broker_ids)
+    for one in cluster.voters:
+        metadata[one].mkdir(parents=True)
+        (metadata[one] / "raft.log").write_bytes(b"entries")
+    note_founded(directory, metadata)
+    return metadata
+
+
+def lose(metadata: Path) -> None:
+    (metadata / "raft.log").unlink()
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3])
+def test_founders_that_all_lost_their_metadata_found_no_second_group(
+    tmp_path: Path, nodes: int
+) -> None:
+    metadata = started(tmp_path, *range(1, nodes + 1))
+    check_founders(tmp_path, metadata)
+    for voter in local_cluster(tmp_path, list(metadata)).voters:
+        lose(metadata[voter])
+    with pytest.raises(ConfigError, match=r"founded this cluster is gone .*put a disk back"):
+        check_founders(tmp_path, metadata)
+
+
+def test_founders_start_while_one_of_them_has_its_metadata(tmp_path: Path) -> None:
+    metadata = started(tmp_path, 1, 2, 3)
+    lose(metadata[1])
+    lose(metadata[3])
+    check_founders(tmp_path, metadata)
+
+
+def test_a_wiped_founder_starts_when_the_controllers_that_were_added_are_named(
+    tmp_path: Path,
+) -> None:
+    metadata = started(tmp_path, 1, 2)
+    metadata[2].mkdir(parents=True)
+    (metadata[2] / "raft.log").write_bytes(b"entries")
+    lose(metadata[1])
+    fields = json.loads((tmp_path / CLUSTER_FILE).read_text())
+    (tmp_path / CLUSTER_FILE).write_text(json.dumps({**fields, "voters": [1, 2]}))
+    check_founders(tmp_path, metadata)
+
+
+def test_a_first_start_that_ended_early_is_made_again(tmp_path: Path) -> None:
+    metadata = {1: tmp_path / "node-1" / "data" / "metadata"}
+    local_cluster(tmp_path, [1])
+    note_founded(tmp_path, metadata)
+    check_founders(tmp_path, metadata)
+    metadata[1].mkdir(parents=True)
+    note_founded(tmp_path, metadata)
+    check_founders(tmp_path, metadata)
+
+
+def test_a_node_without_a_cluster_is_not_looked_at(tmp_path: Path) -> None:
+    note_founded(tmp_path, {1: tmp_path})
+    check_founders(tmp_path, {1: tmp_path / "nothing"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_that_a_cluster_is_founded_stays_in_its_file(tmp_path: Path) -> None:
+    started(tmp_path, 1, 2, 3)
+    assert json.loads((tmp_path / CLUSTER_FILE).read_text())["is_founded"] is True
+    assert local_cluster(tmp_path, [1, 2, 3, 4]).is_founded

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -100,6 +101,14 @@ def test_a_node_that_never_answers_is_given_up(tmp_path):
     lines = done.stderr.decode().splitlines()
     assert len(lines) <= 20
     assert lines[-1].startswith("penstock: node 1 ended with exit code ")
+
+
+def test_the_first_controller_of_a_cluster_founds_no_second_group_after_its_disk_was_lost(tmp_path):
+    with launched(tmp_path / "d", "--nodes", "2") as up:
+        assert up.stop() == (0, "")
+    shutil.rmtree(tmp_path / "d" / "node-1" / "data")
+    done = penstock("up", "--data", tmp_path / "d", "--nodes", 2, "--port", up.port)
+    refused(done, "founded this cluster is gone .*node-1/data/metadata.*: put a disk back")
 
 
 def test_sigterm_while_the_node_starts_ends_cleanly(tmp_path):

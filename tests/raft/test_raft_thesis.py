@@ -15,6 +15,7 @@ from penstock.raft.errors import (
     TransferRefused,
 )
 from penstock.raft.messages import AppendEntries, TimeoutNow, VoteRequest, VoteResponse
+from penstock.raft.progress import Progress
 from penstock.raft.ready import NO_PEER, Role
 from tests.raft.group import CONFIG, Group, Member, led
 from tests.raft.single import Single, append, entries, entry, success, vote_request
@@ -313,6 +314,20 @@ def test_entries_under_way_to_one_peer_are_bounded() -> None:
     single.acknowledge(2, 3)
     (rest,) = [m for to, m in single.sent if to == 2 and isinstance(m, AppendEntries) and m.entries]
     assert len(rest.entries) == 3
+
+
+def test_nothing_is_under_way_any_more_once_the_last_message_is_acknowledged() -> None:
+    """Thesis 10.2.2."""
+    progress = Progress(2, next_index=1, heard_tick=0)
+    progress.replicate()
+    progress.note_sent(3, 100)
+    progress.note_sent(5, 50)
+    progress.note_match(4)
+    assert list(progress.inflight) == [(5, 50)]
+    assert progress.is_window_full(1, 1_000)
+    progress.note_match(5)
+    assert (len(progress.inflight), progress.inflight_bytes) == (0, 0)
+    assert not progress.is_window_full(1, 1_000)
 
 
 def test_messages_that_no_correct_peer_sends_are_named_and_change_nothing() -> None:

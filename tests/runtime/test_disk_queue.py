@@ -1,5 +1,7 @@
 """Readys that wait while the disk is busy share one write, and it holds what they end with."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,3 +82,20 @@ def test_a_shared_write_is_what_a_plain_list_would_be(groups: list[tuple[int, in
             kept = [*kept[:first], *added]
         readys.append(added)
     assert written(readys) == [(one.index, one.term) for one in kept]
+
+
+def test_entries_that_bring_no_hard_state_are_written_with_that_of_the_write_before() -> None:
+    disk, loop = ReservingDisk(), StepLoop()
+    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
+    queue = DiskQueue(storage, loop, loop, Owner())
+    voted = ready(0, [Entry(index=1, term=7, payload=b"first")], term=7)
+    plain = replace(ready(1, [Entry(index=2, term=7, payload=b"x")], term=7), hard_state=None)
+    for one in (voted, plain):
+        queue.put(one)
+        queue.pump()
+        loop.run()
+        assert queue.take() is one
+    disk.crash()
+    found = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS)).found
+    assert (found.state.term, found.state.voted_for) == (7, 1)
+    assert [one.index for one in found.entries] == [1, 2]

@@ -1,17 +1,22 @@
 """What the nodes of a launched cluster have in common, kept from one start to the next.
 
-DIR/cluster.json    {"cluster_id", "voters": [broker ids]}: decided at the first start
+DIR/cluster.json    {"cluster_id", "voters": [broker ids]}: decided at the first start;
+                    "is_founded": true once these have run
 DIR/cluster.secret  the secret between the processes, readable by the owner only
 
 The first start decides who the controllers are. A later start with more nodes adds brokers that
 follow them: a voter that came from a longer list could elect a leader beside the old one.
+
+Controllers with empty disks found a group. They can not tell a first start from the loss of all
+their disks, and after `controller add` there may be others that still have the metadata. This file
+can tell: where it is founded and none of the founders has its log, nothing is started.
 """
 
 import json
 import os
 import secrets
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
@@ -33,6 +38,8 @@ class LocalCluster:
 
     cluster_id: str
     voters: tuple[int, ...]
+    is_founded: bool = False
+    """Whether the voters have founded their group: an empty disk is a lost one from then on."""
 
 
 def local_cluster(directory: Path, broker_ids: Sequence[int]) -> LocalCluster:
@@ -48,7 +55,7 @@ def local_cluster(directory: Path, broker_ids: Sequence[int]) -> LocalCluster:
             cluster_id=_id_of_a_node(directory) or new_cluster_id(),
             voters=_first_voters(directory, broker_ids),
         )
-        write_whole(path, json.dumps(asdict(cluster)) + "\n")
+        _write(path, cluster)
     missing = [voter for voter in cluster.voters if voter not in broker_ids]
     if missing:
         raise ConfigError(
@@ -57,6 +64,38 @@ def local_cluster(directory: Path, broker_ids: Sequence[int]) -> LocalCluster:
             "or more"
         )
     return cluster
+
+
+def check_founders(directory: Path, metadata: Mapping[int, Path]) -> None:
+    """Refuse to found a second group; `metadata` says where each node has its metadata log.
+
+    Raises ConfigError when the founders have run and none of them has its log any more.
+    """
+    path = directory / CLUSTER_FILE
+    if not path.exists():
+        return
+    cluster = _read(path)
+    if not cluster.is_founded or any(_is_there(metadata[voter]) for voter in cluster.voters):
+        return
+    where = ", ".join(str(metadata[voter]) for voter in cluster.voters)
+    raise ConfigError(
+        f"the metadata log of the controllers that founded this cluster is gone ({where}): put a "
+        f'disk back. If others were added, write the ids of all controllers into "voters" of {path}'
+    )
+
+
+def note_founded(directory: Path, metadata: Mapping[int, Path]) -> None:
+    """Note that the founders have run, where one of them has a metadata log to show for it."""
+    path = directory / CLUSTER_FILE
+    if not path.exists():
+        return
+    cluster = _read(path)
+    if not cluster.is_founded and any(_is_there(metadata[voter]) for voter in cluster.voters):
+        _write(path, replace(cluster, is_founded=True))
+
+
+def _is_there(metadata: Path) -> bool:
+    return metadata.is_dir() and any(metadata.iterdir())
 
 
 def secret_file(directory: Path) -> Path:
@@ -74,12 +113,20 @@ def secret_file(directory: Path) -> Path:
     return path
 
 
+def _write(path: Path, cluster: LocalCluster) -> None:
+    fields = asdict(cluster)
+    if not cluster.is_founded:
+        del fields["is_founded"]
+    write_whole(path, json.dumps(fields) + "\n")
+
+
 def _read(path: Path) -> LocalCluster:
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         return LocalCluster(
             cluster_id=str(fields["cluster_id"]),
             voters=tuple(int(voter) for voter in fields["voters"]),
+            is_founded=fields.get("is_founded") is True,
         )
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigError(

@@ -23,7 +23,9 @@ from penstock.cli.cluster_files import (
     CLUSTER_FILE,
     CONTROLLER_PORT_DISTANCE,
     HA_PORT_DISTANCE,
+    check_founders,
     local_cluster,
+    note_founded,
     secret_file,
 )
 from penstock.cli.disk_room import check_room
@@ -31,6 +33,7 @@ from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
 from penstock.cli.node_files import settings_toml, write_whole
 from penstock.cli.node_process import NodeProcess, ended, make_directories, say
 from penstock.cli.probe import brokers_seen
+from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.settings import NodeSettings, load_settings
 from penstock.node.settings_sources import parse_overrides
 
@@ -63,11 +66,22 @@ def launch(plan: Plan) -> int:
     """Run the nodes until SIGTERM or SIGINT; return an exit code. Raises ConfigError."""
     with _own(plan.directory):
         nodes = [_prepare(plan, number) for number in range(plan.nodes)]
+        metadata = _metadata(nodes)
+        check_founders(plan.directory, metadata)
+        note_founded(plan.directory, metadata)  # where the last launcher ended before it could
         check_room(
             [(directory / "data", settings.log) for _, directory, settings in nodes],
             sets=plan.replicas,
         )
         return asyncio.run(_Launcher(plan, nodes).run())
+
+
+def _metadata(nodes: Sequence[tuple[int, Path, NodeSettings]]) -> dict[int, Path]:
+    """Return where each node has its metadata log."""
+    return {
+        broker_id: Path(settings.node.data_directories[0]) / METADATA_DIRECTORY
+        for broker_id, _, settings in nodes
+    }
 
 
 @contextlib.contextmanager
@@ -182,7 +196,7 @@ class _Launcher:
             for broker_id, directory, settings in self._prepared
         ]
         running = [asyncio.create_task(node.keep_running()) for node in nodes]
-        announcing = asyncio.create_task(_announce(nodes))
+        announcing = asyncio.create_task(self._announce(nodes))
         stopping = asyncio.create_task(stop.wait())
         await _until_stopped_or_ended(stopping, running)
         asked = stop.is_set()
@@ -191,6 +205,13 @@ class _Launcher:
         await asyncio.gather(*(node.stop() for node in nodes))
         codes = await asyncio.gather(*running)
         return _exit_code(nodes, codes, asked=asked)
+
+    async def _announce(self, nodes: Sequence[NodeProcess]) -> None:
+        await _until_all_answer(nodes)
+        note_founded(self._plan.directory, _metadata(self._prepared))
+        addresses = ",".join(f"{host}:{port}" for host, port in (node.address for node in nodes))
+        with contextlib.suppress(OSError):
+            print(f"ready bootstrap={addresses}", flush=True)
 
 
 async def _until_stopped_or_ended(
@@ -208,8 +229,8 @@ async def _until_stopped_or_ended(
             return
 
 
-async def _announce(nodes: Sequence[NodeProcess]) -> None:
-    """Print the ready line once every node answers and knows all the others."""
+async def _until_all_answer(nodes: Sequence[NodeProcess]) -> None:
+    """Return once every node answers and knows all the others."""
     loop = asyncio.get_running_loop()
     expected = {node.broker_id for node in nodes}
     waiting = list(nodes)
@@ -223,9 +244,6 @@ async def _announce(nodes: Sequence[NodeProcess]) -> None:
             warn_at += STILL_STARTING_SECONDS
         if waiting:
             await asyncio.sleep(PROBE_INTERVAL_SECONDS)
-    addresses = ",".join(f"{host}:{port}" for host, port in (node.address for node in nodes))
-    with contextlib.suppress(OSError):
-        print(f"ready bootstrap={addresses}", flush=True)
 
 
 def _exit_code(nodes: Sequence[NodeProcess], codes: Sequence[int], *, asked: bool) -> int:

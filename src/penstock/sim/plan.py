@@ -88,9 +88,6 @@ class FaultKind(StrEnum):
     """An operator asks how the cluster is."""
 
 
-NOT_DRAWN = (FaultKind.VOTER_WIPED, FaultKind.METADATA_DISK, FaultKind.CHANGE_VOTERS)
-"""Kinds that a plan may name and no seed draws: no campaign has been run with them yet."""
-
 OPERATIONS = (
     FaultKind.CHANGE_VOTERS,
     FaultKind.TRANSFER,

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 from penstock.sim.disk_faults import FULL_AT
 from penstock.sim.plan import Fault, FaultKind, Plan, Shape
+from penstock.sim.voter_faults import REFUSALS
 
 GAP_MS = (300, 1_500)
 LASTING_MS = (100, 2_500)
@@ -118,6 +119,9 @@ class Menu:
             (self.stop, 6),
             (self.suspend, 4),
             (self.clock_step, 2),
+            (self.voter_wiped, 4 if self.shape.is_apart else 0),
+            (self.metadata_disk, 3),
+            (self.change_voters, 3),
             (self.transfer, 4),
             (self.elect, 2),
             (self.policy, 2),
@@ -278,6 +282,24 @@ class Menu:
         amount = self.random.choice((1_000, 3_600_000, 2_592_000_000))
         amount *= self.random.choice((1, -1))
         return self._fault(FaultKind.CLOCK_STEP, at_ms, self._one(), amount=amount)
+
+    def voter_wiped(self, at_ms: int) -> Fault:
+        """A controller that is no broker comes back with an empty disk."""
+        return self._fault(FaultKind.VOTER_WIPED, at_ms, self._controller())
+
+    def metadata_disk(self, at_ms: int) -> Fault:
+        """An operation on a metadata log fails."""
+        refusal = self.random.randrange(len(REFUSALS))
+        return self._fault(FaultKind.METADATA_DISK, at_ms, self._controller(), amount=refusal)
+
+    def change_voters(self, at_ms: int) -> Fault:
+        """A controller without a vote for a while."""
+        return self._fault(FaultKind.CHANGE_VOTERS, at_ms, self._controller())
+
+    def _controller(self) -> tuple[str, ...]:
+        """Return whoever leads, or one of them by name."""
+        _, controllers = hosts_of(self.shape)
+        return (self.random.choice(("active", *controllers)),)
 
     def transfer(self, at_ms: int) -> Fault:
         """A planned transfer."""
