@@ -12,11 +12,22 @@ def members(kind: PolicyKind, *committed: int, required: int = 2) -> Membership:
 
 
 def lease(*, is_wanted: bool = True) -> Lease:
-    return Lease(A, lease_ms=LEASE_MS, is_wanted=is_wanted, now_ms=0)
+    return Lease(A, lease_ms=LEASE_MS, is_wanted=is_wanted)
 
 
-def test_a_new_mastership_holds_its_lease_for_its_length_and_no_longer() -> None:
+def test_a_new_mastership_holds_no_lease_before_somebody_has_answered() -> None:
+    new = lease()
+    assert not new.is_held(members(PolicyKind.K_OF_N), 0)
+    assert not new.covers_reads(members(PolicyKind.ALL), 0)
+    assert new.losses == 0
+    new.note_controller(1)
+    assert new.is_held(members(PolicyKind.K_OF_N), 1)
+    assert new.covers_reads(members(PolicyKind.ALL), 1)
+
+
+def test_an_answer_holds_the_lease_for_its_length_and_no_longer() -> None:
     held = lease()
+    held.note_controller(0)
     two_of_three = members(PolicyKind.K_OF_N)
     assert held.is_held(two_of_three, LEASE_MS - 1)
     assert not held.is_held(two_of_three, LEASE_MS)
@@ -51,6 +62,7 @@ def test_switched_off_it_is_always_held() -> None:
 
 def test_losses_are_counted_once_each() -> None:
     held = lease()
+    held.note_controller(0)
     for now_ms in (500, 1500, 2500):
         held.is_held(members(PolicyKind.ASYNC), now_ms)
     assert held.losses == 1
@@ -62,6 +74,7 @@ def test_losses_are_counted_once_each() -> None:
 
 def test_reads_need_it_under_every_policy_unless_nobody_else_is_there() -> None:
     held = lease()
+    held.note_controller(0)
     assert held.covers_reads(members(PolicyKind.ALL), LEASE_MS - 1)
     assert not held.covers_reads(members(PolicyKind.ALL), LEASE_MS)
     assert held.covers_reads(members(PolicyKind.ALL, A), 10 * LEASE_MS)

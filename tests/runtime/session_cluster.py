@@ -162,7 +162,8 @@ class WatchedOwner:
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         return TransferReady(request_id=request.request_id, is_ready=True, log_end_position=5)
 
-    def note_controller(self) -> None:
+    def note_controller(self, *, is_caught_up: bool) -> None:
+        self.is_caught_up = is_caught_up
         self.controller_count += 1
 
     async def register(self) -> None:

@@ -30,8 +30,15 @@ class Owner:
         self.probes.append(request.request_id)
         return ()
 
-    def note_controller(self) -> None:
+    def note_controller(self, *, is_caught_up: bool) -> None:
+        assert is_caught_up
         self.leases += 1
+
+
+class Log:
+    """A copy of the metadata log that has everything."""
+
+    applied_index = 1
 
 
 class Member:
@@ -40,7 +47,7 @@ class Member:
     def __init__(self) -> None:
         self.owner = Owner()
         ports: Any = SessionPorts(
-            security=None, clock=SystemClock(), owner=self.owner, log=None, local=None,
+            security=None, clock=SystemClock(), owner=self.owner, log=Log(), local=None,
             randomness=SystemRandomness(),
             spawn=lambda name, work: pytest.fail(f"{name} is not wanted: {work}"),
         )  # fmt: skip

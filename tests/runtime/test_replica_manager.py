@@ -357,6 +357,12 @@ def test_a_cut_off_master_under_a_weak_policy_confirms_nothing_once_its_lease_is
             manager = cluster[1].manager
             await cluster[2].crash()
             master_set = manager.server.sets[1]
+
+            def is_held_once_answered() -> bool:
+                manager.note_controller(is_caught_up=True)
+                return master_set.may_confirm()
+
+            await cluster.until(is_held_once_answered)
             await cluster.until(lambda: not master_set.may_confirm())
             held = cluster[1].member().confirm_position
             fill(cluster, 1)
@@ -364,7 +370,7 @@ def test_a_cut_off_master_under_a_weak_policy_confirms_nothing_once_its_lease_is
             await cluster.until(lambda: log.durable_position == log.end_position)
             assert cluster[1].member().confirm_position == held
             assert manager.lease_losses == 1
-            manager.note_controller()
+            await cluster.until(is_held_once_answered)
             await cluster.confirmed(1)
 
     run(scenario())

@@ -150,10 +150,30 @@ def test_what_was_said_before_a_process_stood_still_keeps_no_lease() -> None:
     assert leading.set.may_read()
     leading.world.now_ms += ReplicationConfig().lease_ms - 1
     leading.set.heard(SLAVE)
-    leading.set.note_controller()
+    leading.set.note_controller(is_caught_up=True)
     leading.world.now_ms += 1
     assert not leading.set.may_read()
     leading.set.tick()
     leading.set.heard(SLAVE)
-    leading.set.note_controller()
+    leading.set.note_controller(is_caught_up=True)
     assert not leading.set.may_read()
+
+
+def test_a_mastership_begins_without_a_lease_and_an_old_image_gives_it_none() -> None:
+    # Who is still catching up may read "you lead" long after somebody else was elected.
+    leading = Leading()
+    assert not leading.set.may_read()
+    leading.set.note_controller(is_caught_up=False)
+    assert not leading.set.may_read()
+    leading.set.note_controller(is_caught_up=True)
+    assert leading.set.may_read()
+    leading.world.now_ms += ReplicationConfig().lease_ms // 2
+    leading.set.note_controller(is_caught_up=False)
+    leading.world.now_ms += ReplicationConfig().lease_ms // 2
+    assert leading.set.may_read(), "it keeps a lease that is held"
+
+
+def test_a_slave_that_shakes_hands_gives_the_lease() -> None:
+    leading = Leading()
+    leading.streaming()
+    assert leading.set.may_read()

@@ -364,6 +364,26 @@ STEPPING = (
 
 LEASES = (
     plant(
+        "lease-begins-held", "Lease",
+        "whoever replays that it leads holds a lease before anybody has answered (issue 15, D15)",
+        ("replication/lease.py", "self._controller_ms: int | None = None",
+         "self._controller_ms: int | None = 0"),
+        kind=Kind.ORDER, near=LEASE,
+    ),
+    plant(
+        "lease-given-by-an-old-image", "Lease",
+        "an answer gives a lease to a master whose image is older than the controller's",
+        ("runtime/ha/master_set.py", "if not is_caught_up and not self.may_read():", "if False:"),
+        kind=Kind.STALE, near=("tests/runtime/test_slave_session.py",),
+    ),
+    plant(
+        "lease-on-a-clock-that-sleeps", "Lease",
+        "the time of a suspend does not count",
+        ("runtime/clock.py", "return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000",
+         "return time.monotonic_ns() // 1_000_000"),
+        kind=Kind.STALE, near=("tests/runtime/test_clock.py",),
+    ),
+    plant(
         "lease-ignored-for-reads", "Lease",
         "a master that was cut off goes on answering reads",
         ("replication/lease.py",

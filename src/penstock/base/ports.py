@@ -16,7 +16,10 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Time. Wall time may jump; monotonic time may not, and has no meaning outside the process."""
+    """Time. Wall time may jump; monotonic time may not, and has no meaning outside the process.
+
+    Monotonic time goes on while the machine is suspended: leases are measured by it.
+    """
 
     def wall_ms(self) -> int: ...
     def monotonic_ms(self) -> int: ...

@@ -87,12 +87,14 @@ class HeartbeatAnswer:
     """`active_id` is -1 while nobody is known to be active.
 
     `is_registration_wanted`: the active controller does not know this incarnation, or has fenced
-    it: send RegisterBroker and RegisterReplica again.
+    it: send RegisterBroker and RegisterReplica again. `applied_index` is the metadata entry up to
+    which the controller's image goes.
     """
 
     active_id: int
     controller_epoch: int
     is_registration_wanted: bool = False
+    applied_index: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

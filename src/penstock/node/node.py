@@ -272,6 +272,7 @@ class Node:
         )
         manager.on_member_opened.append(self._broker.add_member)
         manager.on_member_opened.append(lambda _: sessions.report_soon())
+        manager.on_became_master.append(lambda _: sessions.report_soon())  # its lease begins so
         manager.on_member_closed.append(self._broker.remove_member)
         manager.on_member_fenced.append(self._on_set_fenced)
         registration.manager, registration.controller = manager, sessions

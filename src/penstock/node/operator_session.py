@@ -42,6 +42,8 @@ Address = tuple[str, int]
 class _Tool:
     """A SessionOwner and a LocalLog without anything behind them."""
 
+    applied_index = 0
+
     def reports(self) -> tuple[SetReport, ...]:
         return ()
 
@@ -55,8 +57,8 @@ class _Tool:
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         return TransferReady(request_id=request.request_id, is_ready=False, reason="a tool")
 
-    def note_controller(self) -> None:
-        pass
+    def note_controller(self, *, is_caught_up: bool) -> None:
+        del is_caught_up
 
     async def register(self) -> None:
         pass

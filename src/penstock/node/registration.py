@@ -76,6 +76,6 @@ class Registration:
         """Stop taking writes, wait until the target holds all."""
         return await self.manager.prepare_transfer(request)
 
-    def note_controller(self) -> None:
+    def note_controller(self, *, is_caught_up: bool) -> None:
         """Keep the leases."""
-        self.manager.note_controller()
+        self.manager.note_controller(is_caught_up=is_caught_up)

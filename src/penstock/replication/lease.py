@@ -12,7 +12,11 @@ Source: RocketMQ has none, and two masters acknowledge for a while (#7017); Gray
 Reads need it under every policy: whoever was replaced without knowing it would go on to show a log
 that ends too early. Only a set of the master alone, and `is_wanted=False`, answer them without.
 
-Time is an argument, monotonic milliseconds. It stops nobody by itself: the owner asks `is_held`.
+It begins not held: whoever replays that it leads may have been replaced long ago. The first answer
+that is surely of the present gives it (docs/adr/0026).
+
+Time is an argument, monotonic milliseconds, which go on through a suspend. It stops nobody by
+itself: the owner asks `is_held`.
 """
 
 from penstock.replication.confirm import Membership
@@ -31,14 +35,14 @@ class Lease:
         "losses",
     )
 
-    def __init__(self, own_id: int, *, lease_ms: int, is_wanted: bool, now_ms: int) -> None:
-        """Begin a mastership at `now_ms`: a controller has given it, so it is held."""
+    def __init__(self, own_id: int, *, lease_ms: int, is_wanted: bool) -> None:
+        """Begin a mastership; nobody has answered yet."""
         self._own_id = own_id
         self._lease_ms = lease_ms
         self._is_wanted = is_wanted
-        self._controller_ms = now_ms
+        self._controller_ms: int | None = None
         self._heard_ms: dict[int, int] = {}
-        self._was_held = True
+        self._was_held = False
         self.losses = 0
         """How often it was lost in this mastership."""
 
@@ -79,7 +83,8 @@ class Lease:
         self, membership: Membership, now_ms: int, *, by_controller: bool = True
     ) -> bool:
         oldest = now_ms - self._lease_ms
-        if by_controller and self._controller_ms > oldest:
+        answered_ms = self._controller_ms
+        if by_controller and answered_ms is not None and answered_ms > oldest:
             return True
         policy = membership.policy
         in_step = membership.effective

@@ -1,26 +1,26 @@
 """The real clock and the real scheduler: time.* and the event loop behind the ports of base."""
 
 import asyncio
+import time
 from collections.abc import Callable
-from time import monotonic_ns, time_ns
 
 from penstock.base.ports import Cancellable
 
 
 class SystemClock:
-    """Wall time may jump; monotonic time may not."""
+    """Wall time may jump; monotonic time may not, and counts the time of a suspend."""
 
     @staticmethod
     def wall_ms() -> int:
-        return time_ns() // 1_000_000
+        return time.time_ns() // 1_000_000
 
     @staticmethod
     def monotonic_ms() -> int:
-        return monotonic_ns() // 1_000_000
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
 
     @staticmethod
     def monotonic_us() -> int:
-        return monotonic_ns() // 1_000
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000
 
 
 class LoopScheduler:

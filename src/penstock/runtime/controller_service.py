@@ -182,7 +182,11 @@ class ControllerService:
 
     def _who_is_active(self) -> HeartbeatAnswer:
         leadership = self._driver.leadership
-        return HeartbeatAnswer(active_id=leadership.leader_id, controller_epoch=leadership.term)
+        return HeartbeatAnswer(
+            active_id=leadership.leader_id,
+            controller_epoch=leadership.term,
+            applied_index=self._driver.applied_index,
+        )
 
     def submit(self, command: Command[Any], done: SubmitDone) -> None:
         """Run the brain's command here; `done` gets the answer or the MetadataError, later."""
@@ -323,7 +327,7 @@ class ControllerService:
             return
         answer = self._brain.on_heartbeat(session.broker_id, heartbeat)
         if answer is not None:
-            session.send(answer)
+            session.send(replace(answer, applied_index=self._driver.applied_index))
 
     # --- questions -----------------------------------------------------------------------------
 

@@ -220,10 +220,13 @@ class ReplicaManager:
         """Serve a slave's process: the callback for purpose b"ha" of the PeerListener."""
         self.server.on_link(link)
 
-    def note_controller(self) -> None:
-        """Take note that a controller has answered just now: that keeps the leases."""
+    def note_controller(self, *, is_caught_up: bool) -> None:
+        """Take note that a controller has answered just now: that keeps the leases.
+
+        It gives one only where the image holds all that the controller's did.
+        """
         for master_set in self.server.sets.values():
-            master_set.note_controller()
+            master_set.note_controller(is_caught_up=is_caught_up)
 
     async def register_replicas(self) -> None:
         """Have the logs of all members recorded where they are not. Raises MetadataError."""

@@ -70,8 +70,11 @@ class SessionOwner(Protocol):
     async def prepare_transfer(self, request: PrepareTransfer) -> TransferReady:
         """Stop taking writes, wait until the target holds all; bounded by the request."""
 
-    def note_controller(self) -> None:
-        """The active controller has answered a heartbeat just now."""
+    def note_controller(self, *, is_caught_up: bool) -> None:
+        """The active controller has answered a heartbeat just now.
+
+        `is_caught_up`: the image here holds all that the controller's did when it answered.
+        """
 
     async def register(self) -> None:
         """Submit what makes this broker and its replicas known. Raises MetadataError.
@@ -326,7 +329,9 @@ class SessionClient:
             # It says only now that it is active: let it say whether it knows this process.
             self._heartbeat((session,), self._ports.owner.reports())
         if not answer.is_registration_wanted:
-            self._ports.owner.note_controller()  # it counts this process among the living
+            # It counts this process among the living.
+            is_caught_up = self._ports.log.applied_index >= answer.applied_index
+            self._ports.owner.note_controller(is_caught_up=is_caught_up)
         elif not self._is_registering:
             self._is_registering = True
             self._ports.spawn("register", self._register())

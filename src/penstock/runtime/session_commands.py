@@ -60,6 +60,10 @@ class LocalLog(Protocol):
     async def submit(self, command: c.Command[R]) -> R:
         """Take a command where this process leads, else raise NotActiveController."""
 
+    @property
+    def applied_index(self) -> int:
+        """Index of the last entry that the image holds."""
+
     async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
         """Wait until the image holds the entry."""
 

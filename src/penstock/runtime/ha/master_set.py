@@ -92,7 +92,6 @@ class MasterSet:
             member.own_id,
             lease_ms=config.lease_ms,
             is_wanted=config.is_lease_wanted,
-            now_ms=now_ms,
         )
         self._ticked_ms = now_ms
         self._deaf_until_ms = now_ms
@@ -264,8 +263,14 @@ class MasterSet:
             self.keeper.answered(outcome, self._clock.monotonic_ms())
             self._changed()
 
-    def note_controller(self) -> None:
-        """A controller has answered."""
+    def note_controller(self, *, is_caught_up: bool) -> None:
+        """The active controller has answered.
+
+        `is_caught_up`: the own image held all that the controller's did. Without that it gives no
+        lease, though it keeps one: who is to lead may be among what is still to come.
+        """
+        if not is_caught_up and not self.may_read():
+            return
         if self._is_news():
             self.lease.note_controller(self._clock.monotonic_ms())
 
