@@ -10,7 +10,7 @@ from penstock.base.ports import Clock
 from penstock.runtime import clock as clock_module
 from penstock.runtime.clock import SystemClock
 from penstock.sim.kernel.simulation import Simulation, simulate
-from penstock.sim.server import SimClock
+from penstock.sim.server import HostTime, SimClock
 
 
 class Machine:
@@ -46,12 +46,12 @@ def test_the_real_clock_counts_the_time_of_a_suspend(monkeypatch: pytest.MonkeyP
     assert SystemClock().monotonic_us() == 65_000
 
 
-def test_the_simulated_clock_counts_the_time_of_a_pause() -> None:
+def test_the_simulated_clock_counts_the_time_in_which_a_process_stands_still() -> None:
     seen: list[int] = []
 
     async def story(simulation: Simulation) -> None:
         async def main(_: Any) -> int:
-            clock = SimClock(simulation.loop)
+            clock = SimClock(simulation.loop, HostTime())
             check_units(clock)
             for _ in range(2):
                 seen.append(clock.monotonic_ms())

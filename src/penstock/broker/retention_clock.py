@@ -5,9 +5,10 @@
 
 Every member of a set deletes by its own clock, and what it has deleted no master brings back. A
 clock set wrong, by hand or by a broken time service, would empty the log within a minute. The
-monotonic clock does not jump: where the two part by more than JUMP_MS the wall clock has, or the
-machine was suspended. Either way an hour more of old records harms nobody, and whoever looks after
-the clock has that hour. A clock that goes back only keeps more, and is believed.
+monotonic clock does not jump, and goes on in a suspend: where the two part by more than JUMP_MS
+the wall clock has jumped, or a virtual machine was paused. Either way an hour more of old records
+harms nobody, and whoever looks after the clock has that hour. A clock that goes back only keeps
+more, and is believed.
 
 What it can not tell: a clock that was wrong when the process began. ADR 0030.
 

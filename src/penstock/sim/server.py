@@ -40,7 +40,8 @@ class HostTime:
     def __init__(self) -> None:
         self.wall_offset_ms = 0
         self.suspended_s = 0.0
-        """So long its monotonic clock has stood still, as in suspend and in a paused machine."""
+        """So long its monotonic clock has stood still, as in a paused virtual machine: no code in
+        it can know (docs/adr/0026). A suspend counts, and is the same as a SIGSTOP."""
 
 
 class SimClock:
