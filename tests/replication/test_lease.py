@@ -25,6 +25,22 @@ def test_a_new_mastership_holds_no_lease_before_somebody_has_answered() -> None:
     assert new.covers_reads(members(PolicyKind.ALL), 1)
 
 
+def test_who_is_alone_in_step_reads_at_once_though_every_controller_died_after_its_election() -> (
+    None
+):
+    for kind in (PolicyKind.ALL, PolicyKind.ADAPTIVE, PolicyKind.ASYNC):
+        assert lease().covers_reads(members(kind, A, required=1), 0)
+        assert lease().is_held(members(kind, A, required=1), 0)
+
+
+def test_members_alone_give_a_new_mastership_its_lease_with_every_controller_dead() -> None:
+    for kind in (PolicyKind.ALL, PolicyKind.QUORUM, PolicyKind.K_OF_N):
+        new = lease()
+        assert not new.covers_reads(members(kind, A, B), 0)
+        new.note_member(B, 1)
+        assert new.covers_reads(members(kind, A, B), 1)
+
+
 def test_an_answer_holds_the_lease_for_its_length_and_no_longer() -> None:
     held = lease()
     held.note_controller(0)
