@@ -177,6 +177,17 @@ def test_a_paused_master_refuses_writes_and_still_confirms() -> None:
     one.member.check_writable()
 
 
+def test_the_end_of_an_earlier_transfer_does_not_end_the_pause_of_a_later_one() -> None:
+    one = Member()
+    one.lead(2, A, B)
+    earlier, later = one.member.pause_writes(), one.member.pause_writes()
+    one.member.resume_writes(earlier)
+    with pytest.raises(NotMaster, match="handed over"):
+        one.member.check_writable()
+    one.member.resume_writes(later)
+    one.member.check_writable()
+
+
 def test_without_its_lease_a_master_confirms_nothing() -> None:
     one = Member()
     one.lead(2, A, B, policy=ASYNC)

@@ -210,6 +210,22 @@ def test_an_unclean_mastership_is_remembered_however_many_ordinary_ones_come_aft
     assert again.replica_sets[0].unclean_epoch == begun
 
 
+def test_what_a_mastership_under_async_may_have_lost_is_known_under_a_later_policy() -> None:
+    cluster = _cluster(AckPolicy(kind=PolicyKind.ASYNC))
+    first = _set(cluster).leader_epoch
+    cluster.submit(c.EndMastership(replica_set_id=0))
+    assert _set(cluster).unclean_epoch == first, "nobody leads: nothing is lost by that"
+    cluster.submit(c.BeginMasterships(masterships=(_begin(cluster, master=1),)))
+    begun = _set(cluster).leader_epoch
+    cluster.submit(c.SetAckPolicy(replica_set_id=0, policy=AckPolicy()))
+    assert _set(cluster).may_have_lost(first)
+    assert not _set(cluster).may_have_lost(begun), "it has followed that master"
+    cluster.submit(c.EndMastership(replica_set_id=0))
+    ordinary = _begin(cluster, master=1, sync_state_set=None)
+    cluster.submit(c.BeginMasterships(masterships=(ordinary,)))
+    assert _set(cluster).unclean_epoch == begun, "under this policy nothing is lost"
+
+
 def test_a_log_lost_before_the_first_mastership_raises_the_epoch_too() -> None:
     cluster = _cluster()
     cluster.submit(c.CreateReplicaSet(replica_set_id=7, replicas=(0, 1)))

@@ -6,7 +6,12 @@ import pytest
 
 from penstock.base.errors import ConfigError
 from penstock.controller.image import ClusterImage, ReplicaSetImage
-from penstock.node.continuity import check_metadata, check_metadata_is_there
+from penstock.node.continuity import (
+    LogsBehindMetadata,
+    check_metadata,
+    check_metadata_is_there,
+)
+from penstock.node.layout import ReplicaSetPlace
 from tests.node.test_layout import directories, disks
 
 
@@ -70,3 +75,19 @@ def test_one_of_several_copies_may_not_have_heard_of_a_set_yet(tmp_path: Path) -
     paths = disks(*directories(tmp_path, 1, None))
     for behind in (image_with(""), image_with(s2=0)):
         check_metadata(behind, paths, cluster_id="c", is_only_copy=False)
+
+
+def test_a_log_that_is_opened_again_may_be_of_a_mastership_that_began_since_the_start(
+    tmp_path: Path,
+) -> None:
+    behind, place = LogsBehindMetadata(), ReplicaSetPlace(1, tmp_path)
+    behind.expect(image_with(s1=4))
+    behind.check(place, 4)
+    behind.check(place, 9)
+
+
+def test_a_log_that_is_ahead_of_the_only_metadata_is_refused(tmp_path: Path) -> None:
+    behind = LogsBehindMetadata()
+    behind.expect(image_with(s1=4))
+    with pytest.raises(ConfigError, match="older copy"):
+        behind.check(ReplicaSetPlace(1, tmp_path), 5)

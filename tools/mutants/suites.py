@@ -134,6 +134,7 @@ _ROOMS_ABOVE = {
     "net": ("tests/net", "tests/broker", "tests/node"),
     "broker": ("tests/broker", "tests/runtime", "tests/node"),
     "runtime": ("tests/runtime", "tests/controller", "tests/node"),
+    "node": ("tests/node",),
 }
 
 

@@ -9,6 +9,7 @@ fenced broker enters the sync-state set).
 
 from dataclasses import replace
 
+from penstock.base.ack_policy import PolicyKind
 from penstock.controller.causes import Cause
 from penstock.controller.commands import (
     BeginMastership,
@@ -73,7 +74,10 @@ def _begun(
     cause: Cause,
     wanted: NewMastership | None = None,
 ) -> MastershipBegun:
-    is_unclean = wanted is not None and wanted.is_unclean and master != NO_MASTER
+    is_unclean = wanted is not None and wanted.is_unclean
+    # Under `async` any election may lose what was confirmed, and the policy may be another one by
+    # the time an older log comes back.
+    may_lose = master != NO_MASTER and (is_unclean or replica_set.policy.kind is PolicyKind.ASYNC)
     return MastershipBegun(
         replica_set_id=replica_set.replica_set_id,
         master=master,
@@ -82,7 +86,7 @@ def _begun(
         at_ms=context.wall_ms(),
         last_master=replica_set.last_master if master == NO_MASTER else master,
         detail="" if wanted is None else wanted.detail,
-        unclean_epoch=replica_set.leader_epoch + 1 if is_unclean else replica_set.unclean_epoch,
+        unclean_epoch=replica_set.leader_epoch + 1 if may_lose else replica_set.unclean_epoch,
     )
 
 
