@@ -18,7 +18,7 @@ from penstock.storage.config import LogConfig
 from penstock.storage.set_log import SetLog
 from tests.net.serving import run
 
-CONFIG = LogConfig(segment_bytes=32 << 20, reserve_bytes=0)
+CONFIG = LogConfig(segment_bytes=32 << 20, first_segment_bytes=32 << 20, reserve_bytes=0)
 PARTITION = TopicPartition(TopicId(bytes(16)), 0)
 
 
