@@ -165,7 +165,7 @@ REMEMBERED = (
     plant("raft-proposal-of-another-term", MEMORY,
           "a proposal is told to be applied when another leader's entry came to stand there",
           ("runtime/raft/proposals.py", "        if known.term == term:\n", "        if known.term <= term:\n"),
-          kind=Kind.EPOCH, near=RAFT_FILES),
+          kind=Kind.EPOCH, near=("tests/runtime/test_proposals.py", *RAFT_FILES)),
     plant("raft-replaced-write-counts-as-durable", MEMORY,
           "a write under way makes entries durable that have replaced its own meanwhile",
           ("raft/log.py",
