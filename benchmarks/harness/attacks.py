@@ -38,6 +38,7 @@ from benchmarks.harness.node import NodeProcess
 from benchmarks.harness.results import publish
 from penstock.net.limits import NetLimits
 from penstock.net.listener import raise_descriptor_limit
+from penstock.net.memory_share import pinned_bytes_max
 
 GAP_MS_MAX = 100.0
 P99_RATIO_MAX = 3.0
@@ -157,7 +158,7 @@ def _attacked(
 def _missed(row: dict[str, Any], good: SteadyClient, nodes: list[NodeProcess]) -> list[str]:
     """Return every promise that was not kept."""
     problems = good.judge() + findings(nodes)
-    budget = NetLimits().unfinished_bytes_max / _MIB
+    budget = pinned_bytes_max(NetLimits()) / _MIB
     if not row["longest gap ms"] <= GAP_MS_MAX:
         problems.append(f"{row['longest gap ms']} ms without an acknowledgement")
     ratio = row["p99 ms"] / row["quiet p99 ms"] if row["quiet p99 ms"] else math.nan

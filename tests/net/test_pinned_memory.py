@@ -1,10 +1,14 @@
 """Answers that peers do not take count as pinned memory; who has most of them goes first."""
 
+from pathlib import Path
+
 import pytest
 
 from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind
+from penstock.net.memory_share import SHARE_BYTES_MAX, SHARE_BYTES_MIN, machine_bytes, share_of
 from penstock.net.receive import ANSWER_BYTES_MIN, SHARE, FrameBudget
+from penstock.net.replies import ReplySlot
 from tests.net.serving import LOOPS, Server, frame, run, serving
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
@@ -90,3 +94,69 @@ def test_an_answer_may_take_a_share_of_what_is_free(loop: str) -> None:
     assert budget.answer_bytes_max == MIB
     budget.used = 64 * MIB
     assert budget.answer_bytes_max == ANSWER_BYTES_MIN
+
+
+def test_what_is_pinned_elsewhere_makes_answers_smaller_until_it_is_given_back(loop: str) -> None:
+    async def scenario() -> None:
+        async with serving(large, **LIMITS) as server:
+            peer = await server.connect()
+            peer.send(frame(b"1"))
+            await server.until(lambda: bool(server.listener.connections))
+            (connection,) = server.listener.connections
+            server.listener.pinned_elsewhere = lambda: 4 * MIB
+            server.listener.sweep()
+            assert connection.answer_bytes_max == 12 * MIB // SHARE
+            assert server.stats.unfinished_bytes == 4 * MIB
+            server.listener.pinned_elsewhere = lambda: 0
+            server.listener.sweep()
+            assert connection.answer_bytes_max == 16 * MIB // SHARE
+
+    run(scenario(), loop)
+
+
+def test_half_of_the_budget_is_left_whatever_is_pinned_elsewhere(loop: str) -> None:
+    budget = FrameBudget(16 * MIB)
+    budget.count_elsewhere(100 * MIB)
+    assert budget.used == 8 * MIB
+    budget.used += 8 * MIB
+    woken = []
+    budget.wait(lambda: woken.append(1))
+    budget.count_elsewhere(0)
+    assert woken, "who waited for memory is told"
+    assert budget.used == 8 * MIB
+
+
+def test_the_share_is_of_the_control_group_where_it_has_less(loop: str, tmp_path: Path) -> None:
+    limit, none = tmp_path / "limit", tmp_path / "none"
+    limit.write_text(f"{100 * MIB}\n")
+    none.write_text("max\n")
+    whole = machine_bytes([str(none), str(tmp_path / "missing")])
+    assert machine_bytes([str(none), str(limit)]) == 100 * MIB < whole
+    assert share_of(100 * MIB) == SHARE_BYTES_MIN
+    assert share_of(2048 * MIB) == 256 * MIB
+    assert share_of(1 << 50) == SHARE_BYTES_MAX
+
+
+def test_answers_that_come_once_nothing_is_taken_any_more_are_counted_too(loop: str) -> None:
+    slots: list[ReplySlot] = []
+
+    async def scenario() -> None:
+        async with serving(lambda c, _: slots.append(c.reserve()), **LIMITS) as server:
+            peer = await server.connect()
+            peer.reader._transport.pause_reading()  # type: ignore[attr-defined]
+            for _ in range(2):
+                peer.send(frame(b"1"))
+            await server.until(lambda: len(slots) == 2)
+            slots[0].send(*[ANSWER] * 8)
+            await server.until(lambda: pinned(server) > 0)
+            before = pinned(server)
+            slots[1].send(*[ANSWER] * 4)
+            assert pinned(server) == before + 4 * len(ANSWER)
+            await server.sweep(1)
+            assert server.stats.unfinished_bytes == pinned(server)
+            server.listener.connections[0].abort()
+            await server.until(lambda: not server.listener.connections)
+            await server.sweep(1)
+            assert server.stats.unfinished_bytes == 0
+
+    run(scenario(), loop)

@@ -48,7 +48,8 @@ class GroupConfig:
 
     members_bytes_max: Annotated[int, Ge(1)] = 256 * 1024 * 1024
     """What groups and their members may take in memory, over all groups of this coordinator. Above
-    it joins that would add to it hear COORDINATOR_LOAD_IN_PROGRESS, and clients ask again."""
+    it joins that would add to it hear COORDINATOR_LOAD_IN_PROGRESS, and clients ask again. Never
+    more than half of `net.unfinished_bytes_max`, of which it is a part."""
 
     member_protocols_max: Annotated[int, Ge(1)] = 64
     """Protocols one member may offer."""

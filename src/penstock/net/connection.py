@@ -172,14 +172,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """Stop taking requests: the peer does not read its answers, which count as pinned."""
-        self.stalled_bytes = self._transport.get_write_buffer_size()
-        self._context.buffers.budget.used += self.stalled_bytes
+        self._count_stalled()
         self._pause(_PAUSED_WRITES)
 
     def resume_writing(self) -> None:
         """Go on with the frames that were left, then with reading."""
         self._unpin()
         self._go_on(_PAUSED_WRITES)
+
+    def _count_stalled(self) -> None:
+        """Count what waits for the peer now; answers of requests in work come to it later."""
+        before, self.stalled_bytes = self.stalled_bytes, self._transport.get_write_buffer_size()
+        budget = self._context.buffers.budget
+        if self.stalled_bytes >= before:
+            budget.used += self.stalled_bytes - before
+        else:
+            budget.give_back(before - self.stalled_bytes)
 
     def _unpin(self) -> None:
         stalled, self.stalled_bytes = self.stalled_bytes, 0
@@ -443,6 +451,8 @@ class Connection(asyncio.BufferedProtocol):
         self.written_bytes += total
         self.last_tick = self._context.tick
         write_all(self._transport, out, total)
+        if self._paused & _PAUSED_WRITES:
+            self._count_stalled()
 
     # --- the end -------------------------------------------------------------------------------
 

@@ -28,9 +28,11 @@ class NetLimits:
     """Largest request that carries no records, which is any but Produce. 4 MiB name
     17,000 topics by their longest names, or 100,000 partitions in any request."""
 
-    unfinished_bytes_max: Annotated[int, Ge(4 * MIB)] = 256 * MIB
+    unfinished_bytes_max: Annotated[int, Ge(0)] = 0
     """Memory that clients may pin, all connections together: requests that have arrived in part or
-    are worked on, and answers that are not taken. A quarter of the node's memory is a good value.
+    are worked on, answers that are not taken, and members of groups, which may be half of it.
+    0 is an eighth of the memory of the machine or its control group, 64 MiB at least and 256 MiB
+    at most; what is set below 4 MiB counts as 4 MiB.
     The fuller it is, the smaller are the answers of fetches; nearly full, the connection with most
     answers lying is ended; beyond it reading stops, and the oldest slow request is ended."""
 

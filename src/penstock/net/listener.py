@@ -23,6 +23,7 @@ from penstock.net.connection import Connection
 from penstock.net.context import ConnectionContext, OnClose, OnFrame, OnRun, one_by_one
 from penstock.net.errors import CloseKind, RefuseKind
 from penstock.net.limits import NetLimits
+from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.receive import FrameBudget, ReceiveBuffers
 from penstock.net.refusal_log import RefusalLog
 from penstock.net.sockets import OpenSocket, open_socket
@@ -66,7 +67,9 @@ class Listener:
         self.endpoint = endpoint
         self.limits = limits
         self._on_close = on_close
-        buffers = ReceiveBuffers(budget or FrameBudget(limits.unfinished_bytes_max))
+        buffers = ReceiveBuffers(
+            budget or FrameBudget(limits.unfinished_bytes_max or pinned_bytes_max(limits))
+        )
         self._context = ConnectionContext(
             listener_name=endpoint.name,
             limits=limits,
@@ -90,6 +93,8 @@ class Listener:
         self._refusals = RefusalLog(endpoint.name)
         self.on_relief: Callable[[], None] = _nothing
         """Called when clients pin far less than they did."""
+        self.pinned_elsewhere: Callable[[], int] = _nowhere
+        """Asked once a second: what clients pin beside their connections, in bytes."""
 
     @property
     def port(self) -> int:
@@ -233,10 +238,11 @@ class Listener:
         self._context.tick += 1
         self._new_by_address.clear()
         self._refusals.tell_due(self._context.tick)
-        self.stats.unfinished_bytes = self._budget.used
+        budget = self._budget
+        budget.count_elsewhere(self.pinned_elsewhere())
+        self.stats.unfinished_bytes = budget.used
         for connection in self.connections:
             connection.sweep()
-        budget = self._budget
         if budget.used > budget.limit // 8 * 7:
             self._end_worst_reader()
         if budget.is_starved:
@@ -259,6 +265,11 @@ class Listener:
         slow = [c for c in self.connections if c.unfinished_ticks >= _SLOW_TICKS_MIN]
         if slow:
             max(slow, key=lambda c: c.unfinished_ticks).end(CloseKind.MEMORY)
+
+
+def _nowhere() -> int:
+    """Nothing is pinned beside connections."""
+    return 0
 
 
 def _nothing() -> None:

@@ -30,15 +30,19 @@ SHARE = 4
 """One answer may take this part of what is free: the fuller, the less, and something is left for
 whoever comes next."""
 ANSWER_BYTES_MIN = 64 << 10
+ELSEWHERE_PART = 2
+"""What is pinned elsewhere counts up to half of the budget: however large groups are, connections
+have the other half."""
 
 
 class FrameBudget:
     """Bytes that clients pin, and who waits for some of them to become free.
 
-    Unfinished frames, frames that are worked on, and answers that their peers do not take.
+    Unfinished frames, frames that are worked on, and answers that their peers do not take, and
+    what is told of as pinned elsewhere, by members of groups.
     """
 
-    __slots__ = ("_waiting", "limit", "peak", "used")
+    __slots__ = ("_elsewhere", "_waiting", "limit", "peak", "used")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -46,6 +50,7 @@ class FrameBudget:
         self.peak = 0
         """The most that was pinned since memory was given back to the system."""
         self._waiting: deque[Callable[[], None]] = deque()
+        self._elsewhere = 0
 
     @property
     def is_starved(self) -> bool:
@@ -64,6 +69,15 @@ class FrameBudget:
     def wait(self, wake: Callable[[], None]) -> None:
         """Call `wake` once when bytes have become free; it checks again whether they suffice."""
         self._waiting.append(wake)
+
+    def count_elsewhere(self, size: int) -> None:
+        """Count so much as pinned outside of connections, in place of what was told before."""
+        change = min(size, self.limit // ELSEWHERE_PART) - self._elsewhere
+        self._elsewhere += change
+        if change > 0:
+            self.used += change
+        elif change:
+            self.give_back(-change)
 
     def give_back(self, size: int) -> None:
         """Return bytes; wakes those who wait, longest wait first, while there is room."""

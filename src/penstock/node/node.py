@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from penstock.base.errors import PlatformError
@@ -16,9 +17,12 @@ from penstock.broker.registry import load_apis
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.controller.commands import RegisterBroker
 from penstock.controller.image import ClusterImage
+from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
+from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
+from penstock.net.receive import ELSEWHERE_PART, FrameBudget
 from penstock.net.stats import NetStats
 from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
@@ -304,12 +308,18 @@ class Node:
         self._broker.groups = GroupCoordinator(
             self._clock,
             self._journal,
-            config=self._settings.groups,
+            config=self._group_config(),
             new_suffix=lambda: str(random_uuid(self._machine.randomness)),
         )
         self._broker.start_groups(
             GroupOwnership(self._broker, self._journal, self._on_groups_unreadable)
         )
+
+    def _group_config(self) -> GroupConfig:
+        """Members of groups have their part of what clients may pin, and never more."""
+        groups = self._settings.groups
+        part = pinned_bytes_max(self._settings.net) // ELSEWHERE_PART
+        return replace(groups, members_bytes_max=min(groups.members_bytes_max, part))
 
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
         """Open the ports for controllers and for slaves, where the settings say so."""
@@ -357,7 +367,11 @@ class Node:
         dispatcher = Dispatcher(self._broker, self._broker.apis, self._supervisor.run_once)
         endpoint = Endpoint(node.host, node.port)
         net = self._settings.net
-        listener = Listener(endpoint, net, dispatcher.on_frame, on_run=dispatcher.on_run)
+        budget = FrameBudget(pinned_bytes_max(net))
+        listener = Listener(
+            endpoint, net, dispatcher.on_frame, on_run=dispatcher.on_run, budget=budget
+        )
+        listener.pinned_elsewhere = lambda: self._broker.groups.pinned_bytes
         listener.on_relief = partial(self._batch_workers.submit, trim_memory, _trimmed)
         listener.start(self._machine.open_socket)
         return listener
