@@ -183,16 +183,11 @@ class Connection(asyncio.BufferedProtocol):
     def _count_stalled(self) -> None:
         """Count what waits for the peer now; answers of requests in work come to it later."""
         before, self.stalled_bytes = self.stalled_bytes, self._transport.get_write_buffer_size()
-        budget = self._context.buffers.budget
-        if self.stalled_bytes >= before:
-            budget.used += self.stalled_bytes - before
-        else:
-            budget.give_back(before - self.stalled_bytes)
+        self._context.buffers.budget.change(before, self.stalled_bytes)
 
     def _unpin(self) -> None:
         stalled, self.stalled_bytes = self.stalled_bytes, 0
-        if stalled:
-            self._context.buffers.budget.give_back(stalled)
+        self._context.buffers.budget.change(stalled, 0)
 
     # --- frames --------------------------------------------------------------------------------
 
@@ -254,10 +249,7 @@ class Connection(asyncio.BufferedProtocol):
             self._make_room(self._part)
             return
         self._saved = bytes(buffers.spare_view[start:end])
-        if size >= saved_before:
-            budget.used += size - saved_before
-        else:
-            budget.give_back(saved_before - size)
+        budget.change(saved_before, size)
         if size > SAVED_BYTES_MAX:
             self._wait_for_memory()
 
@@ -295,8 +287,7 @@ class Connection(asyncio.BufferedProtocol):
         saved, self._saved = len(self._saved), b""
         if part is not None:
             part.free()
-        if saved:
-            self._context.buffers.budget.give_back(saved)
+        self._context.buffers.budget.change(saved, 0)
 
     # --- pausing -------------------------------------------------------------------------------
 

@@ -72,12 +72,15 @@ class FrameBudget:
 
     def count_elsewhere(self, size: int) -> None:
         """Count so much as pinned outside of connections, in place of what was told before."""
-        change = min(size, self.limit // ELSEWHERE_PART) - self._elsewhere
-        self._elsewhere += change
-        if change > 0:
-            self.used += change
-        elif change:
-            self.give_back(-change)
+        before, self._elsewhere = self._elsewhere, min(size, self.limit // ELSEWHERE_PART)
+        self.change(before, self._elsewhere)
+
+    def change(self, before: int, now: int) -> None:
+        """Count `now` bytes in place of `before`; wakes those who wait where it is less."""
+        if now >= before:
+            self.used += now - before
+        else:
+            self.give_back(before - now)
 
     def give_back(self, size: int) -> None:
         """Return bytes; wakes those who wait, longest wait first, while there is room."""
