@@ -22,7 +22,7 @@ from benchmarks.harness.ports import UP_PORTS, free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 LINES = b"one\ntwo\nthree\n"
-COMMAND_SECONDS = 300
+COMMAND_SECONDS = 900
 
 
 class SmokeFailed(Exception):
