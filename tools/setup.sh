@@ -56,7 +56,7 @@ progress="$python tools/progress.py"
 if [ ! -x "$venv/bin/python" ] || ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
     need_packages
     echo "setup: making $venv with $("$python" --version)"
-    "$python" -m venv --clear "$venv"
+    $progress setup "$python" -m venv --clear "$venv"
 fi
 
 # What is being downloaded lies here, so that it is seen to grow, and is on the same disk.
