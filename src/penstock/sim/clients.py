@@ -187,6 +187,10 @@ class Clients:
         """Return all sends."""
         return [send for lane in self.lanes for send in lane.events()]
 
+    def refused(self) -> int:
+        """Count what producers sent with a replaced epoch and heard to be refused."""
+        return sum(lane.refused for lane in self.lanes if isinstance(lane, Zombie))
+
     def acked_ends(self) -> dict[Partition, int]:
         """Return the last offset of each partition that was acknowledged to the writers."""
         ends: dict[Partition, int] = {}

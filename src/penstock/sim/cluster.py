@@ -20,6 +20,8 @@ from penstock.sim.weather import Weather
 FORMING_SECONDS = 10.0
 LOOK_SECONDS = 0.02
 INSIST_SECONDS = 0.3
+SURELY_DONE_SECONDS = 3.0
+"""A command of before is recorded or has timed out by then, once the cluster is healed."""
 
 log = logging.getLogger(__name__)
 
@@ -146,11 +148,20 @@ class SimCluster:
         work: Callable[[Node], Coroutine[Any, Any, object]],
         is_done: Callable[[ClusterImage], bool],
     ) -> None:
-        """Ask again and again; while this goes on `wishes` has the name."""
+        """Ask again and again until it has been done for a while; until then `wishes` has the name.
+
+        What was asked for before, the opposite of it, may be under way and be recorded later.
+        """
 
         async def again() -> None:
-            while (image := self.newest_image()) is None or not is_done(image):
-                self.ask(name, work)
+            done_for = 0.0
+            while done_for < SURELY_DONE_SECONDS:
+                image = self.newest_image()
+                if image is not None and is_done(image):
+                    done_for += INSIST_SECONDS
+                else:
+                    done_for = 0.0
+                    self.ask(name, work)
                 await asyncio.sleep(INSIST_SECONDS)
             self.wishes.remove(name)
 

@@ -66,6 +66,8 @@ class RunResult:
     """Faults that hit nothing, and do not count."""
     sent: int = 0
     acked: int = 0
+    refused: int = 0
+    """Sent with a replaced epoch, and refused as it should."""
     read: int = 0
     checks: int = 0
     findings: list[str] = field(default_factory=list)
@@ -308,6 +310,7 @@ class Run:
         if wrong := self.clients.judge_topics():
             result.findings.append(f"topics: {wrong}")
         result.sent, result.acked, result.read = report.sent, report.acked, report.read
+        result.refused = self.clients.refused()
         result.checks = self.invariants.checks
         result.events = [str(event) for event in self.simulation.trace.events]
         result.findings += [
