@@ -1,6 +1,10 @@
 """Every command's help ends with examples, which name commands and options that are there."""
 
+import os
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -48,8 +52,18 @@ def test_no_example_is_left_over():
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_there_is_completion_for_the_shells(shell, capsys):
-    with pytest.raises(SystemExit) as ended:
-        main.guarded(["--show-completion", shell])
-    assert not ended.value.code
-    assert "_PENSTOCK_COMPLETE" in capsys.readouterr().out
+def test_there_is_completion_for_the_shells(shell):
+    assert "_PENSTOCK_COMPLETE" in completed(_PENSTOCK_COMPLETE=f"source_{shell}")
+
+
+def test_a_command_that_is_begun_is_completed():
+    words = {"COMP_WORDS": "penstock top", "COMP_CWORD": "1"}
+    assert completed(_PENSTOCK_COMPLETE="complete_bash", **words).split() == ["topic"]
+
+
+def completed(**environment):
+    """Ask as a shell does; which one runs the tests does not matter then."""
+    command = Path(sys.executable).with_name("penstock")
+    environment = os.environ | environment
+    asked = subprocess.run([command], env=environment, capture_output=True, text=True, check=False)
+    return asked.stdout
