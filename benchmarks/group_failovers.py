@@ -50,13 +50,24 @@ class Member:
     events: list[dict[str, Any]] = field(default_factory=list)
     ended_ns: int = 0
     """When it was killed or closed; 0 while it runs."""
+    listener: threading.Thread | None = None
 
     def listen(self) -> None:
         """Take its lines until it ends; one that a kill cut off is no line."""
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.endswith("\n") and line.startswith("{"):
-                self.events.append(json.loads(line))
+        with self.process.stdout as said:
+            for line in said:
+                if line.endswith("\n") and line.startswith("{"):
+                    self.events.append(json.loads(line))
+
+    def end(self) -> None:
+        """Wait until it has ended and everything that it said is taken."""
+        self.process.wait()
+        self.ended_ns = time.monotonic_ns()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        if self.listener is not None:
+            self.listener.join()
 
     @property
     def owned(self) -> frozenset[int]:
@@ -90,14 +101,14 @@ class GroupRun:
             text=True,
         )
         member = Member(process)
-        threading.Thread(target=member.listen, daemon=True).start()
+        member.listener = threading.Thread(target=member.listen, daemon=True)
+        member.listener.start()
         self.members.append(member)
 
     def kill_member(self, number: int) -> None:
         member = self.running[number % len(self.running)]
         member.process.kill()
-        member.process.wait()
-        member.ended_ns = time.monotonic_ns()
+        member.end()
 
     @property
     def running(self) -> list[Member]:
@@ -186,8 +197,7 @@ class GroupRun:
                 member.process.wait(30)
             except subprocess.TimeoutExpired:
                 member.process.kill()
-                member.process.wait()
-            member.ended_ns = time.monotonic_ns()
+            member.end()
         self.problems += owned_twice(self.members)
 
 

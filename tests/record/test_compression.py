@@ -3,6 +3,7 @@
 import contextlib
 import resource
 import struct
+import tracemalloc
 
 import cramjam
 import pytest
@@ -123,3 +124,19 @@ def test_unknown_codec_is_named() -> None:
         decompress(5, memoryview(b"abc"), BOUNDS)
     with pytest.raises(UnsupportedCodec):
         compress(5, b"abc")
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_a_refusal_that_is_kept_keeps_none_of_what_was_unpacked(codec: int) -> None:
+    bomb = memoryview(compress(codec, bytes(8 << 20)))
+    bounds = Bounds(output_bytes_max=4 << 20, ratio_max=1 << 31)
+    kept = []
+    tracemalloc.start()
+    try:
+        for _ in range(4):
+            with pytest.raises(BatchTooLarge) as refused:
+                decompress(codec, bomb, bounds)
+            kept.append(refused.value)
+        assert tracemalloc.get_traced_memory()[0] < bounds.output_bytes_max
+    finally:
+        tracemalloc.stop()

@@ -44,17 +44,20 @@ class Histogram:
 class LongestTurn:
     """For how long one API held the loop at most, in this window of time and in the last one."""
 
-    __slots__ = ("_before_us", "_name", "longest_us")
+    __slots__ = ("_before_us", "_is_loaded", "_name", "longest_us")
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._is_loaded = False
+        """Its first turn has the schemas of its messages read in: one of a kind, and no news."""
         self._before_us = 0
         self.longest_us = 0
 
     def note(self, microseconds: int) -> None:
-        """Take one turn into account; says so when it was a long one."""
+        """Take one turn into account; says so when it was a long one, save for the first."""
         self.longest_us = max(self.longest_us, microseconds)
-        if microseconds >= LONG_TURN_US:
+        is_loaded, self._is_loaded = self._is_loaded, True
+        if microseconds >= LONG_TURN_US and is_loaded:
             log.warning("api=%s held the loop for %d ms", self._name, microseconds // 1000)
 
     def next_window(self) -> None:

@@ -116,11 +116,11 @@ def _grow(into: _INTO, data: memoryview, size: int, limit: int) -> memoryview:
         try:
             return memoryview(out)[: into(data, out)]
         except (DecompressionError, OSError) as error:
+            out.clear()  # whoever keeps the error keeps this frame
             if "write" not in str(error):
                 raise CorruptBatch(f"compressed data: {error}") from error
             if size >= limit:
                 raise BatchTooLarge(size, limit) from error
-            out.clear()
         size = min(limit, max(4096, size * 4))
 
 
@@ -164,7 +164,11 @@ def _unsnappy(data: memoryview, limit: int) -> memoryview:
         at += _INT32.size
         if length < 1 or length > len(data) - at:
             raise CorruptBatch(f"compressed data: snappy block of {length} bytes")
-        out += _unsnappy_raw(data[at : at + length], limit - len(out))
+        try:
+            out += _unsnappy_raw(data[at : at + length], limit - len(out))
+        except (BatchTooLarge, CorruptBatch):
+            out.clear()  # whoever keeps the error keeps this frame
+            raise
         at += length
     return memoryview(out)
 
