@@ -143,7 +143,10 @@ def test_a_bomb_of_a_gibibyte_is_refused_and_takes_little_memory(
     refusals += [produced(node, batch) for _ in range(5)]
     assert serves(node)
     assert memory.stop() < UNPACKED_BYTES_MAX + GROWTH_BYTES_MAX
-    assert set(refusals) == {ErrorCode.MESSAGE_TOO_LARGE}
+    # Snappy makes twenty times as much of its bytes: that is within bounds, but no records.
+    is_within = name == "snappy"
+    wanted = ErrorCode.INVALID_RECORD if is_within else ErrorCode.MESSAGE_TOO_LARGE
+    assert set(refusals) == {wanted}
 
 
 def produced(node: NodeProcess, batch: bytes) -> int:
