@@ -111,7 +111,9 @@ class UnpreparedProduce:
         try:
             return prepare(records, rules)
         except PlatformError as error:
-            return error
+            # Its frames hold what was unpacked, and are in a cycle once it is raised again.
+            error.__cause__ = error.__context__ = None
+            return error.with_traceback(None)
 
     def _on_prepared(self, result: PreparedOrError | None, failure: BaseException | None) -> None:
         if failure is not None:
