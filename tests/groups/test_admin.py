@@ -110,6 +110,26 @@ def test_a_group_expires_as_a_whole_after_retention_without_commits() -> None:
     assert world.state() == "Dead"
 
 
+def test_positions_are_kept_for_the_whole_of_the_retention_time() -> None:
+    world = World(offsets_retention_ms=DAY_MS, expiry_check_interval_ms=DAY_MS)
+    world.commit({("t", 0): 1})
+    world.pass_ms(DAY_MS)
+    assert world.committed() == 1
+    world.pass_ms(DAY_MS)
+    assert world.committed() is None
+
+
+def test_a_wall_clock_that_retention_does_not_believe_expires_nothing() -> None:
+    world = World(offsets_retention_ms=DAY_MS, expiry_check_interval_ms=DAY_MS)
+    world.commit({("t", 0): 1})
+    world.distrusted_ms = 30 * DAY_MS
+    world.pass_ms(20 * DAY_MS)
+    assert world.committed() == 1
+    world.distrusted_ms = 0
+    world.pass_ms(DAY_MS)
+    assert world.committed() is None
+
+
 def test_offsets_never_expire_while_the_group_has_members() -> None:
     world = World()
     member = world.stable(session_ms=1_800_000)[0].member_id

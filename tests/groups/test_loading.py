@@ -8,6 +8,7 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import OfferedProtocol
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import (
+    GROUP,
     PARTITIONS,
     SESSION_MS,
     World,
@@ -216,3 +217,16 @@ def test_the_internal_topics_own_number_of_partitions_counts() -> None:
     coordinator.use_partition_count(PARTITIONS + 3)
     with pytest.raises(InvariantViolation):
         coordinator.use_partition_count(PARTITIONS)
+
+
+def test_a_rewrite_knows_nothing_of_a_group_whose_record_was_refused() -> None:
+    world = World()
+    member = world.stable()[0].member_id
+    world.journal.refuses = ErrorCode.NOT_COORDINATOR
+    world.leave((member, None))
+    partition = world.coordinator.partition_of(GROUP)
+    kept = [record for batch in world.coordinator.snapshot(partition) for record in batch]
+    world.journal.refuses = None
+    world.journal.logs[partition][:] = kept
+    world.restart()
+    assert world.beat(member, 1) is ErrorCode.NONE

@@ -1,7 +1,7 @@
 """Static membership: KIP-345 and KIP-814."""
 
 from penstock.protocol.error_codes import ErrorCode
-from tests.groups.world import DELAY_MS, SESSION_MS, World, only, subscription
+from tests.groups.world import DELAY_MS, REBALANCE_MS, SESSION_MS, World, only, subscription
 
 
 def static_pair(world: World, **options: object) -> tuple[str, str]:
@@ -156,3 +156,17 @@ def test_a_restart_of_the_coordinator_keeps_static_members() -> None:
     assert world.beat(second, 1, instance="i1") is ErrorCode.NONE
     back = only(world.join(instance="i1"))
     assert only(world.sync(back.member_id, 1, instance="i1")).assignment == b"B"
+
+
+def test_a_silent_leader_does_not_lead_the_next_generation() -> None:
+    world = World()
+    first, second = static_pair(world, session_ms=1_800_000)
+    newcomer = world.join(session_ms=1_800_000)
+    rejoined = world.join(second, instance="i1", session_ms=1_800_000)
+    world.pass_ms(REBALANCE_MS)
+    answers = only(rejoined), only(newcomer)
+    assert {one.generation for one in answers} == {2}
+    (leader,) = {one.leader_id for one in answers}
+    assert leader in {one.member_id for one in answers}
+    everybody = {member.member_id for one in answers for member in one.members}
+    assert first in everybody, "it keeps its place until its session ends"

@@ -102,11 +102,17 @@ class World:
         self.clock = HandClock()
         self.journal = ListJournal(self.config.partition_count)
         self.suffixes = 0
+        self.distrusted_ms = 0
+        """How much of the wall clock's time retention does not believe."""
         self.coordinator = self._start()
 
     def _start(self) -> GroupCoordinator:
         coordinator = GroupCoordinator(
-            self.clock, self.journal, config=self.config, new_suffix=self._suffix
+            self.clock,
+            self.journal,
+            config=self.config,
+            new_suffix=self._suffix,
+            retention_now_ms=lambda: self.clock.wall_ms() - self.distrusted_ms,
         )
         for partition, log in self.journal.logs.items():
             coordinator.begin_loading(partition)

@@ -71,14 +71,19 @@ class GroupCoordinator:
         *,
         config: GroupConfig,
         new_suffix: Callable[[], str],
+        retention_now_ms: Callable[[], int] | None = None,
     ) -> None:
-        """Own no partition yet. `new_suffix` returns something unique, such as a UUID's text."""
+        """Own no partition yet. `new_suffix` returns something unique, such as a UUID's text.
+
+        `retention_now_ms` gives the wall time that expiry goes by.
+        """
         self.config = config
         self.counters = GroupCounters()
         self.rewrites = RewriteTracker(config.rewrite_after_bytes)
         self._outbox = Outbox()
         self._deadlines = Deadlines()
         self._clock = clock
+        self._retention_now_ms = retention_now_ms or clock.wall_ms
         self._table = GroupTable(config, clock)
         self._context = Context(
             config=config,
@@ -375,7 +380,7 @@ class GroupCoordinator:
             self._table.forget(group)
 
     def _expire_groups(self) -> None:
-        wall_ms, retention_ms = self._clock.wall_ms(), self.config.offsets_retention_ms
+        wall_ms, retention_ms = self._retention_now_ms(), self.config.offsets_retention_ms
         for group in [*self._table.groups.values()]:
             if expiry.is_expired(group, wall_ms=wall_ms, retention_ms=retention_ms):
                 self.counters.groups_expired += 1

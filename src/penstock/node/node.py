@@ -309,6 +309,7 @@ class Node:
             self._clock,
             self._journal,
             config=self._group_config(),
+            retention_now_ms=self.housekeeping.retention_clock.now_ms,
             new_suffix=lambda: str(random_uuid(self._machine.randomness)),
         )
         self._broker.start_groups(
