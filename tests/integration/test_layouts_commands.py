@@ -1,6 +1,7 @@
 """Operators' commands to a running cluster: what they show, and what misuse is answered with."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -48,8 +49,8 @@ def do(cluster: ClusterProcess, line: str) -> str:
         ("set policy 1 k-of-n --required 4", FAILED, "the set has 3 members"),
         ("set policy 1 adaptive --required 1 --minimum 2", USAGE, "lower the minimum"),
         ("set policy 1 never", USAGE, "'never' is not one of"),
-        ("set policy 9 all", FAILED, "Replica set 9 does not exist"),
-        ("set unclean 9 on", FAILED, "Replica set 9 does not exist"),
+        ("set policy 77 all", FAILED, "Replica set 77 does not exist"),
+        ("set unclean 77 on", FAILED, "Replica set 77 does not exist"),
         ("cluster failover perhaps", USAGE, "is not one of 'on', 'off'"),
         ("cluster remove-broker 9", FAILED, "Broker 9 is not registered"),
         ("cluster remove-broker 3", FAILED, "take it out of them first"),
@@ -89,15 +90,19 @@ def test_the_status_says_who_is_master_and_why_and_who_is_in_step(
 def test_masterships_controllers_sets_and_members_move_by_command(
     cluster: ClusterProcess,
 ) -> None:
-    assert "set 4 with members 1,2" in do(cluster, "set create 1,2")
-    do(cluster, "set add 4 3")
-    assert wait_until(lambda: _described(cluster, 4)["in_sync"] == [1, 2, 3], WAIT_SECONDS)
-    assert "Broker 3 is master of replica set 4" in do(cluster, "set transfer 4 --to 3")
-    assert _described(cluster, 4)["why"] == "transfer"
-    do(cluster, "set remove 4 1")
-    assert [one["broker"] for one in _described(cluster, 4)["members"]] == [2, 3]
-    do(cluster, "set policy 4 adaptive --required 2 --minimum 1")
-    assert _described(cluster, 4)["policy"] == "adaptive 2, at least 1"
+    created = re.search(r"set (\d+) with members 1,2", do(cluster, "set create 1,2"))
+    assert created is not None
+    made = int(created.group(1))
+    do(cluster, f"set add {made} 3")
+    assert wait_until(lambda: _described(cluster, made)["in_sync"] == [1, 2, 3], WAIT_SECONDS)
+    assert f"Broker 3 is master of replica set {made}" in do(
+        cluster, f"set transfer {made} --to 3"
+    )
+    assert _described(cluster, made)["why"] == "transfer"
+    do(cluster, f"set remove {made} 1")
+    assert [one["broker"] for one in _described(cluster, made)["members"]] == [2, 3]
+    do(cluster, f"set policy {made} adaptive --required 2 --minimum 1")
+    assert _described(cluster, made)["policy"] == "adaptive 2, at least 1"
     other = 1 + json.loads(do(cluster, "controller status -o json"))["leader_id"] % 3
     do(cluster, f"controller transfer {other}")
     assert json.loads(do(cluster, "controller status -o json"))["leader_id"] == other
