@@ -82,6 +82,18 @@ def test_what_happened_while_something_was_broken_counts_for_no_lag() -> None:
     ]
 
 
+def elsewhere(at_ms: int) -> Poll:
+    return poll(at_ms)._replace(is_elsewhere=True)
+
+
+def test_who_stays_with_a_broker_waits_from_when_that_leads() -> None:
+    refused = [elsewhere(at) for at in range(20, 800, 20)]
+    history = History(SENDS, [poll(10, (0, "a")), *refused, poll(900, (1, "b"))])
+    assert found(history, Rules(lag_ns_max=500 * MS)) == []
+    assert found(history, Rules(lag_ns_max=50 * MS)) == [Anomaly.REALTIME_LAG]
+    assert judge(history).lag_ns == (901 - 781) * MS
+
+
 def start(at_ms: int, offset: int) -> Poll:
     return Poll("c", 0, (), at_ms * MS, (at_ms + 1) * MS, start_offset=offset)
 

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from penstock.sim.stock import StockProducer
 
 CREATE_TOPICS_VERSION = 4
-LAG_NS_MAX = 10_000_000_000
-"""Of a consumer that polls, once everything is healed: elections and reconnections are in it. Up to
-6.6 s were seen, and why a reader of one broker waits so long is not known (issue 15)."""
+LAG_NS_MAX = 5_000_000_000
+"""Of a consumer that polls, once everything is healed: elections and reconnections are in it."""
 _TOPIC_THERE = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 

@@ -167,6 +167,7 @@ class Invariants:
 
     def _on_confirmed(self, watched: Watched, member: ReplicaSetMember) -> None:
         self.checks += 1
+        is_from_a_master = self._is_from_a_master(member)
         if watched.server.is_disk_damaged:
             return
         name = f"{watched.server.name}: set {member.replica_set_id}"
@@ -174,7 +175,7 @@ class Invariants:
         if confirmed < watched.confirmed:
             self._found(f"{name}: confirm position fell from {watched.confirmed} to {confirmed}")
         watched.confirmed = max(watched.confirmed, confirmed)
-        if not self._is_from_a_master(member):
+        if not is_from_a_master:
             self._found(f"{name}: {confirmed} is confirmed here, and no master has said so")
         if member.log.is_busy or member.log.is_fenced:
             return

@@ -59,6 +59,8 @@ class Reader:
     name: str
     random: Random
     places: dict[int, Place] = field(default_factory=dict)
+    stays: bool = False
+    """With its broker, when another one leads."""
 
     async def fetch(
         self, link: BrokerLink, partitions: list[int], options: FetchOptions
@@ -122,6 +124,9 @@ class Reader:
         place = self._place(found.partition)
         if found.error is ErrorCode.OFFSET_OUT_OF_RANGE:
             place.is_lost = True
+        if found.error is ErrorCode.NOT_LEADER_OR_FOLLOWER and self.stays:
+            told = Poll(self.name, found.partition, (), begun_ns, now_ns(), is_elsewhere=True)
+            self.world.polls.append(told)
         if found.error is not ErrorCode.NONE:
             return
         there = [
@@ -172,7 +177,7 @@ class Follower(Reader):
             if self._place(self.partition).is_lost:
                 await self.list_starts(link, [self.partition])
             (answer,) = await self.fetch(link, [self.partition], _LONG_POLL)
-            if answer.error is not ErrorCode.NONE:
+            if answer.error not in {ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE}:
                 raise link.broken(answer.error.name)
 
 
@@ -181,6 +186,7 @@ class DirectReader(Reader):
     """Reads all partitions of one broker."""
 
     host: str
+    stays: bool = True
 
     async def run(self) -> None:
         """Read until the run is over."""

@@ -69,6 +69,8 @@ class Poll(NamedTuple):
     """The first offset that is kept, as the broker that answered said; None when unknown."""
     contents: Sequence[Content] = ()
     """What each of `records` contained; empty when nobody looked."""
+    is_elsewhere: bool = False
+    """The broker said that another one leads, and the consumer stays: it waits for nothing yet."""
 
 
 class Commit(NamedTuple):

@@ -74,7 +74,7 @@ def lags(facts: Facts) -> list[tuple[int, str, int]]:
             continue
         if poll.is_fresh:
             placed.pop(poll.consumer, None)
-        if poll.consumer in placed:
+        if poll.consumer in placed and not poll.is_elsewhere:
             position, since_ns = placed[poll.consumer]
             at = bisect.bisect_left(offsets, position)
             if at < len(offsets):
@@ -87,8 +87,10 @@ def lags(facts: Facts) -> list[tuple[int, str, int]]:
 
 
 def _place(placed: dict[str, tuple[int, int]], poll: Poll) -> None:
-    since_ns = placed[poll.consumer][1] if poll.consumer in placed else poll.start_ns
-    if poll.records:
+    position, since_ns = placed.get(poll.consumer, (None, poll.start_ns))
+    if poll.is_elsewhere and position is not None:
+        placed[poll.consumer] = (position, poll.end_ns)
+    elif poll.records:
         placed[poll.consumer] = (poll.records[-1][0] + 1, since_ns)
 
 
