@@ -21,6 +21,7 @@ from benchmarks.harness.chaos_scenarios import Layout, Promise, Scenario
 from benchmarks.harness.chaos_stage import Injection, Stage, name_of_host, wait_slowly
 from benchmarks.harness.cluster import FIRST_CONTROLLER_ID, ClusterProcess
 from benchmarks.harness.failover import is_whole
+from benchmarks.harness.group_reader import GroupReader
 from benchmarks.harness.hosts import Hosts
 from benchmarks.harness.loop_disk import LoopDisk, tiny_tmpfs
 from benchmarks.harness.node import Place
@@ -28,6 +29,7 @@ from benchmarks.harness.replica_bytes import differences
 from benchmarks.harness.stock_writers import WRITERS
 from benchmarks.harness.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS, SESSION_TIMEOUT_MS
 from benchmarks.harness.workload import Load, Workload, Writer
+from benchmarks.harness.zombie_writer import ZombieWriter
 from penstock.sim.history import Outcome as Answer
 from penstock.sim.history import Report
 
@@ -140,8 +142,11 @@ def run_round(plan: Plan) -> Outcome:
             batch_bytes_max=BATCH_BYTES_MAX,
             direct_brokers=tuple(node.bootstrap for node in stage.cluster.nodes.values()),
             stale_seconds_max=SESSION_TIMEOUT_MS / 1000,
+            lag_seconds_max=HELD_SHARE[1] * plan.cycle_seconds + Promise.HEAL.seconds,
         )
-        workload = Workload(stage.cluster.bootstrap, load, WRITERS)
+        where = stage.cluster.bootstrap, TOPIC, PARTITIONS
+        companions = ZombieWriter(*where), GroupReader(*where, CLIENT_TIMEOUT_MS)
+        workload = Workload(stage.cluster.bootstrap, load, WRITERS, companions)
         _Round(plan, stage, workload, outcome).run()
         if outcome.problems:
             tails = plan.directory / "tails.txt"

@@ -3,6 +3,11 @@
 import random
 from dataclasses import dataclass
 
+from penstock.sim.history import Rules
+
+FINAL_READER = "final"
+"""The consumer that reads everything once more in the end."""
+
 
 @dataclass(slots=True, kw_only=True)
 class Load:
@@ -31,6 +36,17 @@ class Load:
     stale_seconds_max: float = 0.0
     """How long before a read something must have been acknowledged for the read to have to show
     it."""
+    lag_seconds_max: float | None = None
+    """Within how long a reader gets what is acknowledged, faults included; None: nobody looks."""
+
+    def rules(self) -> Rules:
+        """Return what the judge holds a history of this load against."""
+        lag = self.lag_seconds_max
+        return Rules(
+            final_reader=FINAL_READER,
+            stale_ns_max=int(self.stale_seconds_max * 1e9),
+            lag_ns_max=None if lag is None else int(lag * 1e9),
+        )
 
     def padded(self, value: str, chooser: random.Random) -> str:
         """Return the record's whole value: what it is known by, and some more."""

@@ -65,7 +65,8 @@ class KafkaPythonWriter(Writer):
         record = Pending(self.tally, self.name, partition, value, time.monotonic_ns())
         self.records.append(record)
         padded = self.load.padded(value, chooser).encode()
-        sent = producer.send(self.load.topic, padded, self.name.encode(), partition=partition)
+        key = self.key_of(record).encode()
+        sent = producer.send(self.load.topic, padded, key, partition=partition)
         sent.add_callback(lambda answer: record.acked(answer.offset))
         sent.add_errback(lambda error: record.given_up(repr(error)))
 
@@ -125,7 +126,7 @@ class AiokafkaWriter(Writer):
         padded = self.load.padded(value, chooser).encode()
         record = Pending(self.tally, self.name, partition, value, time.monotonic_ns())
         self.records.append(record)
-        key = self.name.encode()
+        key = self.key_of(record).encode()
         while not self.is_stopping.is_set():
             try:
                 sent = await producer.send(self.load.topic, padded, key, partition=partition)

@@ -19,16 +19,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from benchmarks.harness.companions import Companion
 from benchmarks.harness.contents import content_now, content_of
 from benchmarks.harness.direct_readers import DirectReader, value_name
-from benchmarks.harness.load import Load
-from penstock.sim.history import Content, History, Outcome, Poll, Report, Rules, Send, judge
+from benchmarks.harness.load import FINAL_READER, Load
+from penstock.sim.history import Content, History, Outcome, Poll, Report, Send, judge
 
 FLUSH_SECONDS = 120.0
 READ_SECONDS = 120.0
 END_SECONDS = 60.0
 REASONS_MAX = 20
-FINAL_READER = "final"
 _CLIENT = {
     "reconnect.backoff.ms": 20,
     "reconnect.backoff.max.ms": 200,
@@ -60,6 +60,8 @@ class Pending:
     outcome: Outcome = Outcome.UNKNOWN
     offset: int | None = None
     content: Content | None = None
+    key: str | None = None
+    """Set when its producer keeps the order of each key."""
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -84,7 +86,7 @@ class Pending:
 
     def as_send(self) -> Send:
         sent = self.producer, self.partition, self.value, self.start_ns, self.end_ns
-        return Send(*sent, self.outcome, self.offset, content=self.content)
+        return Send(*sent, self.outcome, self.offset, self.key, content=self.content)
 
 
 @dataclass(slots=True)
@@ -117,6 +119,12 @@ class Writer:
                 self._send(producer, chooser)
             producer.poll(0.005)
         producer.flush(FLUSH_SECONDS)
+
+    def key_of(self, record: Pending) -> str:
+        """Return the key that a record is sent with; its order is judged where it is promised."""
+        key = f"{self.name}-{record.partition}"
+        record.key = key if self.load.is_idempotent else None
+        return key
 
     def acks_of(self, partition: int) -> list[tuple[int, int]]:
         """Return (acknowledged, sent) of every acknowledged record, in that order."""
@@ -155,10 +163,11 @@ class Writer:
         partition = chooser.randrange(self.load.partitions)
         record = Pending(self.tally, self.name, partition, value, time.monotonic_ns())
         record.content = content_now(padded)
+        key = self.key_of(record)
         try:
             producer.produce(
                 self.load.topic,
-                key=self.name,
+                key=key,
                 value=padded,
                 partition=partition,
                 timestamp=record.content[0],
@@ -178,8 +187,10 @@ class Workload:
         bootstrap: str,
         load: Load | None = None,
         kinds: Sequence[type[Writer]] = (Writer,),
+        companions: Sequence[Companion] = (),
     ) -> None:
         """`kinds` of writers are taken in turn."""
+        self._companions = companions
         self.bootstrap = bootstrap
         self.load = load or Load()
         self.polls: list[Poll] = []
@@ -208,8 +219,8 @@ class Workload:
         for thread in self._threads:
             thread.start()
         self._reader.start()
-        for reader in self._direct:
-            reader.start()
+        for other in (*self._direct, *self._companions):
+            other.start()
 
     @property
     def acked(self) -> int:
@@ -233,29 +244,30 @@ class Workload:
         """
         self.stop_writing()
         sends, polls = self.leave()
-        for more_sends, more_polls in others:
-            sends, polls = sends + more_sends, polls + more_polls
+        noted = [one.history() for one in self._companions]
+        for more_sends, more_polls in (*others, *((one.sends, one.polls) for one in noted)):
+            sends, polls = [*sends, *more_sends], [*polls, *more_polls]
         final = read_all(self.bootstrap, self.load.topic, self.load.partitions)
         masterships = [one for reader in self._direct for one in reader.masterships]
-        stale_ns_max = int(self.load.stale_seconds_max * 1e9)
+        commits = [commit for one in noted for commit in one.commits]
         return judge(
-            History(sends, [*polls, *final], masterships=masterships),
-            Rules(final_reader=FINAL_READER, stale_ns_max=stale_ns_max),
+            History(sends, [*polls, *final], commits, masterships=masterships), self.load.rules()
         )
 
     def leave(self) -> tuple[list[Send], list[Poll]]:
         """Stop reading too; returns what was sent and seen. The writers have been stopped."""
         self._is_reading_done.set()
         self._reader.join(30)
-        for reader in self._direct:
-            reader.stop()
+        for other in (*self._direct, *self._companions):
+            other.stop()
         sends = [record.as_send() for writer in self.writers for record in writer.records]
         return sends, [*self.polls, *(poll for reader in self._direct for poll in reader.polls)]
 
     @property
     def refusals(self) -> list[str]:
-        """What brokers said to readers that they never may."""
-        return [text for reader in self._direct for text in reader.refusals]
+        """What brokers said to readers that they never may, and what companions complain of."""
+        refused = [text for reader in self._direct for text in reader.refusals]
+        return refused + [text for one in self._companions for text in one.problems()]
 
     @property
     def fatal_errors(self) -> list[str]:
@@ -333,7 +345,7 @@ class Workload:
             self._acks[key] = sorted(
                 (poll.end_ns, sent.get(poll.records[-1][1], 0))
                 for poll in self.polls
-                if poll.partition == partition
+                if poll.partition == partition and poll.records
             )
         return self._acks[key]
 
@@ -361,9 +373,16 @@ class Workload:
         try:
             while not self._is_reading_done.is_set():
                 started = time.monotonic_ns()
-                self.polls += _as_polls(self._reader_name, consumer.consume(500, 0.1), started)
+                messages = consumer.consume(500, 0.1)
+                polls = as_polls(self._reader_name, messages, started)
+                self.polls += polls or self._nothing(started)
         finally:
             consumer.close()
+
+    def _nothing(self, started_ns: int) -> list[Poll]:
+        """A consumer that gets nothing may be stuck."""
+        ended_ns, parts = time.monotonic_ns(), range(self.load.partitions)
+        return [Poll(self._reader_name, part, (), started_ns, ended_ns) for part in parts]
 
 
 def _silence_around(
@@ -401,7 +420,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[Poll]:
         deadline = time.monotonic() + READ_SECONDS
         while any(end > 0 for end in ends.values()) and time.monotonic() < deadline:
             started = time.monotonic_ns()
-            for poll in _as_polls(FINAL_READER, consumer.consume(2000, 0.5), started):
+            for poll in as_polls(FINAL_READER, consumer.consume(2000, 0.5), started):
                 polls.append(poll)
                 if poll.records[-1][0] + 1 >= ends[int(poll.partition)]:
                     ends[int(poll.partition)] = 0
@@ -451,7 +470,7 @@ def _assign(consumer: Consumer, topic: str, partitions: int) -> None:
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
 
 
-def _as_polls(name: str, messages: list[Message], started_ns: int) -> list[Poll]:
+def as_polls(name: str, messages: list[Message], started_ns: int) -> list[Poll]:
     grouped: dict[int, list[tuple[int, str]]] = {}
     contents: dict[int, list[Content]] = {}
     for message in messages:

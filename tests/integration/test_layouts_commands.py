@@ -95,9 +95,7 @@ def test_masterships_controllers_sets_and_members_move_by_command(
     made = int(created.group(1))
     do(cluster, f"set add {made} 3")
     assert wait_until(lambda: _described(cluster, made)["in_sync"] == [1, 2, 3], WAIT_SECONDS)
-    assert f"Broker 3 is master of replica set {made}" in do(
-        cluster, f"set transfer {made} --to 3"
-    )
+    assert f"Broker 3 is master of replica set {made}" in do(cluster, f"set transfer {made} --to 3")
     assert _described(cluster, made)["why"] == "transfer"
     do(cluster, f"set remove {made} 1")
     assert [one["broker"] for one in _described(cluster, made)["members"]] == [2, 3]
