@@ -57,11 +57,16 @@ class Churn:
     deletions: list[Deletion] = field(default_factory=list)
     rounds: int = 0
 
+    @property
+    def topic(self) -> str:
+        """The one that is there now, or about to be."""
+        return f"churn-{max(0, self.rounds - 1)}"
+
     async def run(self) -> None:
         """Go on until told to stop."""
         while not self.world.is_stopping and not self.world.is_over:
-            topic = f"churn-{self.rounds}"
             self.rounds += 1
+            topic = self.topic
             for step in self._steps(topic):
                 if self.world.is_stopping:
                     return

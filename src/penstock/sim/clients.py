@@ -11,6 +11,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.admin_history import AdminHistory
 from penstock.sim.churn import Churn
 from penstock.sim.controller_model import ControllerModel
+from penstock.sim.groups import Groups
 from penstock.sim.history import History, Partition, Report, Rules, Send, judge
 from penstock.sim.kernel.process import Process
 from penstock.sim.kernel.simulation import Simulation
@@ -39,6 +40,7 @@ class Clients:
         self.world = ClientWorld(brokers=brokers, partitions=shape.partitions)
         self.lanes: list[Lane | Zombie | StockProducer] = []
         self.churn: Churn | None = None
+        self.groups = Groups(simulation, shape, self.world)
         self.quiet_from_ns = 0
         """From when on nothing is broken any more."""
         self._followers: list[Follower] = []
@@ -103,6 +105,7 @@ class Clients:
             self._start_churn()
         if self._shape.stock_clients:
             self._start_stock()
+        self.groups.start(self._start, self._other_topic)
         for host in self.world.brokers.values():
             name = f"direct-{host}"
             random = self._simulation.random(name)
@@ -118,6 +121,9 @@ class Clients:
         )
         self.lanes.append(zombie)
         self._start("zombie", [zombie.run()])
+
+    def _other_topic(self) -> str:
+        return self.churn.topic if self.churn else TOPIC
 
     def _start_churn(self) -> None:
         self.churn = Churn(
@@ -207,16 +213,21 @@ class Clients:
                 yield f"{one.name} stands at {at}, and {end} is acknowledged"
 
     def judge(self, *, is_complete: bool) -> Report:
-        """Judge the history; `is_complete`: the final reader has read everything."""
+        """Judge the history; `is_complete`: the final reader has read everything, groups too."""
+        kept_ms = self._shape.group_kept_ms
         rules = Rules(
             final_reader=FINAL_READER if is_complete else None,
             stale_ns_max=SESSION_TIMEOUT_MS * 1_000_000,
             lag_ns_max=LAG_NS_MAX if self.quiet_from_ns else None,
             lag_from_ns=self.quiet_from_ns,
+            positions_kept_ns=None if kept_ms < 0 else kept_ms * 1_000_000,
+            readers=self.groups.readers() if is_complete else (),
         )
         history = History(
             sends=self.sends(),
             polls=self.world.polls,
+            commits=self.groups.commits(),
+            owned=self.groups.owned(),
             deletions=self.churn.deletions if self.churn else (),
         )
         return judge(history, rules)

@@ -150,6 +150,13 @@ class Shape:
     """Of the history's topic; -1 keeps everything. Some of its records are deleted as well."""
     is_churning: bool = False
     """Whether other topics come and go beside the history's, see churn.py."""
+    groups: int = 0
+    """Consumer groups that read the history's topic, see groups.py."""
+    group_members: int = 2
+    group_rewrite_bytes: int = 16 << 20
+    """Growth that makes a partition of the internal topic worth a rewrite."""
+    group_kept_ms: int = -1
+    """A group without members and commits keeps its positions for so long; -1: for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ Source: the twelve scenarios of the published chaos runs of RocketMQ's controlle
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.sim.disk_faults import FULL_AT
 from penstock.sim.plan import Fault, FaultKind, Plan, Shape
@@ -24,6 +24,7 @@ from penstock.sim.voter_faults import REFUSALS
 GAP_MS = (300, 1_500)
 LASTING_MS = (100, 2_500)
 DAMAGE_SHARE = 0.05
+GROUPLESS_SHARE = 0.5
 ALONE_BEFORE_MS, ALONE_AFTER_MS = 2_500, 3_000
 
 
@@ -38,7 +39,29 @@ def make_plan(seed: int, *, faults: int = 12) -> Plan:
     """Return the plan of a seed with about this many faults."""
     draw = random.Random(f"plan-{seed}")  # noqa: S311  reproducible on purpose
     shape = make_shape(draw)
-    return Plan(seed=seed, shape=shape, faults=_faults(draw, shape, faults))
+    plan = Plan(seed=seed, shape=shape, faults=_faults(draw, shape, faults))
+    # Drawn apart, so that a plan without groups is what it was before there were any.
+    return with_groups(plan, random.Random(f"plan-{seed}-groups"))  # noqa: S311  as above
+
+
+def with_groups(plan: Plan, draw: random.Random) -> Plan:
+    """Draw consumer groups for half of the plans.
+
+    Positions expire by the time at which they were committed. Where a wall clock is set back they
+    are old at once, so that nothing is said of their time there.
+    """
+    if draw.random() < GROUPLESS_SHARE:
+        return plan
+    is_clock_wrong = any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults)
+    kept_ms = draw.choice((-1, 4_000, 8_000))
+    shape = replace(
+        plan.shape,
+        groups=draw.choices((1, 2), (3, 1))[0],
+        group_members=draw.choice((2, 3)),
+        group_rewrite_bytes=draw.choice((2_000, 8_000, 16 << 20)),
+        group_kept_ms=-1 if is_clock_wrong else kept_ms,
+    )
+    return replace(plan, shape=shape)
 
 
 def make_shape(draw: random.Random) -> Shape:

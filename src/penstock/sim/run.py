@@ -210,6 +210,9 @@ class Run:
         ends = self.clients.acked_ends()
         await self._while(lambda: any(self.clients.behind(ends)), deadline_s)
         self._found("not read in time: " + text for text in self.clients.behind(ends))
+        groups = self.clients.groups
+        await self._while(lambda: any(groups.behind(ends)), deadline_s)
+        self._found("not read in time: " + text for text in groups.behind(ends))
         if self._plan.faults:
             await self._operate()
         await self._look_at_remains()

@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from penstock.broker.config import BrokerConfig
 from penstock.controller.config import ControllerConfig
 from penstock.controller.topic_config import TopicSettings
+from penstock.groups.config import GroupConfig
 from penstock.node.cluster_config import ClusterConfig
 from penstock.node.config import NodeConfig
 from penstock.node.identity import FORMAT_VERSION, DataDirectory, Identity
@@ -97,6 +98,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
         replication=_replication(),
         controller=_controller(shape),
         raft=_raft(shape),
+        groups=_groups(shape),
         topic=TopicSettings(min_insync_replicas=shape.min_insync_replicas),
     )
 
@@ -144,6 +146,20 @@ def _replication() -> ReplicationConfig:
         run_bytes=16_384,
         in_flight_bytes=65_536,
         lease_ms=LEASE_MS,
+    )
+
+
+def _groups(shape: Shape) -> GroupConfig:
+    if not shape.groups:
+        return GroupConfig()
+    return GroupConfig(
+        partition_count=2,
+        session_timeout_min_ms=500,
+        initial_rebalance_delay_ms=100,
+        new_member_join_timeout_ms=3_000,
+        offsets_retention_ms=shape.group_kept_ms,
+        expiry_check_interval_ms=500,
+        rewrite_after_bytes=shape.group_rewrite_bytes,
     )
 
 

@@ -6,7 +6,7 @@ to the offsets at which it was read. As acknowledgements carry offsets no search
 check is sorting and look-ups, O(n log n).
 
     History, Rules -> Facts of each partition (offset -> value, value -> offset, ...)
-                   -> one small function per anomaly (contents, order, freshness, groups, replicas)
+                   -> one small function per anomaly (contents, order, freshness, groups, ...)
                    -> Report
 
 Outcome of a send: ACKED (the broker said so), FAILED (it definitely did not happen), UNKNOWN (a
@@ -23,7 +23,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from penstock.sim.history import contents, freshness, groups, order, replicas
+from penstock.sim.history import contents, freshness, groups, order, ownership, replicas
 from penstock.sim.history.events import (
     NO_MASTER,
     NOTHING_COMMITTED,
@@ -33,6 +33,7 @@ from penstock.sim.history.events import (
     History,
     MastershipSeen,
     Outcome,
+    Owned,
     Partition,
     Poll,
     ReplicaEntry,
@@ -57,6 +58,7 @@ __all__ = [
     "History",
     "MastershipSeen",
     "Outcome",
+    "Owned",
     "Partition",
     "Poll",
     "ReplicaEntry",
@@ -115,8 +117,13 @@ def judge(history: History, rules: Rules | None = None) -> Report:
         findings.extend(freshness.realtime_lags(one, lags))
         deletions = [each for each in history.deletions if each.partition == one.partition]
         findings.extend(freshness.start_regressions(one, deletions))
+        for group, readers in rules.readers:
+            findings.extend(ownership.unread(one, group, readers))
     findings.extend(order.key_order(history.sends, facts))
-    findings.extend(groups.commit_regressions(history.commits))
+    kept_ns = rules.positions_kept_ns
+    findings.extend(groups.commit_regressions(history.commits, kept_ns))
+    findings.extend(ownership.owned_twice(history.owned, kept_ns))
+    findings.extend(ownership.stale_commits(history.commits, history.owned, kept_ns))
     findings.extend(replicas.masterships(history.masterships))
     findings.extend(replicas.divergences(history.replicas))
     return Report(

@@ -7,7 +7,7 @@ check without its facts is silent, it never guesses.
 Deliberately not here: transactions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -70,7 +70,8 @@ class Poll(NamedTuple):
     contents: Sequence[Content] = ()
     """What each of `records` contained; empty when nobody looked."""
     is_elsewhere: bool = False
-    """The broker said that another one leads, and the consumer stays: it waits for nothing yet."""
+    """The broker said that another one leads, and the consumer stays; or the consumer was away: it
+    waits for nothing yet."""
 
 
 class Commit(NamedTuple):
@@ -86,6 +87,22 @@ class Commit(NamedTuple):
     is_fetched: bool = False
     is_rewind: bool = False
     """The group wanted to go back: a lower position is no anomaly from then on."""
+    owner: str = ""
+    member_id: str = ""
+    generation: int = -1
+    """Of the member that committed; -1: nobody looked, or a commit from outside the group."""
+
+
+class Owned(NamedTuple):
+    """What a member of a group was given in a generation."""
+
+    group: str
+    generation: int
+    owner: str
+    """The instance of a static member, else the member id."""
+    member_id: str
+    partitions: Sequence[Partition]
+    at_ns: int
 
 
 class Deletion(NamedTuple):
@@ -144,6 +161,7 @@ class History(NamedTuple):
     replicas: Sequence[ReplicaLog] = ()
     deletions: Sequence[Deletion] = ()
     """Those that were answered without an error."""
+    owned: Sequence[Owned] = ()
 
 
 class Rules(NamedTuple):
@@ -158,3 +176,7 @@ class Rules(NamedTuple):
     """A consumer gets what is acknowledged within so long, while it polls; None: not looked at."""
     lag_from_ns: int = 0
     """Time before this counts for no lag: something was broken on purpose."""
+    positions_kept_ns: int | None = None
+    """A group without members and commits keeps its positions for so long; None: for ever."""
+    readers: Sequence[tuple[str, Collection[str]]] = ()
+    """(group, its consumers): those that in the end have read everything between them."""

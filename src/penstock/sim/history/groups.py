@@ -3,51 +3,83 @@
 A position counts once its commit was acknowledged, or once somebody fetched it. Whoever asks after
 that gets it or a higher one, and no member commits a lower one: only the members of the newest
 generation may commit. A group that wants to go back says so (`is_rewind`).
+Where groups are forgotten after a time without commits (`kept_ns`), nothing is known of one any
+more when it has passed.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from penstock.sim.history.events import Commit, Outcome, Partition
+from penstock.sim.history.events import NOTHING_COMMITTED, Commit, Outcome, Partition
 from penstock.sim.history.report import Anomaly, Finding
 
+NEVER_NS = -1 << 62
 
-def commit_regressions(commits: Sequence[Commit]) -> Iterable[Finding]:
+
+def commit_regressions(commits: Sequence[Commit], kept_ns: int | None = None) -> Iterable[Finding]:
     """Walk through the observations of each group and partition by the time of their beginning."""
     grouped: dict[tuple[str, Partition], list[Commit]] = defaultdict(list)
     for commit in commits:
         grouped[commit.group, commit.partition].append(commit)
     for (group, partition), observed in grouped.items():
-        for commit, known in _regressions(observed):
+        for commit, known in _regressions(observed, kept_ns):
             verb = "fetched" if commit.is_fetched else "committed"
             detail = f"group {group}: {verb} {commit.offset} after {known}"
             yield Finding(Anomaly.COMMIT_REGRESSION, partition, detail)
 
 
-def _regressions(commits: list[Commit]) -> Iterable[tuple[Commit, int]]:
+class _Known:
+    """The highest position that is known, and for how long it is sure to be kept."""
+
+    __slots__ = ("_kept_ns", "_until_ns", "offset")
+
+    def __init__(self, kept_ns: int | None) -> None:
+        self._kept_ns = kept_ns
+        self._until_ns = NEVER_NS
+        self.offset = NOTHING_COMMITTED
+
+    def is_over(self, at_ns: int) -> bool:
+        """Whether the group may be forgotten by then."""
+        return self._kept_ns is not None and at_ns >= self._until_ns
+
+    def apply(self, at_ns: int, offset: int, sent_ns: int, *, is_lower: bool) -> None:
+        if self.is_over(at_ns):
+            self.offset = NOTHING_COMMITTED
+        self.offset = min(self.offset, offset) if is_lower else max(self.offset, offset)
+        if self._kept_ns is not None:
+            self._until_ns = max(self._until_ns, sent_ns + self._kept_ns)
+
+
+def _regressions(commits: list[Commit], kept_ns: int | None) -> Iterable[tuple[Commit, int]]:
     """Yield what is below the highest position that was known before it was asked for.
 
     A rewind lowers what is known when it begins and when it ends. One of unknown outcome may happen
     at any later time: from its beginning on nothing is judged.
     """
     changes = sorted(_changes(commits))
-    known, applied = -1, 0
+    known, applied = _Known(kept_ns), 0
     for commit in sorted(commits, key=lambda one: one.start_ns):
         while applied < len(changes) and changes[applied][0] < commit.start_ns:
-            _, is_lower, offset = changes[applied]
-            known = min(known, offset) if is_lower else max(known, offset)
+            at_ns, is_lower, offset, sent_ns = changes[applied]
+            known.apply(at_ns, offset, sent_ns, is_lower=is_lower)
             applied += 1
         if commit.is_rewind and commit.outcome is Outcome.UNKNOWN:
             return
         is_certain = commit.outcome is Outcome.ACKED and not commit.is_rewind
-        if is_certain and commit.offset < known:
-            yield commit, known
+        if not is_certain or known.is_over(commit.end_ns or commit.start_ns):
+            continue
+        if commit.offset < known.offset:
+            yield commit, known.offset
 
 
-def _changes(commits: list[Commit]) -> Iterable[tuple[int, bool, int]]:
-    """Yield (when, whether it lowers, offset) of everything that changes what is known."""
+def _changes(commits: list[Commit]) -> Iterable[tuple[int, bool, int, int]]:
+    """Yield (when, whether it lowers, offset, when it was sent) of what changes what is known.
+
+    What was only fetched was sent at no time: it keeps no group from being forgotten.
+    """
     for commit in commits:
+        sent_ns = NEVER_NS if commit.is_fetched else commit.start_ns
         if commit.outcome is Outcome.ACKED and commit.end_ns is not None:
-            yield commit.end_ns, commit.is_rewind, commit.offset
+            yield commit.end_ns, commit.is_rewind, commit.offset, sent_ns
         if commit.is_rewind and commit.outcome is not Outcome.FAILED:
-            yield commit.start_ns, True, commit.offset
+            yield commit.start_ns, True, commit.offset, sent_ns

@@ -33,6 +33,9 @@ class Anomaly(Enum):
     HIGH_WATERMARK_REGRESSION = "high-watermark-regression"  # the log's end went back
     REALTIME_LAG = "realtime-lag"  # a consumer that polls did not get what was there for too long
     COMMIT_REGRESSION = "committed-offset-regression"  # a group's position went back
+    OWNED_TWICE = "partition-owned-twice"  # by two members of a group in one generation
+    STALE_COMMIT = "commit-of-an-older-generation"  # taken from a member that was replaced
+    GROUP_SKIP = "group-skip"  # acknowledged, and no member of a group that reads all read it
     TWO_MASTERS = "two-masters"  # in one leader epoch
     MASTER_NOT_IN_SYNC = "master-not-in-sync"  # the sync-state set lacks the elected master
     EPOCH_DIVERGENCE = "epoch-divergence"  # replicas differ below what is confirmed

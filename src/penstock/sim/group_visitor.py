@@ -1,0 +1,164 @@
+"""Who is in no group and asks about them: watchers of positions, and an operator.
+
+    watcher    stays with one broker, whatever it says, and notes the positions that it tells
+    visitor    lists and describes, removes members, has groups of its own that come and go
+
+A coordinator that was replaced and does not know it is seen by the watcher of its broker alone.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.sim.group_member import GroupNotes
+from penstock.sim.group_wire import NEWER, GroupLink, Seat, open_coordinator
+from penstock.sim.topology import KAFKA_PORT, TOPIC
+from penstock.sim.wire import BrokerLink, LinkFailed
+from penstock.sim.world import ClientWorld, now_ns, open_any, pause
+
+ASK_SECONDS = (0.2, 0.5)
+STEPS_PAUSED = 3
+STATES = ("Stable", "Empty", "Dead")
+VERSIONS = {
+    ApiKey.DESCRIBE_GROUPS: 5,
+    ApiKey.LIST_GROUPS: 4,
+    ApiKey.DELETE_GROUPS: 2,
+    ApiKey.OFFSET_DELETE: 0,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Watcher:
+    """See the module."""
+
+    world: ClientWorld
+    random: Random
+    host: str
+    groups: Sequence[GroupNotes]
+
+    async def run(self) -> None:
+        """Ask until the run is over."""
+        while not self.world.is_over:
+            try:
+                link = await BrokerLink.open(self.host, KAFKA_PORT)
+                try:
+                    while not self.world.is_over:
+                        await asyncio.sleep(self.random.uniform(*ASK_SECONDS))
+                        await self._ask(link)
+                finally:
+                    link.close()
+            except LinkFailed:
+                await pause(self.random)
+
+    async def _ask(self, link: BrokerLink) -> None:
+        notes = self.random.choice(self.groups)
+        begun_ns = now_ns()
+        asking = GroupLink(link, notes.name, NEWER)
+        error, found = await asking.fetch(range(self.world.partitions), is_stable=False)
+        if error is not ErrorCode.NONE:
+            return
+        for partition, (unstable, offset) in found.items():
+            if unstable is ErrorCode.NONE:
+                notes.fetched(partition, offset, begun_ns)
+
+
+@dataclass(slots=True, kw_only=True)
+class Visitor:
+    """See the module. Each round has a group of its own, which nobody is a member of."""
+
+    world: ClientWorld
+    random: Random
+    groups: Sequence[GroupNotes]
+    instances: Sequence[tuple[str, str]]
+    """(group, instance id) of the static members."""
+    other_topic: Callable[[], str]
+    """One that may be deleted at any time."""
+    rounds: int = 0
+
+    async def run(self) -> None:
+        """Go on until told to stop."""
+        while not self.world.is_stopping and not self.world.is_over:
+            group = f"visited-{self.rounds}"
+            self.rounds += 1
+            for step in self._steps(group):
+                if self.world.is_stopping:
+                    return
+                try:
+                    await step()
+                except LinkFailed:
+                    await pause(self.random)
+                for _ in range(STEPS_PAUSED):
+                    await pause(self.random)
+
+    def _steps(self, group: str) -> list[Callable[[], Awaitable[None]]]:
+        looks: list[Callable[[], Awaitable[None]]] = [
+            lambda: self._commit(group, self.other_topic()),
+            self._list,
+            lambda: self._describe(group),
+            lambda: self._delete_position(group, TOPIC),
+            lambda: self._delete_position(self.random.choice(self.groups).name, "no-such-topic"),
+            self._remove,
+            lambda: self._delete(group),
+        ]
+        self.random.shuffle(looks)
+        return [lambda: self._commit(group, TOPIC), lambda: self._look(group), *looks[:4]]
+
+    async def _coordinator(self, group: str) -> GroupLink:
+        return await open_coordinator(self.world, self.random, group, NEWER)
+
+    async def _call(self, group: str, key: ApiKey, fields: dict[str, Any]) -> Any:
+        link = await self._coordinator(group)
+        try:
+            return await link.link.call(key, VERSIONS[key], fields)
+        finally:
+            link.close()
+
+    async def _commit(self, group: str, topic: str) -> None:
+        link = await self._coordinator(group)
+        try:
+            await link.commit(Seat(), {0: self.random.randrange(1, 100)}, topic=topic)
+        finally:
+            link.close()
+
+    async def _look(self, group: str) -> None:
+        link = await self._coordinator(group)
+        try:
+            await link.fetch(None)
+        finally:
+            link.close()
+
+    async def _list(self) -> None:
+        link = await open_any(self.world, self.random)
+        try:
+            states = self.random.sample(STATES, self.random.randrange(2))
+            key = ApiKey.LIST_GROUPS
+            await link.call(key, VERSIONS[key], {"states_filter": states})
+        finally:
+            link.close()
+
+    async def _describe(self, group: str) -> None:
+        name = self.random.choice([group, *[one.name for one in self.groups]])
+        fields = {"groups": [name], "include_authorized_operations": True}
+        await self._call(name, ApiKey.DESCRIBE_GROUPS, fields)
+
+    async def _delete_position(self, group: str, topic: str) -> None:
+        topics = [{"name": topic, "partitions": [{"partition_index": 0}]}]
+        await self._call(group, ApiKey.OFFSET_DELETE, {"group_id": group, "topics": topics})
+
+    async def _delete(self, group: str) -> None:
+        await self._call(group, ApiKey.DELETE_GROUPS, {"groups_names": [group]})
+
+    async def _remove(self) -> None:
+        """Remove a static member, as operators do with those that will not come back."""
+        if not self.instances:
+            return
+        group, instance_id = self.random.choice(self.instances)
+        link = await self._coordinator(group)
+        try:
+            await link.leave("", instance_id)
+        finally:
+            link.close()

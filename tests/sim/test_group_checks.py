@@ -1,0 +1,132 @@
+"""Coordinators with planted bugs are found, and members without them find every promise kept."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from penstock.groups import commits
+from penstock.groups.ownership import PartitionOwnership
+from penstock.groups.subscription import subscribed_topics
+from penstock.groups.syncing import Syncing
+from penstock.protocol.error_codes import ErrorCode
+from penstock.sim import group_member
+from penstock.sim.group_wire import assigned_in, assignment, owned_in, subscription
+from penstock.sim.plan import Fault, FaultKind, Plan, Shape
+from penstock.sim.planning import make_plan
+from penstock.sim.readers import Place
+from penstock.sim.run import run_plan
+from penstock.sim.topology import TOPIC
+
+pytestmark = [
+    pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+READ = Shape(is_apart=True, partitions=3, producers=1, groups=1, group_members=3)
+REWRITTEN = replace(READ, group_rewrite_bytes=2_000)
+
+
+def kill(at_ms: int, target: str) -> Fault:
+    return Fault(kind=FaultKind.KILL, at_ms=at_ms, lasting_ms=1_500, targets=(target,))
+
+
+CALM = (kill(3_000, "c1"),)
+"""Nothing happens but what members do by themselves."""
+MASTERS_DIE = (kill(2_000, "master:0"), kill(4_000, "master:1"), kill(5_000, "master:2"))
+
+
+def found(shape: Shape, faults: tuple[Fault, ...], seeds: int = 4) -> list[str]:
+    """Run under a few seeds; returns what the first one that breaks says."""
+    for seed in range(seeds):
+        result = run_plan(Plan(seed=seed, shape=shape, faults=faults))
+        if result.findings:
+            return result.findings
+    return []
+
+
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members leave, die and stand still all the time."""
+    monkeypatch.setattr(group_member, "WHIM_SHARE", 0.2)
+    monkeypatch.setattr(group_member, "HAUNTED_SHARE", 1.0)
+
+
+@pytest.mark.usefixtures("busy")
+@pytest.mark.parametrize("shape", [READ, REWRITTEN], ids=["plain", "rewritten"])
+def test_groups_find_every_promise_kept_while_masters_and_members_die(shape: Shape) -> None:
+    assert found(shape, MASTERS_DIE, seeds=2) == []
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_coordinator_that_takes_commits_of_older_generations_is_found(monkeypatch) -> None:
+    right = commits.membership_error
+
+    def lax(*asked: Any) -> ErrorCode | None:
+        error = right(*asked)
+        return None if error is ErrorCode.ILLEGAL_GENERATION else error
+
+    monkeypatch.setattr(commits, "membership_error", lax)
+    assert any("commit-of-an-older-generation" in one for one in found(READ, CALM))
+
+
+@pytest.mark.usefixtures("busy")
+def test_a_coordinator_that_takes_commits_of_replaced_instances_is_found(monkeypatch) -> None:
+    def lax(group: Any, request: Any) -> ErrorCode | None:
+        return None
+
+    monkeypatch.setattr(commits, "_commit_refusal", lax)
+    assert any("commit-of-an-older-generation" in one for one in found(READ, CALM))
+
+
+def test_a_coordinator_that_gives_two_members_the_same_is_found(monkeypatch) -> None:
+    hand_out = Syncing._hand_out
+
+    def everything_to_all(self: Syncing, group: Any, assignments: dict[str, bytes]) -> None:
+        longest = max(assignments.values(), key=len)
+        hand_out(self, group, dict.fromkeys(assignments, longest))
+
+    monkeypatch.setattr(Syncing, "_hand_out", everything_to_all)
+    assert any("partition-owned-twice" in one for one in found(READ, ()))
+
+
+def test_a_rewrite_that_drops_positions_is_found(monkeypatch) -> None:
+    monkeypatch.setattr(PartitionOwnership, "snapshot", lambda *_: iter(()))
+    told = found(REWRITTEN, MASTERS_DIE)
+    assert any("committed-offset-regression" in one for one in told)
+
+
+def test_a_member_that_commits_what_it_has_not_read_is_found(monkeypatch) -> None:
+    monkeypatch.setattr(group_member, "Place", lambda offset: Place(offset + 3))
+    assert any("group-skip" in one for one in found(READ, ()))
+
+
+# Plans and what goes over the wire
+
+
+def test_half_of_the_seeds_have_groups_of_every_kind() -> None:
+    shapes = [make_plan(seed).shape for seed in range(300)]
+    with_groups = [shape for shape in shapes if shape.groups]
+    assert 100 < len(with_groups) < 200
+    assert {shape.groups for shape in with_groups} == {1, 2}
+    assert {shape.group_members for shape in with_groups} == {2, 3}
+    assert {shape.group_kept_ms < 0 for shape in with_groups} == {True, False}
+    assert len({shape.group_rewrite_bytes for shape in with_groups}) == 3
+
+
+def test_positions_are_for_ever_where_a_wall_clock_is_wrong() -> None:
+    for plan in map(make_plan, range(300)):
+        if any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults):
+            assert plan.shape.group_kept_ms == -1
+
+
+@pytest.mark.parametrize("partitions", [[], [0], [2, 0, 1]])
+def test_what_members_say_of_themselves_is_read_as_it_was_written(partitions: list[int]) -> None:
+    assert owned_in(subscription(partitions)) == partitions
+    assert assigned_in(assignment(partitions)) == partitions
+    assert subscribed_topics(subscription(partitions)) == {TOPIC}
+
+
+def test_no_assignment_is_an_empty_one() -> None:
+    assert assigned_in(b"") == []
