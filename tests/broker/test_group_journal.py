@@ -29,7 +29,7 @@ class Journal:
 
     def __init__(self, node: LiveNode) -> None:
         self.node = node
-        self.journal: InternalTopicJournal = node.node._journal
+        self.journal: InternalTopicJournal = node.node.journal
 
     @property
     def hosted(self) -> HostedPartition:

@@ -9,6 +9,7 @@ from penstock.groups import commits
 from penstock.groups.ownership import PartitionOwnership
 from penstock.groups.subscription import subscribed_topics
 from penstock.groups.syncing import Syncing
+from penstock.groups.unread import UnreadRecords
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim import group_member
 from penstock.sim.group_wire import assigned_in, assignment, owned_in, subscription
@@ -25,7 +26,7 @@ pytestmark = [
 ]
 
 READ = Shape(is_apart=True, partitions=3, producers=1, groups=1, group_members=3)
-REWRITTEN = replace(READ, group_rewrite_bytes=2_000)
+REWRITTEN = replace(READ, group_rewrite_bytes=500)
 
 
 def kill(at_ms: int, target: str) -> Fault:
@@ -95,6 +96,14 @@ def test_a_rewrite_that_drops_positions_is_found(monkeypatch) -> None:
     monkeypatch.setattr(PartitionOwnership, "snapshot", lambda *_: iter(()))
     told = found(REWRITTEN, MASTERS_DIE)
     assert any("committed-offset-regression" in one for one in told)
+
+
+def test_a_rewrite_that_drops_what_it_can_not_read_is_found(monkeypatch) -> None:
+    later = Fault(kind=FaultKind.DOWNGRADE, at_ms=1_500, lasting_ms=1_000, targets=())
+    assert found(REWRITTEN, (later, *MASTERS_DIE), seeds=1) == []
+    monkeypatch.setattr(UnreadRecords, "records", lambda _: iter(()))
+    told = found(REWRITTEN, (later, *MASTERS_DIE), seeds=2)
+    assert any("what a later version wrote" in one for one in told)
 
 
 def test_a_member_that_commits_what_it_has_not_read_is_found(monkeypatch) -> None:

@@ -95,8 +95,8 @@ class Node:
             new_session_id=self._new_session_id,
         )
         self._broker.workers = self._batch_workers
-        self._journal = InternalTopicJournal(self._broker)
-        self.housekeeping = Housekeeping(self._broker, self._journal)
+        self.journal = InternalTopicJournal(self._broker)
+        self.housekeeping = Housekeeping(self._broker, self.journal)
         first = self._directories[0]
         self._ports = ProcessPorts(
             clock=self._clock,
@@ -307,13 +307,13 @@ class Node:
     def _start_groups(self) -> None:
         self._broker.groups = GroupCoordinator(
             self._clock,
-            self._journal,
+            self.journal,
             config=self._group_config(),
             retention_now_ms=self.housekeeping.retention_clock.now_ms,
             new_suffix=lambda: str(random_uuid(self._machine.randomness)),
         )
         self._broker.start_groups(
-            GroupOwnership(self._broker, self._journal, self._on_groups_unreadable)
+            GroupOwnership(self._broker, self.journal, self._on_groups_unreadable)
         )
 
     def _group_config(self) -> GroupConfig:

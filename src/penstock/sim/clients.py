@@ -123,7 +123,7 @@ class Clients:
         self._start("zombie", [zombie.run()])
 
     def _other_topic(self) -> str:
-        return self.churn.topic if self.churn else TOPIC
+        return self.churn.topic if self.churn else "no-such-topic"
 
     def _start_churn(self) -> None:
         self.churn = Churn(

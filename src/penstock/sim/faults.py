@@ -15,6 +15,7 @@ from random import Random
 from penstock.sim.clock_faults import ClockFaults
 from penstock.sim.cluster import SimCluster
 from penstock.sim.disk_faults import DiskFaults
+from penstock.sim.newer_records import NewerRecords
 from penstock.sim.operators import Operators
 from penstock.sim.plan import Fault, FaultKind
 from penstock.sim.server import Server
@@ -37,6 +38,7 @@ class Faults:
         """Host -> faults that want it to be down."""
         self._resetting: list[asyncio.Task[None]] = []
         self._voters = VoterFaults(cluster, draw)
+        self.newer = NewerRecords(cluster)
         self._kinds: dict[FaultKind, Callable[[Fault], Heal | None]] = {
             FaultKind.KILL: self._kill,
             FaultKind.POWER_OFF: self._power_off,
@@ -51,6 +53,7 @@ class Faults:
             **DiskFaults(cluster, draw).kinds(),
             **ClockFaults(cluster).kinds(),
             **Operators(cluster, draw).kinds(),
+            FaultKind.DOWNGRADE: self._downgrade,
             FaultKind.VOTER_WIPED: self._voter_wiped,
             FaultKind.METADATA_DISK: lambda one: self._voters.refuse(one, self._servers(one)),
             FaultKind.CHANGE_VOTERS: lambda one: self._voters.change(one, self._servers(one)),
@@ -97,6 +100,24 @@ class Faults:
     def _voter_wiped(self, fault: Fault) -> Heal | None:
         spare = self._voters.spare(self._servers(fault))
         return self._take_down(spare, Server.replace_disk)
+
+    def _downgrade(self, fault: Fault) -> Heal | None:
+        """End the coordinator once it has written; what is late ends nothing."""
+        ends: list[Heal] = []
+        is_over = False
+
+        def end(server: Server) -> None:
+            heal = None if is_over else self._take_down([server], Server.kill)
+            if heal is not None:
+                ends.append(heal)
+
+        def heal() -> None:
+            nonlocal is_over
+            is_over = True
+            for one in ends:
+                one()
+
+        return heal if self.newer.write(fault.amount, end) else None
 
     def _take_down(self, servers: list[Server], end: Callable[[Server], bool]) -> Heal | None:
         hit = [server for server in servers if server.is_up and end(server)]

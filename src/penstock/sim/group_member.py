@@ -183,6 +183,8 @@ class Member(Reader):
         if error is not ErrorCode.NONE:
             self._heed(error, link)
             return False
+        if self.random.random() < WHIM_SHARE and not self.world.is_stopping:
+            await self._die(link)  # and the others wait for its sync
         self.seat.member_id, self.seat.generation = answer.member_id, answer.generation_id
         error, mine = await link.sync(self.seat, self.notes.protocol, self._assignments(answer))
         if error is not ErrorCode.NONE:

@@ -15,13 +15,15 @@ from typing import Any
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.group_member import GroupNotes
-from penstock.sim.group_wire import NEWER, GroupLink, Seat, open_coordinator
+from penstock.sim.group_wire import NEWER, GroupLink, Seat, Times, open_coordinator, subscription
 from penstock.sim.topology import KAFKA_PORT, TOPIC
 from penstock.sim.wire import BrokerLink, LinkFailed
 from penstock.sim.world import ClientWorld, now_ns, open_any, pause
 
 ASK_SECONDS = (0.2, 0.5)
 STEPS_PAUSED = 3
+UNUSED = Times(1_000, 1_000)
+"""How long an id is kept that nobody joins with."""
 STATES = ("Stable", "Empty", "Dead")
 VERSIONS = {
     ApiKey.DESCRIBE_GROUPS: 5,
@@ -100,7 +102,8 @@ class Visitor:
             self._list,
             lambda: self._describe(group),
             lambda: self._delete_position(group, TOPIC),
-            lambda: self._delete_position(self.random.choice(self.groups).name, "no-such-topic"),
+            lambda: self._delete_position(self.random.choice(self.groups).name, self.other_topic()),
+            lambda: self._ask_for_an_id(group),
             self._remove,
             lambda: self._delete(group),
         ]
@@ -121,6 +124,16 @@ class Visitor:
         link = await self._coordinator(group)
         try:
             await link.commit(Seat(), {0: self.random.randrange(1, 100)}, topic=topic)
+        finally:
+            link.close()
+
+    async def _ask_for_an_id(self, group: str) -> None:
+        """Get an id to join with, and never use it."""
+        name = self.random.choice([group, f"{group}-void", *[one.name for one in self.groups]])
+        protocol = next((one.protocol for one in self.groups if one.name == name), "range")
+        link = await self._coordinator(name)
+        try:
+            await link.join(Seat(), UNUSED, (protocol, subscription(())))
         finally:
             link.close()
 

@@ -21,6 +21,8 @@ from typing import Any, Self
 from penstock.base.errors import ConfigError
 
 FORMAT_VERSION = 1
+REWRITE_BYTES = 16 << 20
+"""No run comes to so much."""
 
 
 class FaultKind(StrEnum):
@@ -84,6 +86,9 @@ class FaultKind(StrEnum):
     """An operator takes a slave out of set number `amount`, and in again when it is over."""
     DRAIN = "drain"
     """An operator drains a broker, and ends that when it is over."""
+    DOWNGRADE = "downgrade"
+    """A coordinator writes what only a later version can read (by `amount`: newer_records.py), and
+    ends; started again, as ours, when it is over."""
     STATUS = "status"
     """An operator asks how the cluster is."""
 
@@ -153,7 +158,7 @@ class Shape:
     groups: int = 0
     """Consumer groups that read the history's topic, see groups.py."""
     group_members: int = 2
-    group_rewrite_bytes: int = 16 << 20
+    group_rewrite_bytes: int = REWRITE_BYTES
     """Growth that makes a partition of the internal topic worth a rewrite."""
     group_kept_ms: int = -1
     """A group without members and commits keeps its positions for so long; -1: for ever."""

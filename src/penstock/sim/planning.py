@@ -18,13 +18,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from penstock.sim.disk_faults import FULL_AT
-from penstock.sim.plan import Fault, FaultKind, Plan, Shape
+from penstock.sim.newer_records import amount_of
+from penstock.sim.plan import REWRITE_BYTES, Fault, FaultKind, Plan, Shape
+from penstock.sim.topology import PARTITIONS
 from penstock.sim.voter_faults import REFUSALS
 
 GAP_MS = (300, 1_500)
 LASTING_MS = (100, 2_500)
 DAMAGE_SHARE = 0.05
+DAMAGE = (FaultKind.LYING_SYNC, FaultKind.BIT_FLIP)
 GROUPLESS_SHARE = 0.5
+NO_DOWNGRADE_SHARE = 0.6
 ALONE_BEFORE_MS, ALONE_AFTER_MS = 2_500, 3_000
 
 
@@ -58,10 +62,29 @@ def with_groups(plan: Plan, draw: random.Random) -> Plan:
         plan.shape,
         groups=draw.choices((1, 2), (3, 1))[0],
         group_members=draw.choice((2, 3)),
-        group_rewrite_bytes=draw.choice((2_000, 8_000, 16 << 20)),
+        group_rewrite_bytes=draw.choice((500, 2_000, REWRITE_BYTES)),
         group_kept_ms=-1 if is_clock_wrong else kept_ms,
     )
-    return replace(plan, shape=shape)
+    plan = replace(plan, shape=shape)
+    return plan if draw.random() < NO_DOWNGRADE_SHARE else _with_downgrade(plan, draw)
+
+
+def _with_downgrade(plan: Plan, draw: random.Random) -> Plan:
+    """Have a coordinator of a later version end beside another fault, where nothing is damaged."""
+    beside = [fault for fault in plan.faults if fault.kind not in DAMAGE]
+    if not beside:
+        return plan
+    other = draw.choice(beside)
+    amount = amount_of(draw.randrange(PARTITIONS), is_transaction=draw.random() < 0.25)
+    lasting_ms = max(other.lasting_ms, LASTING_MS[0])
+    downgrade = Fault(
+        kind=FaultKind.DOWNGRADE,
+        at_ms=other.at_ms,
+        lasting_ms=lasting_ms,
+        targets=(),
+        amount=amount,
+    )
+    return plan.with_faults((*plan.faults, downgrade))
 
 
 def make_shape(draw: random.Random) -> Shape:
@@ -260,7 +283,7 @@ class Menu:
         a bit that turns over on it.
         """
         return Fault(
-            kind=self.random.choice((FaultKind.LYING_SYNC, FaultKind.BIT_FLIP)),
+            kind=self.random.choice(DAMAGE),
             at_ms=at_ms,
             lasting_ms=self.random.randint(200, 1_000),
             targets=(self._damaged(),),

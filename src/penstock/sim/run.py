@@ -213,6 +213,9 @@ class Run:
         groups = self.clients.groups
         await self._while(lambda: any(groups.behind(ends)), deadline_s)
         self._found("not read in time: " + text for text in groups.behind(ends))
+        newer = self.faults.newer
+        await self._while(newer.look, deadline_s)
+        self._found(newer.missing())
         if self._plan.faults:
             await self._operate()
         await self._look_at_remains()

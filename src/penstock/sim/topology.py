@@ -18,7 +18,7 @@ from penstock.node.identity import FORMAT_VERSION, DataDirectory, Identity
 from penstock.node.settings import NodeSettings
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
-from penstock.sim.plan import Shape
+from penstock.sim.plan import REWRITE_BYTES, Shape
 from penstock.storage.config import LogConfig
 
 CLUSTER_ID = "simulated-cluster-000"
@@ -28,6 +28,9 @@ TOPIC = "history"
 
 FIRST_SEGMENT_BYTES = 65_536
 """Smaller than most shapes' segments: their logs grow through files of several sizes."""
+
+PARTITIONS = 2
+"""Of the internal topic, in runs with groups."""
 
 WALL_START_MS = 1_700_000_000_000
 """What the clocks on the wall show when virtual time is 0."""
@@ -93,7 +96,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             secret_file=str(secret_file),
             start_timeout_ms=2_000,
         ),
-        broker=BrokerConfig(housekeeping_interval_ms=5_000 if shape.retention_bytes < 0 else 500),
+        broker=BrokerConfig(housekeeping_interval_ms=_housekeeping_ms(shape)),
         log=_log(shape),
         replication=_replication(),
         controller=_controller(shape),
@@ -149,11 +152,16 @@ def _replication() -> ReplicationConfig:
     )
 
 
+def _housekeeping_ms(shape: Shape) -> int:
+    is_busy = shape.retention_bytes >= 0 or shape.group_rewrite_bytes < REWRITE_BYTES
+    return 500 if is_busy else 5_000
+
+
 def _groups(shape: Shape) -> GroupConfig:
     if not shape.groups:
         return GroupConfig()
     return GroupConfig(
-        partition_count=2,
+        partition_count=PARTITIONS,
         session_timeout_min_ms=500,
         initial_rebalance_delay_ms=100,
         new_member_join_timeout_ms=3_000,
