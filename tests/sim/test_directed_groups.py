@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-READ = Shape(is_apart=True, partitions=1, producers=1, groups=1)
+READ = Shape(is_apart=True, partitions=1, producers=1, records_per_second=20, groups=1)
 UNATTENDED = Shape(
     is_apart=True, partitions=1, producers=1, groups=1, group_members=0, group_kept_ms=60_000
 )

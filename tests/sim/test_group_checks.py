@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.groups import commits
+from penstock.groups import commits, expiry
 from penstock.groups.ownership import PartitionOwnership
 from penstock.groups.subscription import subscribed_topics
 from penstock.groups.syncing import Syncing
@@ -25,7 +25,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-READ = Shape(is_apart=True, partitions=3, producers=1, groups=1, group_members=3)
+READ = Shape(
+    is_apart=True, partitions=2, producers=1, records_per_second=20, groups=1, group_members=3
+)
 REWRITTEN = replace(READ, group_rewrite_bytes=500)
 
 
@@ -57,7 +59,7 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("busy")
 @pytest.mark.parametrize("shape", [READ, REWRITTEN], ids=["plain", "rewritten"])
 def test_groups_find_every_promise_kept_while_masters_and_members_die(shape: Shape) -> None:
-    assert found(shape, MASTERS_DIE, seeds=2) == []
+    assert found(shape, MASTERS_DIE, seeds=3) == []
 
 
 @pytest.mark.usefixtures("busy")
@@ -96,6 +98,15 @@ def test_a_rewrite_that_drops_positions_is_found(monkeypatch) -> None:
     monkeypatch.setattr(PartitionOwnership, "snapshot", lambda *_: iter(()))
     told = found(REWRITTEN, MASTERS_DIE)
     assert any("committed-offset-regression" in one for one in told)
+
+
+def test_a_deletion_that_is_not_written_is_found(monkeypatch) -> None:
+    def unwritten(_: Any, group: Any, forget: Any, done: Any) -> None:
+        forget(group)
+        done(None)
+
+    monkeypatch.setattr(expiry, "delete_group", unwritten)
+    assert any("is there again" in one for one in found(READ, MASTERS_DIE))
 
 
 def test_a_rewrite_that_drops_what_it_can_not_read_is_found(monkeypatch) -> None:

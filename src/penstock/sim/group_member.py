@@ -185,11 +185,13 @@ class Member(Reader):
             return False
         if self.random.random() < WHIM_SHARE and not self.world.is_stopping:
             await self._die(link)  # and the others wait for its sync
-        self.seat.member_id, self.seat.generation = answer.member_id, answer.generation_id
-        error, mine = await link.sync(self.seat, self.notes.protocol, self._assignments(answer))
+        self.seat.member_id = answer.member_id
+        joined = replace(self.seat, generation=answer.generation_id)
+        error, mine = await link.sync(joined, self.notes.protocol, self._assignments(answer))
         if error is not ErrorCode.NONE:
             self._heed(error, link)
             return False
+        self.seat.generation = joined.generation
         self._take(assigned_in(mine))
         await self._haunt(link)
         return True

@@ -8,7 +8,7 @@ A coordinator that was replaced and does not know it is seen by the watcher of i
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
@@ -16,7 +16,8 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.group_member import GroupNotes
 from penstock.sim.group_wire import NEWER, GroupLink, Seat, Times, open_coordinator, subscription
-from penstock.sim.topology import KAFKA_PORT, TOPIC
+from penstock.sim.memberless_group import MemberlessGroup
+from penstock.sim.topology import KAFKA_PORT
 from penstock.sim.wire import BrokerLink, LinkFailed
 from penstock.sim.world import ClientWorld, now_ns, open_any, pause
 
@@ -28,9 +29,10 @@ STATES = ("Stable", "Empty", "Dead")
 VERSIONS = {
     ApiKey.DESCRIBE_GROUPS: 5,
     ApiKey.LIST_GROUPS: 4,
-    ApiKey.DELETE_GROUPS: 2,
     ApiKey.OFFSET_DELETE: 0,
 }
+
+Step = Callable[[], Awaitable[None]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,36 +81,45 @@ class Visitor:
     """(group, instance id) of the static members."""
     other_topic: Callable[[], str]
     """One that may be deleted at any time."""
-    rounds: int = 0
+    visited: list[MemberlessGroup] = field(default_factory=list)
 
     async def run(self) -> None:
-        """Go on until told to stop."""
+        """Go on until told to stop, and look once more at all that there was."""
         while not self.world.is_stopping and not self.world.is_over:
-            group = f"visited-{self.rounds}"
-            self.rounds += 1
+            name = f"visited-{len(self.visited)}"
+            notes = GroupNotes(name=name, is_cooperative=False)
+            group = MemberlessGroup(world=self.world, random=self.random, notes=notes)
+            self.visited.append(group)
             for step in self._steps(group):
-                if self.world.is_stopping:
-                    return
-                try:
-                    await step()
-                except LinkFailed:
-                    await pause(self.random)
-                for _ in range(STEPS_PAUSED):
-                    await pause(self.random)
+                if not self.world.is_stopping:
+                    await self._try(step)
+        for one in self.visited:
+            await self._try(one.look)
 
-    def _steps(self, group: str) -> list[Callable[[], Awaitable[None]]]:
-        looks: list[Callable[[], Awaitable[None]]] = [
-            lambda: self._commit(group, self.other_topic()),
+    async def _try(self, step: Step) -> None:
+        try:
+            await step()
+        except LinkFailed:
+            await pause(self.random)
+        for _ in range(STEPS_PAUSED):
+            await pause(self.random)
+
+    def _steps(self, group: MemberlessGroup) -> list[Step]:
+        name = group.notes.name
+        steps: list[Step] = [
+            lambda: group.commit_elsewhere(self.other_topic()),
             self._list,
-            lambda: self._describe(group),
-            lambda: self._delete_position(group, TOPIC),
-            lambda: self._delete_position(self.random.choice(self.groups).name, self.other_topic()),
-            lambda: self._ask_for_an_id(group),
+            lambda: self._describe(name),
+            group.delete_position,
+            self._delete_position_of_a_member,
+            lambda: self._ask_for_an_id(name),
             self._remove,
-            lambda: self._delete(group),
+            group.delete,
+            group.look,
+            self.random.choice(self.visited).look,
         ]
-        self.random.shuffle(looks)
-        return [lambda: self._commit(group, TOPIC), lambda: self._look(group), *looks[:4]]
+        self.random.shuffle(steps)
+        return [group.commit, group.look, *steps[:5]]
 
     async def _coordinator(self, group: str) -> GroupLink:
         return await open_coordinator(self.world, self.random, group, NEWER)
@@ -120,13 +131,6 @@ class Visitor:
         finally:
             link.close()
 
-    async def _commit(self, group: str, topic: str) -> None:
-        link = await self._coordinator(group)
-        try:
-            await link.commit(Seat(), {0: self.random.randrange(1, 100)}, topic=topic)
-        finally:
-            link.close()
-
     async def _ask_for_an_id(self, group: str) -> None:
         """Get an id to join with, and never use it."""
         name = self.random.choice([group, f"{group}-void", *[one.name for one in self.groups]])
@@ -134,13 +138,6 @@ class Visitor:
         link = await self._coordinator(name)
         try:
             await link.join(Seat(), UNUSED, (protocol, subscription(())))
-        finally:
-            link.close()
-
-    async def _look(self, group: str) -> None:
-        link = await self._coordinator(group)
-        try:
-            await link.fetch(None)
         finally:
             link.close()
 
@@ -158,12 +155,11 @@ class Visitor:
         fields = {"groups": [name], "include_authorized_operations": True}
         await self._call(name, ApiKey.DESCRIBE_GROUPS, fields)
 
-    async def _delete_position(self, group: str, topic: str) -> None:
-        topics = [{"name": topic, "partitions": [{"partition_index": 0}]}]
+    async def _delete_position_of_a_member(self) -> None:
+        """Delete what no member reads."""
+        group = self.random.choice(self.groups).name
+        topics = [{"name": self.other_topic(), "partitions": [{"partition_index": 0}]}]
         await self._call(group, ApiKey.OFFSET_DELETE, {"group_id": group, "topics": topics})
-
-    async def _delete(self, group: str) -> None:
-        await self._call(group, ApiKey.DELETE_GROUPS, {"groups_names": [group]})
 
     async def _remove(self) -> None:
         """Remove a static member, as operators do with those that will not come back."""

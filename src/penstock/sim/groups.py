@@ -32,6 +32,7 @@ class Groups:
     def __init__(self, simulation: Simulation, shape: Shape, world: ClientWorld) -> None:
         self._simulation = simulation
         self._world = world
+        self._visitor: Visitor | None = None
         draw = simulation.random("groups")
         self.notes = [
             GroupNotes(name=f"group-{number}", is_cooperative=draw.random() < COOPERATIVE_SHARE)
@@ -73,7 +74,7 @@ class Groups:
             for host in self._world.brokers.values()
         ]
         start("watchers", [one.run() for one in watchers])
-        visitor = Visitor(
+        self._visitor = Visitor(
             world=self._world,
             random=self._simulation.random("visitor"),
             groups=self.notes,
@@ -84,7 +85,7 @@ class Groups:
             ],
             other_topic=other_topic,
         )
-        start("visitor", [visitor.run()])
+        start("visitor", [self._visitor.run()])
 
     def behind(self, ends: dict[Partition, int]) -> Iterator[str]:
         """Name what no member has committed beyond these ends yet."""
@@ -107,7 +108,9 @@ class Groups:
 
     def commits(self) -> list[Commit]:
         """Return all commits and all positions that anybody was told."""
-        return [commit for notes in self.notes for commit in notes.commits]
+        visited = self._visitor.visited if self._visitor else []
+        notes = [*self.notes, *[one.notes for one in visited]]
+        return [commit for one in notes for commit in one.commits]
 
     def owned(self) -> list[Owned]:
         """Return who was given what."""
