@@ -1,13 +1,17 @@
 """Schedules around the coordinator of a group: cut off, replaced, with a clock that is wrong."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from penstock.broker.handlers import offset_fetch
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.group_member import GroupNotes
 from penstock.sim.group_wire import NEWER, Seat, open_coordinator
 from penstock.sim.history import Outcome
@@ -15,8 +19,9 @@ from penstock.sim.kernel.process import Process
 from penstock.sim.plan import Fault, FaultKind, Plan, Shape
 from penstock.sim.run import Run, Schedule, run_plan
 from penstock.sim.server import Server
+from penstock.sim.topology import KAFKA_PORT, TOPIC
 from penstock.sim.weather import Effect, pairs
-from penstock.sim.wire import LinkFailed
+from penstock.sim.wire import BrokerLink, LinkFailed
 from penstock.sim.world import now_ns, pause
 
 pytestmark = [
@@ -72,14 +77,20 @@ async def has_committed(run: Run, above: int = 0) -> int:
     return committed(run)
 
 
+def cut_off(run: Run, one: Server) -> Effect:
+    """Nothing passes between it and the other servers; clients still reach it."""
+    others = [host for host in run.cluster.servers if host != one.name]
+    cut = Effect(pairs=pairs([one.name], others, both_ways=True), is_cut=True)
+    run.cluster.weather.add(cut)
+    return cut
+
+
 async def cut_off_coordinator(run: Run) -> None:
     """Another one takes commits, while clients still reach the old one."""
     before = await has_committed(run)
     old = coordinator(run)
     assert old is not None
-    others = [host for host in run.cluster.servers if host != old.name]
-    cut = Effect(pairs=pairs([old.name], others, both_ways=True), is_cut=True)
-    run.cluster.weather.add(cut)
+    cut = cut_off(run, old)
     await replaced(run, old)
     await has_committed(run, before)
     await asyncio.sleep(1.0)  # its watcher asks the old one meanwhile
@@ -92,11 +103,56 @@ def test_a_coordinator_that_was_cut_off_tells_no_positions() -> None:
 
 
 def test_a_coordinator_that_tells_positions_without_a_lease_is_found(monkeypatch) -> None:
-    monkeypatch.setattr(offset_fetch, "knows_positions", lambda *_: True)
+    monkeypatch.setattr(offset_fetch, "knows_group", lambda *_: True)
     assert any(REGRESSION in one for one in findings(cut_off_coordinator))
 
 
-async def as_a_client(run: Run, work: Callable[[], object]) -> None:
+ASKED_OF_A_COORDINATOR = [
+    (
+        ApiKey.OFFSET_DELETE,
+        0,
+        {"topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]},
+    ),
+    (ApiKey.DELETE_GROUPS, 2, {}),
+    (ApiKey.DESCRIBE_GROUPS, 5, {}),
+]
+
+
+@pytest.mark.parametrize(("key", "version", "fields"), ASKED_OF_A_COORDINATOR)
+def test_a_coordinator_that_was_cut_off_says_nothing_of_groups_that_it_never_heard_of(
+    key: ApiKey, version: int, fields: dict[str, Any]
+) -> None:
+    answers: list[Any] = []
+
+    async def schedule(run: Run) -> None:
+        name = notes_of(run).name
+        await run.until(lambda: coordinator(run) is not None)
+        old = coordinator(run)
+        assert old is not None
+        cut = cut_off(run, old)
+        await replaced(run, old)
+        await commit_from_outside(run, 5, but=old)
+        names = {"group_id": name, "groups_names": [name], "groups": [name]}
+
+        async def ask() -> None:
+            link = await BrokerLink.open(old.name, KAFKA_PORT)
+            answers.append(await link.call(key, version, {**names, **fields}))
+            link.close()
+
+        await as_a_client(run, ask)
+        run.cluster.weather.remove(cut)
+
+    assert findings(schedule, UNATTENDED) == []
+    (answer,) = answers
+    told = answer
+    if key is ApiKey.DELETE_GROUPS:
+        (told,) = answer.results
+    if key is ApiKey.DESCRIBE_GROUPS:
+        (told,) = answer.groups
+    assert told.error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def as_a_client(run: Run, work: Callable[[], Awaitable[None]]) -> None:
     """Do it on a host of its own."""
 
     async def main(_: Process) -> None:
@@ -105,9 +161,11 @@ async def as_a_client(run: Run, work: Callable[[], object]) -> None:
     await run.simulation.start("client-outside", "outside", main).ended
 
 
-async def commit_from_outside(run: Run, offset: int) -> None:
-    """Commit until that is acknowledged, as nobody's member."""
-    world, draw = run.clients.world, run.simulation.random("outside")
+async def commit_from_outside(run: Run, offset: int, but: Server | None = None) -> None:
+    """Commit until that is acknowledged, as nobody's member who has not heard of one broker."""
+    draw, world = run.simulation.random("outside"), run.clients.world
+    brokers = {one: host for one, host in world.brokers.items() if but is None or host != but.name}
+    world = replace(world, brokers=brokers)
 
     async def insist() -> None:
         while committed(run) < offset:
@@ -137,9 +195,6 @@ async def month_ahead(run: Run) -> None:
     assert back is not None
     await asyncio.sleep(2.0)
     back()
-    await commit_from_outside(
-        run, 1 << 40
-    )  # nothing is acknowledged above it: the group is through
 
 
 def test_a_wall_clock_that_jumps_ahead_expires_no_positions() -> None:

@@ -89,7 +89,7 @@ class Groups:
 
     def behind(self, ends: dict[Partition, int]) -> Iterator[str]:
         """Name what no member has committed beyond these ends yet."""
-        for notes in self.notes:
+        for notes in (one for one in self.notes if self._members_of(one)):
             committed: dict[Partition, int] = {}
             for one in notes.commits:
                 if one.outcome is Outcome.ACKED:
@@ -103,8 +103,11 @@ class Groups:
                     )
 
     def _told(self, notes: GroupNotes) -> str:
-        mine = [one for one in self.members if one.notes is notes]
+        mine = self._members_of(notes)
         return ", ".join(f"{one.name} owns {one.owned}: {one.last_error}" for one in mine)
+
+    def _members_of(self, notes: GroupNotes) -> list[Member]:
+        return [one for one in self.members if one.notes is notes]
 
     def commits(self) -> list[Commit]:
         """Return all commits and all positions that anybody was told."""
@@ -119,7 +122,6 @@ class Groups:
     def readers(self) -> list[tuple[str, list[str]]]:
         """Return the names of the members of each group that has any."""
         found = [
-            (notes.name, [one.name for one in self.members if one.notes is notes])
-            for notes in self.notes
+            (notes.name, [one.name for one in self._members_of(notes)]) for notes in self.notes
         ]
         return [one for one in found if one[1]]

@@ -7,6 +7,7 @@ Source: Kafka, KafkaApis.handleDescribeGroupsRequest; KIP-1043 for version 6.
 
 from penstock.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from penstock.broker.broker import Broker
+from penstock.broker.group_lease import knows_group
 from penstock.broker.request import Reply, Request
 from penstock.groups.messages import GroupDescription
 from penstock.protocol.api_keys import ApiKey
@@ -22,10 +23,14 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     body = request.body
     is_asked = getattr(body, "include_authorized_operations", False)
     operations = ON_GROUP if is_asked else NOT_ASKED_FOR
-    found = [
-        broker.groups.describe(group_id) for group_id in body.groups if request.is_first(group_id)
-    ]
+    found = [_describe(broker, group_id) for group_id in body.groups if request.is_first(group_id)]
     reply({"groups": [_fields(group, request.api_version, operations) for group in found]})
+
+
+def _describe(broker: Broker, group_id: str) -> GroupDescription:
+    if not knows_group(broker, group_id):
+        return GroupDescription(error=ErrorCode.NOT_COORDINATOR, group_id=group_id)
+    return broker.groups.describe(group_id)
 
 
 def _fields(group: GroupDescription, version: int, operations: int) -> dict[str, object]:

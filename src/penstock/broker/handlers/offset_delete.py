@@ -6,6 +6,7 @@ Source: KIP-496; Kafka, KafkaApis.handleOffsetDeleteRequest.
 from typing import Any
 
 from penstock.broker.broker import Broker
+from penstock.broker.group_lease import knows_group
 from penstock.broker.request import Reply, Request
 from penstock.groups.messages import DeleteOffsetsReply
 from penstock.groups.records import TopicKey
@@ -35,6 +36,10 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
         topics = [] if is_refused else [_answer_topic(result, *each) for each in asked]
         reply({"error_code": result.error, "topics": topics})
 
+    if not knows_group(broker, body.group_id):
+        # A position that this one never heard of would be called deleted.
+        reply({"error_code": ErrorCode.NOT_COORDINATOR, "topics": []})
+        return
     broker.groups.delete_offsets(body.group_id, keys, answer)
 
 

@@ -13,14 +13,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.broker.broker import Broker
+from penstock.broker.group_lease import knows_group
 from penstock.broker.request import Reply, Request
 from penstock.controller.image import ClusterImage, TopicImage
 from penstock.groups.messages import FetchedOffset, FetchReply
-from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.replication.errors import NotMaster
 
 KEY = ApiKey.OFFSET_FETCH
 VERSIONS = range(1, 11)
@@ -49,7 +48,7 @@ def _fetch(broker: Broker, asked: Any, version: int, is_stable: bool) -> Fields:
     topics = asked.topics
     keys = None if topics is None else _keys(image, topics)
     found = FetchReply(error=ErrorCode.NOT_COORDINATOR, offsets={})
-    if knows_positions(broker, asked.group_id):
+    if knows_group(broker, asked.group_id):
         found = broker.groups.fetch_offsets(asked.group_id, keys, require_stable=is_stable)
     fields: Fields = {"group_id": asked.group_id, "error_code": found.error, "topics": []}
     if topics is None:
@@ -58,19 +57,6 @@ def _fetch(broker: Broker, asked: Any, version: int, is_stable: bool) -> Fields:
         # Version 1 has no error of its own: each partition carries it.
         fields["topics"] = [_answer_topic(image, topic, found) for topic in topics]
     return fields
-
-
-def knows_positions(broker: Broker, group_id: str) -> bool:
-    """Whether no other coordinator can have taken commits by now: the lease of the master holds."""
-    partition = broker.groups.partition_of(group_id)
-    hosted = broker.partitions.find(INTERNAL_TOPIC, partition)
-    if hosted is None:
-        return True  # the coordinator says itself that it is none
-    try:
-        hosted.member.check_readable()
-    except NotMaster:
-        return False
-    return True
 
 
 def _name_of(image: ClusterImage, topic: Any) -> str | None:
