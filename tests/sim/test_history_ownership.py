@@ -159,3 +159,16 @@ def test_nothing_is_said_of_groups_that_have_not_come_to_the_end() -> None:
 
 def test_members_need_not_have_read_what_is_below_the_start_of_the_log() -> None:
     assert found(history_of(("b", 2), start=2), READERS) == []
+
+
+# What a broker tells that stood still
+
+
+@pytest.mark.parametrize(
+    ("told_by", "at", "is_found"),
+    [("b1", 48, True), ("b1", 50, False), ("b1", 71, True), ("b2", 50, True)],
+)
+def test_a_broker_that_has_just_woken_may_tell_an_old_position(told_by, at, is_found) -> None:
+    old = commit(5, at, is_fetched=True, told_by=told_by)
+    anomalies = found(History(commits=[commit(7, 10), old]), Rules(woken=[("b1", 50, 70)]))
+    assert anomalies == [Anomaly.COMMIT_REGRESSION] * is_found

@@ -41,6 +41,8 @@ class Clients:
         self.lanes: list[Lane | Zombie | StockProducer] = []
         self.churn: Churn | None = None
         self.groups = Groups(simulation, shape, self.world)
+        self.woken: list[tuple[str, int, int]] = []
+        """See Rules."""
         self.quiet_from_ns = 0
         """From when on nothing is broken any more."""
         self._followers: list[Follower] = []
@@ -221,6 +223,7 @@ class Clients:
             lag_ns_max=LAG_NS_MAX if self.quiet_from_ns else None,
             lag_from_ns=self.quiet_from_ns,
             positions_kept_ns=None if kept_ms < 0 else kept_ms * 1_000_000,
+            woken=self.woken,
             readers=self.groups.readers() if is_complete else (),
         )
         history = History(

@@ -35,6 +35,7 @@ class ClockFaults:
                 if process.is_alive and process.is_paused:
                     server.time.suspended_s += self._cluster.simulation.now_s - begun_s
                     process.resume()
+                    server.woken_s.append(self._cluster.simulation.loop.time())
 
         return heal if hit else None
 

@@ -96,9 +96,11 @@ class GroupNotes:
                 )
             )
 
-    def fetched(self, partition: int, offset: int, begun_ns: int) -> None:
+    def fetched(self, partition: int, offset: int, begun_ns: int, link: GroupLink) -> None:
         """Note a position that somebody was told."""
-        one = Commit(self.name, partition, offset, begun_ns, now_ns(), is_fetched=True)
+        one = Commit(
+            self.name, partition, offset, begun_ns, now_ns(), is_fetched=True, told_by=link.host
+        )
         self.commits.append(one)
 
 
@@ -258,7 +260,7 @@ class Member(Reader):
             return
         for partition, (unstable, offset) in found.items():
             if unstable is ErrorCode.NONE:
-                self.notes.fetched(partition, offset, begun_ns)
+                self.notes.fetched(partition, offset, begun_ns, link)
                 self.places[partition] = Place(max(offset, 0))
                 self._committed[partition] = offset
 

@@ -61,13 +61,13 @@ class Watcher:
     async def _ask(self, link: BrokerLink) -> None:
         notes = self.random.choice(self.groups)
         begun_ns = now_ns()
-        asking = GroupLink(link, notes.name, NEWER)
+        asking = GroupLink(link, self.host, notes.name, NEWER)
         error, found = await asking.fetch(range(self.world.partitions), is_stable=False)
         if error is not ErrorCode.NONE:
             return
         for partition, (unstable, offset) in found.items():
             if unstable is ErrorCode.NONE:
-                notes.fetched(partition, offset, begun_ns)
+                notes.fetched(partition, offset, begun_ns, asking)
 
 
 @dataclass(slots=True, kw_only=True)

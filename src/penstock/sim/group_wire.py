@@ -82,8 +82,9 @@ class Times(NamedTuple):
 class GroupLink:
     """A connection to the coordinator of one group. Everything raises LinkFailed."""
 
-    def __init__(self, link: BrokerLink, group: str, versions: Versions) -> None:
+    def __init__(self, link: BrokerLink, host: str, group: str, versions: Versions) -> None:
         self.link = link
+        self.host = host
         self.group = group
         self._versions = versions
 
@@ -206,7 +207,9 @@ async def open_coordinator(
             raise link.broken(ErrorCode(answer.error_code).name)
     finally:
         link.close()
-    return GroupLink(await open_link(world, int(answer.node_id)), group, versions)
+    broker_id = int(answer.node_id)
+    link = await open_link(world, broker_id)
+    return GroupLink(link, world.brokers[broker_id], group, versions)
 
 
 def subscription(owned: Sequence[int]) -> bytes:

@@ -6,6 +6,7 @@ What has no answer may be carried out at any later time: such a group is doubtfu
 said of its end.
 """
 
+import asyncio
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -15,7 +16,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.group_member import GroupNotes
 from penstock.sim.group_wire import NEWER, GroupLink, Seat, open_coordinator
 from penstock.sim.history import NOTHING_COMMITTED, Commit, Outcome
-from penstock.sim.topology import TOPIC
+from penstock.sim.topology import LEASE_MS, TOPIC
 from penstock.sim.world import ClientWorld, now_ns
 
 OFFSETS = range(1, 100)
@@ -57,7 +58,18 @@ class MemberlessGroup:
             link.close()
 
     async def look(self) -> None:
-        """Ask for all positions."""
+        """Ask for all positions; what was deleted must not be there.
+
+        Who stood still may tell what is old for a moment, so it is asked twice: what is there again
+        stays.
+        """
+        if await self._is_back():
+            await asyncio.sleep(2 * LEASE_MS / 1_000)
+            if await self._is_back():
+                said = f"{self.notes.name}: its position is there again after its deletion"
+                self.world.refusals.append(said)
+
+    async def _is_back(self) -> bool:
         link = await self._coordinator()
         is_gone, begun_ns = self.is_gone and not self.is_doubtful, now_ns()
         try:
@@ -65,13 +77,12 @@ class MemberlessGroup:
         finally:
             link.close()
         if error is not ErrorCode.NONE:
-            return
+            return False
         unstable, offset = found.get(0, (error, NOTHING_COMMITTED))
-        if unstable is ErrorCode.NONE:
-            self.notes.fetched(0, offset, begun_ns)
-            if is_gone and offset != NOTHING_COMMITTED:
-                said = f"{self.notes.name}: position {offset} is there again after its deletion"
-                self.world.refusals.append(said)
+        if unstable is not ErrorCode.NONE:
+            return False
+        self.notes.fetched(0, offset, begun_ns, link)
+        return is_gone and offset != NOTHING_COMMITTED
 
     async def delete_position(self) -> None:
         """Delete the position in the history's topic."""

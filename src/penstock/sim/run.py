@@ -30,6 +30,7 @@ from penstock.sim.kernel.loop import BoundExceeded, Deadlock
 from penstock.sim.kernel.simulation import Simulation, simulate
 from penstock.sim.plan import OPERATIONS, Fault, FaultKind, Plan
 from penstock.sim.remains import Remains
+from penstock.sim.topology import LEASE_MS
 from penstock.sim.world import now_ns
 
 LOOK_SECONDS = 0.03
@@ -309,7 +310,16 @@ class Run:
     def _found(self, texts: Iterable[str]) -> None:
         self._result.findings += texts
 
+    def _woken(self) -> list[tuple[str, int, int]]:
+        """Return from when to when each broker did not know that it had stood still."""
+        return [
+            (server.name, round(at_s * 1e9), round(at_s * 1e9) + LEASE_MS * 1_000_000)
+            for server in self.cluster.servers.values()
+            for at_s in server.woken_s
+        ]
+
     def _conclude(self, *, is_read: bool) -> None:
+        self.clients.woken = self._woken()
         result, report = self._result, self.clients.judge(is_complete=is_read)
         result.findings[:0] = self.invariants.findings + self._complaints()
         result.findings += self.clients.world.refusals

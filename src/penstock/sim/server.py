@@ -90,6 +90,8 @@ class Server:
         what it holds is repaired from the others."""
         self._is_cut = False
         """The power goes in the middle of an operation, and the disk forgets what follows it."""
+        self.woken_s: list[float] = []
+        """When it went on after it had stood still with its clock."""
         self.complaints: list[str] = []
         """What its processes said when they could not go on."""
         self.on_started: Callable[[Server], None] = _ignore

@@ -91,6 +91,8 @@ class Commit(NamedTuple):
     member_id: str = ""
     generation: int = -1
     """Of the member that committed; -1: nobody looked, or a commit from outside the group."""
+    told_by: str = ""
+    """The broker that a position was fetched from."""
 
 
 class Owned(NamedTuple):
@@ -178,5 +180,8 @@ class Rules(NamedTuple):
     """Time before this counts for no lag: something was broken on purpose."""
     positions_kept_ns: int | None = None
     """A group without members and commits keeps its positions for so long; None: for ever."""
+    woken: Sequence[tuple[str, int, int]] = ()
+    """(broker, from, to): it had stood still, and no clock of its own has told it yet; until then
+    it may answer from memory what is old (ADR 0026)."""
     readers: Sequence[tuple[str, Collection[str]]] = ()
     """(group, its consumers): those that in the end have read everything between them."""

@@ -16,16 +16,30 @@ from penstock.sim.history.report import Anomaly, Finding
 NEVER_NS = -1 << 62
 
 
-def commit_regressions(commits: Sequence[Commit], kept_ns: int | None = None) -> Iterable[Finding]:
+def commit_regressions(
+    commits: Sequence[Commit],
+    kept_ns: int | None = None,
+    woken: Sequence[tuple[str, int, int]] = (),
+) -> Iterable[Finding]:
     """Walk through the observations of each group and partition by the time of their beginning."""
     grouped: dict[tuple[str, Partition], list[Commit]] = defaultdict(list)
     for commit in commits:
+        if commit.is_fetched and _is_of_one_that_woke(commit, woken):
+            continue
         grouped[commit.group, commit.partition].append(commit)
     for (group, partition), observed in grouped.items():
         for commit, known in _regressions(observed, kept_ns):
             verb = "fetched" if commit.is_fetched else "committed"
             detail = f"group {group}: {verb} {commit.offset} after {known}"
             yield Finding(Anomaly.COMMIT_REGRESSION, partition, detail)
+
+
+def _is_of_one_that_woke(commit: Commit, woken: Sequence[tuple[str, int, int]]) -> bool:
+    end_ns = commit.end_ns or commit.start_ns
+    return any(
+        broker == commit.told_by and commit.start_ns <= to_ns and end_ns >= from_ns
+        for broker, from_ns, to_ns in woken
+    )
 
 
 class _Known:
