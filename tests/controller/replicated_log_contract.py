@@ -193,6 +193,29 @@ class ReplicatedLogContract(ABC):
         assert log.leadership.is_leader
         assert [one for one in told if one.is_leader] in ([], [log.leadership])
 
+    def test_log_that_leads_confirms_it_and_never_during_the_call(
+        self, harness: LogHarness
+    ) -> None:
+        log = harness.open()
+        harness.start(log, Machine())
+        log.propose(b"a", lambda _: None)
+        harness.run()
+        answered: list[int | MetadataError] = []
+        log.confirm(answered.append)
+        assert answered == []
+        harness.run()
+        assert answered == [1]
+
+    def test_closed_log_confirms_nothing(self, harness: LogHarness) -> None:
+        log = harness.open()
+        harness.start(log, Machine())
+        log.close()
+        answered: list[int | MetadataError] = []
+        log.confirm(answered.append)
+        harness.run()
+        assert len(answered) == 1
+        assert isinstance(answered[0], MetadataError)
+
 
 class GroupHarness(ABC):
     """Members of one group: 1, 2 and 3 may lead, any other only follows."""
@@ -341,6 +364,30 @@ class ReplicatedGroupContract(ABC):
         assert "NotActiveController" in heard or "LeadershipLost" in heard
         assert group.machines[old].state == [b"kept"]
         assert group.logs[old].leadership.leader_id == new
+
+    def test_only_the_leader_confirms_that_it_leads(self, group: Group) -> None:
+        group.start(1, 2, 3)
+        leader = group.leader()
+        outcomes: dict[int, list[int | MetadataError]] = {one: [] for one in group.logs}
+        for member_id, log in group.logs.items():
+            log.confirm(outcomes[member_id].append)
+        group.harness.run()
+        assert outcomes.pop(leader) == [0]
+        assert all(isinstance(one, NotActiveController) for (one,) in outcomes.values())
+
+    def test_leader_that_was_replaced_unheard_does_not_confirm(self, group: Group) -> None:
+        group.start(1, 2, 3)
+        old = group.leader()
+        outcomes: list[int | MetadataError] = []
+        group.harness.cut_off(old)
+        group.logs[old].confirm(outcomes.append)
+        group.harness.run()
+        group.harness.run()
+        assert group.add(group.leader(but=old), b"unheard") == [1]
+        group.harness.heal()
+        group.harness.run()
+        assert len(outcomes) == 1
+        assert isinstance(outcomes[0], MetadataError)
 
     def test_learner_gets_everything_and_never_leads(self, group: Group) -> None:
         group.start(1, 2, 3)

@@ -105,6 +105,14 @@ class SharedLog:
         group.waiting.append((payload, done))
         group.scheduler.call_soon(group.commit)
 
+    def confirm(self, done: ProposalDone) -> None:
+        if self._is_closed or not self._leadership.is_leader:
+            self._group.later(done, NotActiveController(self._leadership.leader_id))
+        elif self.is_cut_off:
+            self._unheard.append(done)
+        else:
+            self._group.later(done, self.applied_index)
+
     def trim(self, index: int, snapshot: bytes) -> None:
         group = self._group
         del group.entries[: index - group.trimmed_index]

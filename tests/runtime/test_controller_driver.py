@@ -24,6 +24,7 @@ from penstock.controller.errors import (
     MetadataLogFull,
     MetadataQueueFull,
     MetadataTimeout,
+    NotActiveController,
     UnknownBroker,
 )
 from penstock.controller.image import ClusterImage
@@ -36,6 +37,7 @@ from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import Address, RaftReceiver
 from tests.runtime.first_start import first_start
 from tests.runtime.raft_harness import ReservingDisk
+from tests.runtime.shared_log import LogGroup
 
 T = TypeVar("T")
 
@@ -184,6 +186,35 @@ async def test_refused_command_raises_and_writes_nothing() -> None:
     with pytest.raises(UnknownBroker):
         await node.driver.submit(AllocateProducerIds(broker_id=5))
     assert node.log.applied_index == before
+
+
+@on_loop
+async def test_replaced_controller_that_has_not_heard_of_it_refuses_nothing_by_its_old_image() -> (
+    None
+):
+    group = LogGroup(GatedWorker())
+    drivers = {
+        one: ControllerDriver(
+            Controller(
+                config=ControllerConfig(), image=ClusterImage(), new_topic_id=lambda: TopicId(b"t")
+            ),
+            group.join(one),
+        )
+        for one in (1, 2)
+    }
+    for one, member in group.members.items():
+        member.on_leadership = drivers[one].on_leadership
+        drivers[one].start()
+    group.lead(1)
+    group.members[1].is_cut_off = True
+    asked = asyncio.ensure_future(drivers[1].submit(AllocateProducerIds(broker_id=5)))
+    await asyncio.sleep(0)
+    group.lead(2)
+    await asyncio.sleep(0)
+    assert not asked.done()
+    group.members[1].heal()
+    with pytest.raises(NotActiveController):
+        await asked
 
 
 @on_loop

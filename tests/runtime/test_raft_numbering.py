@@ -9,7 +9,7 @@ from penstock.raft.ready import Ready, Snapshot
 from penstock.runtime.raft.disk_queue import merge_entries
 from penstock.runtime.raft.numbering import Numbering, wrap_state
 from penstock.runtime.raft.proposals import PROPOSAL_OVERHEAD_BYTES, Proposals
-from penstock.runtime.raft.raft_log import parse_address
+from penstock.runtime.raft.transport import parse_address
 from tests.runtime.crash_disk import StepLoop
 
 kinds = st.lists(st.sampled_from(list(EntryKind)), max_size=40)

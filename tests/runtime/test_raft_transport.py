@@ -18,9 +18,9 @@ from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
-from penstock.runtime.raft.raft_log import RaftLog, RaftPorts, parse_address
+from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
 from penstock.runtime.raft.storage import RaftStorage
-from penstock.runtime.raft.transport import FRAME_BYTES_MAX, PURPOSE, PeerTransport
+from penstock.runtime.raft.transport import FRAME_BYTES_MAX, PURPOSE, PeerTransport, parse_address
 from tests.controller.replicated_log_contract import Machine
 from tests.runtime.first_start import first_start
 

@@ -21,10 +21,10 @@ from penstock.runtime.controller_service import BrainPorts, ControllerService
 from penstock.runtime.controller_service_membership import membership_by
 from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.raft.config import RaftLogConfig
-from penstock.runtime.raft.raft_log import RaftLog, RaftPorts, parse_address
+from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import PURPOSE as RAFT
-from penstock.runtime.raft.transport import PeerTransport
+from penstock.runtime.raft.transport import PeerTransport, parse_address
 from penstock.runtime.randomness import SystemRandomness
 from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
 from penstock.runtime.session_config import SessionConfig

@@ -1,6 +1,7 @@
 """The consensus port: an ordered log of entries that survive, whoever keeps it.
 
     propose(payload, done) ─► durable / agreed ─► machine.apply(index, payload) ─► done(index)
+    confirm(done)          ─► nobody else led when it was asked ─► done(applied index)
     trim(index, snapshot)  ─► entries up to index may go; a later start begins with the snapshot
 
 The controller's driver does not know whether one disk or a Raft group stands behind it. The rules,
@@ -16,10 +17,13 @@ checked for every implementation by tests/controller/replicated_log_contract.py:
    There is at most one leader per term, and `is_leader` only comes when all earlier entries are
    applied. A leader that was replaced hears of it through `on_leadership` before or with the
    failure of what it still has open.
-6. Callbacks come on the owner's loop and may call `propose` and `trim`.
+6. `confirm` is answered with an index only if no later leader had been elected when it was called:
+   what this process had applied by then was the newest. Others than the leader hear
+   NotActiveController, a leader that can not know waits until it does or is replaced.
+7. Callbacks come on the owner's loop and may call `propose` and `trim`.
 
-Source: the interface that KRaft's RaftClient gives its controller; Raft paper 7 for snapshots.
-Reads need no log: the owner reads its image.
+Source: the interface that KRaft's RaftClient gives its controller; Raft paper 7 for snapshots, 8
+for `confirm`. Reads that may be old need no log: the owner reads its image.
 """
 
 from collections.abc import Callable
@@ -66,6 +70,9 @@ class ReplicatedLog(Protocol):
 
     def propose(self, payload: bytes, done: ProposalDone) -> None:
         """Ask for `payload` to become the next entry. `done` is called exactly once, later."""
+
+    def confirm(self, done: ProposalDone) -> None:
+        """Ask whether this process led at this moment. `done` is called exactly once, later."""
 
     def trim(self, index: int, snapshot: bytes) -> None:
         """Keep `snapshot` in place of the entries up to and with `index`, all of them applied."""

@@ -34,10 +34,10 @@ from penstock.runtime.controller_service_membership import membership_by
 from penstock.runtime.door_check import DoorCheck
 from penstock.runtime.etcd.local_copy import LocalFiles
 from penstock.runtime.etcd.log import EtcdLog, EtcdPeer
-from penstock.runtime.raft.raft_log import RaftLog, RaftPorts, parse_address
+from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
 from penstock.runtime.raft.storage import FirstStart, RaftStorage
 from penstock.runtime.raft.transport import PURPOSE as RAFT_PURPOSE
-from penstock.runtime.raft.transport import PeerTransport
+from penstock.runtime.raft.transport import PeerTransport, parse_address
 from penstock.runtime.randomness import random_uuid, token_text
 from penstock.runtime.session_messages import PURPOSE as SESSION_PURPOSE
 

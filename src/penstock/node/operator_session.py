@@ -26,7 +26,7 @@ from penstock.controller.session import (
 from penstock.node.peers import peer_security
 from penstock.node.settings import NodeSettings
 from penstock.runtime.clock import SystemClock
-from penstock.runtime.raft.raft_log import parse_address
+from penstock.runtime.raft.transport import parse_address
 from penstock.runtime.randomness import SystemRandomness
 from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
 from penstock.runtime.session_config import SessionConfig

@@ -2,6 +2,10 @@
 
     submit ─► turn (first come, first served) ─► handle ─► propose ─► apply ─► answer
 
+An answer that changes nothing, a refusal too, waits until the log has confirmed that nobody else
+led when it was found: a process that stood still may have been replaced without knowing it, and
+what it takes for missing may be there.
+
 A command is judged by an image that holds everything before it, so the next one has to wait until
 the last one is applied or has failed, also when whoever asked for it has given up waiting. Many
 topics in one command are one entry and one fsync; that is where batching pays.
@@ -27,6 +31,7 @@ from typing import TypeVar
 
 from penstock.base.ports import Buffer
 from penstock.controller.commands import Command
+from penstock.controller.context import Result
 from penstock.controller.controller import Controller
 from penstock.controller.errors import (
     MetadataError,
@@ -34,6 +39,7 @@ from penstock.controller.errors import (
     MetadataQueueFull,
     MetadataTimeout,
     NotActiveController,
+    RefusedCommand,
 )
 from penstock.controller.record_codec import ENTRY_BYTES_MAX, decode_records, encode_records
 from penstock.controller.records import MetadataRecord
@@ -176,15 +182,42 @@ class ControllerDriver:
             await self._settle()  # of a command whose owner gave up waiting
             if self._led() != term:
                 raise NotActiveController(self._log.leadership.leader_id)
-            result = self._controller.handle(command)
-            if result.records:
-                self._propose(result.records)
-                outcome = await self._settle()
-                if isinstance(outcome, NotActiveController):
-                    raise LeadershipLost(outcome.controller_id)
-                if isinstance(outcome, MetadataError):
-                    raise outcome
-            return result.response
+            judged = self._judge(command)
+            if isinstance(judged, Result) and judged.records:
+                await self._commit(judged.records)
+                return judged.response
+        await self._confirm()
+        if isinstance(judged, RefusedCommand):
+            raise judged
+        return judged.response
+
+    def _judge(self, command: Command[R]) -> Result[R] | RefusedCommand:
+        try:
+            return self._controller.handle(command)
+        except RefusedCommand as refused:
+            return refused
+
+    async def _commit(self, records: tuple[MetadataRecord, ...]) -> None:
+        self._propose(records)
+        outcome = await self._settle()
+        if isinstance(outcome, NotActiveController):
+            raise LeadershipLost(outcome.controller_id)
+        if isinstance(outcome, MetadataError):
+            raise outcome
+
+    async def _confirm(self) -> None:
+        """Return once it is known that nobody else led. Raises MetadataError: asked elsewhere."""
+        confirmed: asyncio.Future[int | MetadataError]
+        confirmed = asyncio.get_running_loop().create_future()
+
+        def done(outcome: int | MetadataError) -> None:
+            if not confirmed.done():  # else whoever asked has given up
+                confirmed.set_result(outcome)
+
+        self._log.confirm(done)
+        outcome = await confirmed
+        if isinstance(outcome, MetadataError):
+            raise outcome
 
     def _led(self) -> int:
         """Return the term that this process leads in. Raises NotActiveController."""

@@ -183,6 +183,15 @@ class EtcdLog:
         else:
             self._writer.propose(payload, done)
 
+    def confirm(self, done: ProposalDone) -> None:
+        """Say whether the own lease still holds: nobody else can have won before it ends."""
+        if self._refusal is not None:
+            self._loop.call_soon(done, self._refusal)
+        elif not self._is_writing or not self.leadership.is_leader:
+            self._loop.call_soon(done, NotActiveController(self._other_leader()))
+        else:
+            self._loop.call_soon(done, self.applied_index)
+
     def trim(self, index: int, snapshot: bytes) -> None:
         """Shorten the own copy; the leader then shortens the log in etcd."""
         assert 0 < index <= self._feed.applied_index, "a snapshot stands for applied entries"

@@ -58,10 +58,11 @@ from penstock.runtime.raft.disk_queue import DiskQueue
 from penstock.runtime.raft.member_changes import MemberChanges, MemberDone
 from penstock.runtime.raft.numbering import Numbering, machine_state
 from penstock.runtime.raft.proposals import Proposals
+from penstock.runtime.raft.reads import Reads
 from penstock.runtime.raft.snapshots import Snapshots
 from penstock.runtime.raft.status import RaftStatus, peer_statuses
 from penstock.runtime.raft.storage import RaftStorage
-from penstock.runtime.raft.transport import Address, RaftTransport
+from penstock.runtime.raft.transport import Address, RaftTransport, parse_address
 from penstock.runtime.raft.waiting import Waiting
 
 log = logging.getLogger(__name__)
@@ -120,6 +121,7 @@ class RaftLog:
             self._core, storage, self._disk, found.snapshot, config.snapshot_after_bytes
         )
         self._proposals = Proposals(ports.scheduler)
+        self._reads = Reads(self._core, ports.scheduler)
         self._members = MemberChanges(ports.scheduler, 2 * config.election_timeout_max_ms)
         self._waiting = Waiting(self._core, config.tick_ms)
         self._machine: StateMachine | None = None
@@ -177,6 +179,11 @@ class RaftLog:
         else:
             self._proposals.add(payload, done)
             self._work_later()
+
+    def confirm(self, done: ProposalDone) -> None:
+        """Ask whether this member leads now; see Reads."""
+        self._reads.ask(done, self._refusal())
+        self._work_later()
 
     def trim(self, index: int, snapshot: bytes) -> None:
         """Put `snapshot` in place of the entries up to `index` when the disk is free."""
@@ -353,6 +360,7 @@ class RaftLog:
             return
         if ready.leadership is not None and ready.leadership.term >= self._leadership.term:
             self._lead(Leadership(*ready.leadership))
+        self._reads.answer(ready.reads, self.applied_index)
         self._core.advance(ready)
 
     def _send(self, messages: tuple[Outgoing, ...]) -> None:
@@ -411,6 +419,7 @@ class RaftLog:
         if before.is_leader and leadership[1:] != before[1:]:
             error = self._not_active(leadership.leader_id)
             self._proposals.fail_all(error)
+            self._reads.fail_all(error)
             self._members.fail_changes(error)
         self._members.on_leader(leadership.leader_id)
 
@@ -483,14 +492,9 @@ class RaftLog:
             if self.on_leadership is not None and self._machine is not None:
                 self.on_leadership(leadership)
         self._proposals.fail_all(self._fenced)
+        self._reads.fail_all(self._fenced)
         self._members.fail_all(self._fenced)
 
 
 def _ignore(_: PlatformError | None) -> None:
     """Stand for an answer that nobody waits for."""
-
-
-def parse_address(text: str) -> Address:
-    """Return host and port of "host:port"; an IPv6 host may stand in brackets."""
-    host, _, port = text.rpartition(":")
-    return host.strip("[]"), int(port) if port.isdigit() else 0

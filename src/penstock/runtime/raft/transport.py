@@ -261,3 +261,9 @@ class PeerTransport:
         if not task.cancelled() and (error := task.exception()) is not None:
             context = {"message": "a Raft dialler failed", "exception": error, "task": task}
             self._loop.call_exception_handler(context)
+
+
+def parse_address(text: str) -> Address:
+    """Return host and port of "host:port"; an IPv6 host may stand in brackets."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port) if port.isdigit() else 0

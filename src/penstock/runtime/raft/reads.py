@@ -1,0 +1,54 @@
+"""Questions whether this member still leads, each answered once.
+
+    ask ─► round of heartbeats that begins then ─► a majority has answered it ─► done(index)
+
+Source: controller/replicated_log.py, rule 6; raft/rounds.py.
+"""
+
+from itertools import count
+
+from penstock.base.ports import Scheduler
+from penstock.controller.errors import MetadataError, MetadataQueueFull
+from penstock.controller.replicated_log import ProposalDone
+from penstock.raft.errors import ReadRefused
+from penstock.raft.raft import Raft
+from penstock.raft.ready import ReadState
+
+
+class Reads:
+    """See the module."""
+
+    def __init__(self, core: Raft, scheduler: Scheduler) -> None:
+        self._core = core
+        self._scheduler = scheduler
+        self._numbers = count()
+        self._open: dict[int, ProposalDone] = {}
+
+    def ask(self, done: ProposalDone, refusal: MetadataError | None) -> None:
+        """Begin a question, unless there is a refusal; too many are one: MetadataQueueFull."""
+        number = next(self._numbers)
+        try:
+            if refusal is None:
+                self._core.read_index(number)
+        except ReadRefused:
+            refusal = MetadataQueueFull(len(self._open))
+        if refusal is None:
+            self._open[number] = done
+        else:
+            self._refuse(done, refusal)
+
+    def answer(self, reads: tuple[ReadState, ...], applied_index: int) -> None:
+        """Answer those that a majority has confirmed."""
+        for read in reads:
+            done = self._open.pop(read.context, None)
+            if done is not None:
+                done(applied_index)
+
+    def fail_all(self, error: MetadataError) -> None:
+        """Answer all that are open: this member leads no more."""
+        opened, self._open = self._open, {}
+        for done in opened.values():
+            self._refuse(done, error)
+
+    def _refuse(self, done: ProposalDone, error: MetadataError) -> None:
+        self._scheduler.call_soon(lambda: done(error))
