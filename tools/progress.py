@@ -5,8 +5,8 @@
 
 On a terminal one line is drawn over and over; elsewhere a line comes every few seconds, so that
 nobody has to wonder whether anything happens. A line names the seconds, the megabytes that lie in
-DIR, and what the command said last that is no warning. When it fails, the end of what it said
-follows, and the exit code is the command's.
+DIR, and what the command said last that is no warning, or the command while it has said nothing.
+When it fails, the end of what it said follows, and the exit code is the command's.
 
 It needs nothing but Python: it runs before anything is installed.
 """
@@ -25,6 +25,7 @@ from pathlib import Path
 TAIL_LINES = 40
 TERMINAL_SECONDS = 0.5
 LINE_SECONDS = 5.0
+COMMAND_LETTERS = 80
 WARNING = ("WARNING:", "warning:")
 """Of pip, and of compilers: no step of the way, and the next step may be minutes off."""
 
@@ -32,9 +33,9 @@ WARNING = ("WARNING:", "warning:")
 class Told:
     """What the command has said so far; filled by a thread of its own."""
 
-    def __init__(self, stream: Iterable[str]) -> None:
+    def __init__(self, stream: Iterable[str], at_first: str) -> None:
         self.lines: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
-        self.last = ""
+        self.last = at_first
         self.thread = threading.Thread(target=self._read, args=(stream,), daemon=True)
         self.thread.start()
 
@@ -72,7 +73,7 @@ def main(arguments: list[str]) -> int:
         errors="replace",
     )
     assert process.stdout is not None
-    told = Told(process.stdout)
+    told = Told(process.stdout, " ".join(" ".join(command).split())[:COMMAND_LETTERS])
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(TERMINAL_SECONDS if is_terminal else LINE_SECONDS)

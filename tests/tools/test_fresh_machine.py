@@ -37,10 +37,16 @@ def test_progress_hands_on_the_exit_code_and_the_end_of_what_was_said():
 
 
 def test_progress_shows_the_step_and_not_the_warnings_between():
-    told = progress.Told(["Collecting  uvloop\n", "WARNING: nothing to do with it\n", "\n"])
+    told = progress.Told(["Collecting  uvloop\n", "WARNING: nothing to do with it\n", "\n"], "")
     told.thread.join()
     assert told.last == "Collecting uvloop"
     assert list(told.lines) == ["Collecting uvloop", "WARNING: nothing to do with it"]
+
+
+def test_progress_names_the_command_while_it_says_nothing():
+    told = progress.Told([], "python3 -m venv .venv")
+    told.thread.join()
+    assert told.last == "python3 -m venv .venv"
 
 
 def test_progress_says_nothing_of_what_is_done_at_once():
