@@ -49,6 +49,11 @@ class LandProcess:
                 process.kill()
         self.wait()
 
+    def end(self) -> None:
+        """Ask it to end, as a service manager does; it finishes the batch at hand."""
+        self._process.terminate()
+        assert self.wait() == 0, self.log()
+
     def wait(self, seconds: float = WAIT_SECONDS) -> int:
         code = self._process.wait(seconds)
         self._log.close()
@@ -68,6 +73,11 @@ class Stream:
         )
         self._topic = topic
         self.sent = [0] * PARTITIONS
+
+    @property
+    def fitting(self) -> int:
+        """How many of the records sent so far fit the schema."""
+        return sum(count - count // 100 for count in self.sent)
 
     def send(self, count: int) -> None:
         for n in range(count):

@@ -1,16 +1,19 @@
 """Landing: rows, dead letters, and a job that dies anywhere, on a session that is already there."""
 
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from penstock.record.build import Record
 from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import DataLost, OptionError, SparkRoomError, TableMismatch
-from penstock.spark.land import LandOptions
+from penstock.spark.land import LandOptions, plan
+from penstock.spark.land import job as land_job
 from penstock.spark.land.job import Landing, StopSignal
 from penstock.spark.land.options import TableFormat
 from penstock.spark.land.progress import Progress, Summary
@@ -114,6 +117,24 @@ def test_many_batches_land_what_one_would(job: Job, topics: Topics) -> None:
     assert summary.batches >= 5
     places = sorted((row["_partition"], row["_offset"]) for row in job.rows("delta"))
     assert places == [(partition, n) for partition in range(3) for n in range(40)]
+
+
+def test_cores_that_come_after_the_start_get_work(
+    job: Job, topics: Topics, spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster's executors register after the job has begun; until then Spark counts two cores."""
+    monkeypatch.setattr(plan, "PIECE_RECORDS_MIN", 1)
+    monkeypatch.setattr(land_job, "SLICE_RECORDS_MIN", 1)
+    cores = itertools.chain([1, 1], itertools.repeat(4))
+    monkeypatch.setattr(
+        type(spark.sparkContext), "defaultParallelism", property(lambda _: next(cores))
+    )
+    topic = topics.make()
+    topics.fill(topic, [b"v"] * 8)
+    summary = job.run(topic, partition_by="none", max_records_per_batch=4)
+    assert (summary.rows, summary.batches) == (8, 2)
+    files = [len(pq.read_table(file)) for file in job.table.glob("*.parquet")]
+    assert sorted(files) == [1, 1, 1, 1, 4]
 
 
 def test_a_stream_ends_when_it_has_caught_up(job: Job, topics: Topics) -> None:

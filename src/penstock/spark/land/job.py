@@ -79,11 +79,14 @@ class Landing:
         self, options: LandOptions, spark: "SparkSession", access: BrokerAccess, *, log: Path
     ) -> None:
         self._options, self._spark, self._log = options, spark, log
-        self._parallelism = spark.sparkContext.defaultParallelism
         self._shape = choose_shape(options, access)
         self._topic_id = access.topic_id(options.topic)
         self._table, self._dead = self._open()
-        self._planner = Planner(options, access, self._parallelism)
+        self._planner = Planner(options, access)
+
+    def _cores(self) -> int:
+        """Return how many tasks run at once: a cluster's executors come and go during the job."""
+        return int(self._spark.sparkContext.defaultParallelism)
 
     def _open(self) -> tuple[Table, Table | None]:
         options, shape = self._options, self._shape
@@ -117,7 +120,7 @@ class Landing:
         conflicts = 0
         while not stop.is_set():
             started = time.monotonic()
-            batch = self._planner.plan(self._table, self._dead)
+            batch = self._planner.plan(self._table, self._dead, parallelism=self._cores())
             summary.lag = batch.lag + sum(p.wanted.length for p in batch.pieces)
             progress.update("landing" if batch.pieces else "waiting for records")
             if batch.pieces:
@@ -164,7 +167,7 @@ class Landing:
         pieces = batch.pieces
         records = sum(piece.wanted.length for piece in pieces)
         wanted = max(1, records // SLICE_RECORDS_MIN, len(pieces) // SLICE_PIECES_MAX)
-        slices = min(wanted, len(pieces), self._parallelism * SLICES_PER_CORE_MAX)
+        slices = min(wanted, len(pieces), self._cores() * SLICES_PER_CORE_MAX)
         work = self._spark.sparkContext.parallelize(pieces, slices).map(land_piece(order))
         try:
             return work.collect()

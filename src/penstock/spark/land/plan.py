@@ -39,8 +39,8 @@ class Batch(NamedTuple):
 class Planner:
     """Plans batches of one topic."""
 
-    def __init__(self, options: LandOptions, access: BrokerAccess, parallelism: int) -> None:
-        self._options, self._access, self._parallelism = options, access, parallelism
+    def __init__(self, options: LandOptions, access: BrokerAccess) -> None:
+        self._options, self._access = options, access
         self._topic_id = access.topic_id(options.topic)
         self._chosen: Offsets = {}
         self._target: Offsets | None = None if options.stream else self._high()
@@ -52,9 +52,10 @@ class Planner:
     def _high(self) -> Offsets:
         return self._access.latest(self._names())
 
-    def plan(self, table: Table, dead: Table | None) -> Batch:
+    def plan(self, table: Table, dead: Table | None, *, parallelism: int) -> Batch:
         """Return the next batch; one without pieces when there is nothing to land.
 
+        Long ranges are cut, so that up to `parallelism` tasks have work.
         Raises DataLost, TableMismatch when the topic was made anew while the job was running.
         """
         if self._access.topic_id(self._options.topic) != self._topic_id:
@@ -68,14 +69,12 @@ class Planner:
         dead_ends = dead.ends([piece.partition for piece in ranges]) if dead is not None else {}
         lag = sum(piece.length for piece in ranges_between(end, target))
         return Batch(
-            pieces=[Piece(part, dead_ends.get(part.partition, 0)) for part in self._cut(ranges)],
+            pieces=[
+                Piece(part, dead_ends.get(part.partition, 0)) for part in _cut(ranges, parallelism)
+            ],
             ends={piece.partition: piece.end for piece in ranges},
             lag=lag,
         )
-
-    def _cut(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
-        total = sum(piece.length for piece in ranges)
-        return split_ranges(ranges, pieces_min=min(self._parallelism, total // PIECE_RECORDS_MIN))
 
     def _starts(self, names: list[PartitionName], ends: dict[int, int], high: Offsets) -> Offsets:
         low = self._access.earliest(names)
@@ -96,3 +95,8 @@ class Planner:
             raise DataLost(name.topic, name.partition, wanted=start, found=high)
         if start < low:
             lost(name, wanted=start, found=low, fail=self._options.fail_on_data_loss)
+
+
+def _cut(ranges: list[OffsetRange], parallelism: int) -> list[OffsetRange]:
+    total = sum(piece.length for piece in ranges)
+    return split_ranges(ranges, pieces_min=min(parallelism, total // PIECE_RECORDS_MIN))
