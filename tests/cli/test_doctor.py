@@ -1,6 +1,7 @@
 """`penstock doctor` says what a node would stumble over, and changes nothing."""
 
 import json
+import os
 import shutil
 import socket
 from collections import namedtuple
@@ -10,6 +11,7 @@ import pytest
 from penstock.cli import doctor
 from penstock.cli.main import guarded
 from penstock.node import build_info
+from penstock.node.identity import LOCK_NAME
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -66,6 +68,17 @@ def test_a_port_that_is_taken_is_named(capsys, settings_file):
         code, found, _ = examined(capsys, settings_file)
     assert code == 0
     assert found["port"]["finding"].startswith(f"node.port 127.0.0.1:{port}: something listens")
+
+
+def test_the_ports_of_a_node_that_runs_are_fine(capsys, settings_file):
+    port = int(settings_file.read_text().split("port = ")[1].split("\n")[0])
+    lock = settings_file.parent / "data" / LOCK_NAME
+    with socket.create_server(("127.0.0.1", port)), lock.open("w") as held:
+        held.write(f"{os.getpid()}\n")
+        held.flush()
+        _, _, rows = examined(capsys, settings_file)
+    told = f"node.port 127.0.0.1:{port}: its node runs, process {os.getpid()}"
+    assert {"check": "port", "state": "ok", "finding": told} in rows
 
 
 @pytest.mark.parametrize(("mode", "state", "code"), [(0o640, "look", 0), (0o644, "wrong", 1)])

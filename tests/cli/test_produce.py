@@ -90,12 +90,22 @@ def test_ctrl_c_at_a_terminal_ends_the_input_and_keeps_what_was_typed(node, topi
     assert "records_per_second" in said.lower()
 
 
-def test_nothing_is_drawn_over_what_is_typed(node, topic):
+def test_who_types_is_told_how_it_ends_and_nothing_is_drawn_over_it(node, topic):
     typed = Typed(node, "produce", topic)
     typed.type(b"one\n\x04")
     said = typed.rest()
     assert typed.process.returncode == 0
+    assert said.count("Ctrl-D ends") == 1
     assert "━" not in said
+
+
+def test_a_deletion_that_is_declined_says_so_and_fails(node, topic):
+    typed = Typed(node, "topic", "delete", topic)
+    typed.type(b"n\n")
+    said = typed.rest()
+    assert typed.process.returncode == 1
+    assert "penstock: nothing is deleted" in said
+    assert topic in node.run("topic", "list")
 
 
 def test_a_signal_to_a_piped_producer_keeps_what_came_before(node, topic):

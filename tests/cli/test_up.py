@@ -137,6 +137,14 @@ def test_a_port_in_use_is_one_line(tmp_path):
     refused(done, rf"^penstock: 127.0.0.1:{port} can not be used: Address already in use: stop")
 
 
+def test_a_start_that_was_refused_leaves_the_number_of_nodes_open(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        start = ("up", "--data", tmp_path, "--port", port, "--metrics-port", 0, "--nodes")
+        refused(penstock(*start, 3), "Address already in use")
+        refused(penstock(*start, 2), "Address already in use")
+
+
 def test_a_second_launcher_on_the_same_directory_is_one_line(cluster):
     done = penstock("up", "--data", cluster.directory, "--port", free_port(), "--metrics-port", 0)
     refused(done, "is in use by another penstock up: stop it, or name another place with --data")

@@ -139,13 +139,38 @@ def ports(settings: "NodeSettings") -> Iterator[Found]:
         ("cluster.controller_port", peers, cluster.controller_port),
         ("cluster.ha_port", peers, cluster.ha_port),
     ]
+    owner = owner_of(Path(node.data_directories[0]))
     for name, host, port in wanted:
         if port:
-            yield one_port(name, host, port, reachable_host(host))
+            yield one_port(name, host, port, reachable_host(host), owner)
 
 
-def one_port(name: str, host: str, port: int, reachable: str) -> Found:
-    """A port that is taken is fine where a node runs already, and says which it is."""
+def owner_of(directory: Path) -> int | None:
+    """Return the id of the process that runs on a data directory; None for none, or not told.
+
+    Its lock names it. That it has the file open is seen without taking the lock, which would be in
+    the way of a node that starts just now.
+    """
+    from penstock.node.identity import LOCK_NAME
+
+    lock = (directory / LOCK_NAME).resolve()
+    try:
+        process = int(lock.read_text())
+        files = list(Path(f"/proc/{process}/fd").iterdir())
+    except (OSError, ValueError):
+        return None
+    return process if any(_leads_to(file, lock) for file in files) else None
+
+
+def _leads_to(file: Path, target: Path) -> bool:
+    try:
+        return file.readlink() == target
+    except OSError:  # closed meanwhile
+        return False
+
+
+def one_port(name: str, host: str, port: int, reachable: str, owner: int | None) -> Found:
+    """A port that is taken is fine where the node whose port it is runs already."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family, reuse_port=False):
@@ -156,6 +181,9 @@ def one_port(name: str, host: str, port: int, reachable: str) -> Found:
             return Found("port", State.WRONG, text)
     try:
         with socket.create_connection((reachable, port), CONNECT_SECONDS_MAX):
+            if owner is not None:
+                text = f"{name} {host}:{port}: its node runs, process {owner}"
+                return Found("port", State.OK, text)
             text = "something listens there: a node that runs, or another program"
     except OSError:
         text = "it is taken, and nobody answers"

@@ -65,15 +65,29 @@ class Plan:
 def launch(plan: Plan) -> int:
     """Run the nodes until SIGTERM or SIGINT; return an exit code. Raises ConfigError."""
     with _own(plan.directory):
-        nodes = [_prepare(plan, number) for number in range(plan.nodes)]
-        metadata = _metadata(nodes)
-        check_founders(plan.directory, metadata)
-        note_founded(plan.directory, metadata)  # where the last launcher ended before it could
-        check_room(
-            [(directory / "data", settings.log) for _, directory, settings in nodes],
-            sets=plan.replicas,
-        )
+        with _deciding_nothing_if_refused(plan.directory):
+            nodes = [_prepare(plan, number) for number in range(plan.nodes)]
+            metadata = _metadata(nodes)
+            check_founders(plan.directory, metadata)
+            note_founded(plan.directory, metadata)  # where the last launcher ended before it could
+            check_room(
+                [(directory / "data", settings.log) for _, directory, settings in nodes],
+                sets=plan.replicas,
+            )
         return asyncio.run(_Launcher(plan, nodes).run())
+
+
+@contextlib.contextmanager
+def _deciding_nothing_if_refused(directory: Path) -> Iterator[None]:
+    """A first start that starts no node leaves it open how many controllers there will be."""
+    path = directory / CLUSTER_FILE
+    is_first = not path.exists()
+    try:
+        yield
+    except ConfigError:
+        if is_first:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _metadata(nodes: Sequence[tuple[int, Path, NodeSettings]]) -> dict[int, Path]:

@@ -1,9 +1,9 @@
 """One launched node: its files, its process, and what it says.
 
 `keep_running` starts the process, copies its output to the node's log, echoes warnings and errors
-to stderr, and starts it again after it died, until it is told to stop. A node that ends with the
-exit code for wrong settings is not started again, nor one that keeps dying before it has answered
-for the first time: that would go the same way for ever.
+to stderr (once it is told to stop, errors only), and starts it again after it died, until it is
+told to stop. A node that ends with the exit code for wrong settings is not started again, nor one
+that keeps dying before it has answered for the first time: that would go the same way for ever.
 """
 
 import asyncio
@@ -26,6 +26,8 @@ STOP_SECONDS_MAX = 30.0
 
 LINE_BYTES_MAX = 64 << 10
 WORTH_SHOWING = re.compile(rb"^(\S+ (WARNING|ERROR|CRITICAL) |penstock: )")
+WORTH_SHOWING_AT_THE_END = re.compile(rb"^(\S+ (ERROR|CRITICAL) |penstock: )")
+"""Nodes that end together miss each other: that stands in their logs, and is no news here."""
 
 
 class NodeProcess:
@@ -118,7 +120,8 @@ class NodeProcess:
         # A full disk must not end the launcher, and with it the node that can still serve reads.
         with contextlib.suppress(OSError):
             self._log.write(line)
-        if WORTH_SHOWING.match(line):
+        is_ending = self._stopping.is_set()
+        if (WORTH_SHOWING_AT_THE_END if is_ending else WORTH_SHOWING).match(line):
             text = line.decode("utf-8", "replace").rstrip()
             say(f"node {self.broker_id}: {text.removeprefix('penstock: ')}")
 

@@ -24,7 +24,14 @@ import typer
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.cli.connect import STREAM_SECONDS, CommandFailed, TimeoutOption, connected
 from penstock.cli.exit_codes import EXIT_INTERRUPTED
-from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption, print_rows
+from penstock.cli.output import (
+    BOOTSTRAP_DEFAULT,
+    BootstrapOption,
+    Output,
+    OutputOption,
+    note,
+    print_rows,
+)
 from penstock.cli.records_in import STDIN, Format, Header, InputRecord, KeyChoice, read_records
 
 if TYPE_CHECKING:
@@ -282,6 +289,8 @@ def _with_pauses(
 def _progress(names: Sequence[str], *, shown: bool) -> Iterator[Callable[[int], None]]:
     """Show a bar on stderr, if that is a terminal; yield what is to be told of bytes read."""
     is_typed = STDIN in names and sys.stdin.isatty()
+    if is_typed:
+        note("one record a line; Ctrl-D ends")
     if not shown or is_typed or not sys.stderr.isatty():
         yield lambda _: None
         return

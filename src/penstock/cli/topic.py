@@ -170,7 +170,8 @@ def delete(
         if not yes:
             if not sys.stdin.isatty():
                 raise ConfigError("nobody can be asked here: say --yes to delete with all records")
-            typer.confirm(f"Delete {', '.join(topics)} with all records?", abort=True, err=True)
+            if not typer.confirm(f"Delete {', '.join(topics)} with all records?", err=True):
+                raise CommandFailed("nothing is deleted")
         for topic in topics:
             admin.delete_topic(topic)
     if output is Output.JSON:
