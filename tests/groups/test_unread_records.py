@@ -4,16 +4,21 @@ import pytest
 
 from penstock.base.invariant import InvariantViolation
 from penstock.broker.group_rewrite import SLICE_BYTES
+from penstock.groups.counters import GroupCounters
 from penstock.groups.housekeeping import JournalRecord, records_bytes
+from penstock.groups.loading import PartitionLoader
 from penstock.groups.records import (
     CommittedOffset,
+    GroupRecord,
     TopicKey,
     UnreadRecord,
     decode_offset_value,
     encode_group_key,
+    encode_group_value,
     encode_offset_key,
     encode_offset_value,
 )
+from penstock.groups.unread import UnreadRecords
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.test_loading import rewrite
 from tests.groups.world import GROUP, World, only
@@ -239,3 +244,24 @@ def test_a_group_deleted_between_two_batches_stays_deleted() -> None:
     del log[:start]
     world.restart()
     assert world.coordinator.group_count == 0
+
+
+def test_metadata_that_can_not_be_read_counts_until_its_tombstone() -> None:
+    key = encode_group_key("another")
+    records = UnreadRecords(0, bytes_max=1_000)
+    counted = PartitionLoader(0, GroupCounters(), unread_bytes_max=1_000)
+    for size in (300, 200):
+        counted.load(UnreadRecord(key, b"\x00\x63" + bytes(size)))
+    records.keep(UnreadRecord(key, b"\x00\x63" + bytes(200)))
+    assert counted.unread.size_bytes == records.size_bytes > 200
+    counted.load(UnreadRecord(key, None))
+    assert counted.unread.size_bytes == 0
+    assert counted.groups(wall_ms=0) == []
+
+
+def test_readable_metadata_and_its_tombstone_count_nothing() -> None:
+    loader = PartitionLoader(0, GroupCounters(), unread_bytes_max=1_000)
+    value = encode_group_value(GroupRecord("consumer", 3, None, None, 0, ()))
+    for one in (value, None, value):
+        loader.load(UnreadRecord(encode_group_key(GROUP), one))
+        assert loader.unread.size_bytes == 0

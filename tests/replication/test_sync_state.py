@@ -109,6 +109,16 @@ def test_a_slave_leaves_after_the_grace_when_its_connection_is_lost() -> None:
     assert sets.next(1) == (A, B)
 
 
+def test_a_slave_that_only_tries_to_connect_gets_no_new_grace() -> None:
+    sets = Set()
+    sets.connect(B, C)
+    sets.keeper.disconnected(C, sets.now)
+    sets.now += 60
+    sets.keeper.disconnected(C, sets.now)  # it has greeted, and was gone before it began
+    assert sets.next(39) is None
+    assert sets.next(1) == (A, B)
+
+
 def test_a_slave_that_is_back_within_the_grace_stays() -> None:
     sets = Set()
     sets.connect(B, C)
@@ -350,6 +360,20 @@ def test_pauses_between_refused_changes_double_up_to_a_bound() -> None:
         pauses.append(pause + 10)
         sets.answer(Outcome.REFUSED)
     assert pauses == [10, 50, 100, 200, 400, 800, 800]
+
+
+def test_pauses_begin_anew_when_another_set_was_recorded() -> None:
+    sets = Set(A)
+    sets.connect(B)
+    for _ in range(5):
+        sets.next(800)
+        sets.answer(Outcome.REFUSED)
+    sets.record(A, C)
+    sets.connect(C)
+    assert sets.next(800) == (A, B, C)
+    sets.answer(Outcome.REFUSED)
+    assert sets.next(CONFIG.change_retry_ms - 1) is None
+    assert sets.next(1) == (A, B, C)
 
 
 def test_a_change_that_lost_against_another_is_over_when_the_image_shows_that() -> None:

@@ -102,3 +102,17 @@ def test_frames_that_another_mastership_sends_are_not_taken():
         assert following.log.end_position == 0
     following.feed(500)
     assert following.log.end_position == run.end_position
+
+
+def test_what_an_earlier_link_agreed_on_does_not_begin_on_the_next_one():
+    following = Following(records=5)
+    run = take_run(following.world, following.master, 0, 500)
+    following.log.append_run(run)
+    following.attach()  # agreed, and waits for the own disk
+    following.followed.detach()
+    following.followed.attach(following.hear)
+    following.world.run()
+    assert following.log.durable_position == following.log.end_position
+    assert following.claims == [], "on this link the master has not answered yet"
+    following.attach()
+    assert following.claims == [following.log.end_position]
