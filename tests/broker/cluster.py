@@ -5,7 +5,7 @@ a master has is copied to its slaves, as runs of its log, when the test says `re
 master the test says, too: `lead`.
 """
 
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -56,7 +56,7 @@ class Wire:
         self.closed: str | None = None
         self.is_closed = False
         self.held_bytes = 0
-        self.answer_bytes_max = 1 << 30
+        self.kept_bytes = 0
 
     def has_gone(self) -> bool:
         return self.is_closed
@@ -66,6 +66,15 @@ class Wire:
 
     def go_on(self, size: int) -> None:
         self.held_bytes -= size
+
+    def ask_room(self, most: int, begin: Callable[[int], int]) -> None:
+        begin(most)
+
+    def keep(self, size: int) -> None:
+        self.kept_bytes += size
+
+    def let_go(self, size: int) -> None:
+        self.kept_bytes -= size
 
     def enqueue(self, place: Any, count: int = 1) -> bool:
         return True

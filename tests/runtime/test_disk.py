@@ -6,7 +6,13 @@ import os
 
 import pytest
 
-from penstock.runtime.disk import POOLED_BYTES, FileDisk, ReadBuffers, ThreadOffload
+from penstock.runtime.disk import (
+    POOL_BUFFERS,
+    POOLED_BYTES,
+    FileDisk,
+    ReadBuffers,
+    ThreadOffload,
+)
 from tests.storage.disk_contract import DiskContract
 
 
@@ -94,6 +100,23 @@ def test_a_read_buffer_is_used_again_only_when_nobody_holds_it(size):
     assert id(buffers.take(POOLED_BYTES).obj) not in {id(view.obj) for view in held}
     del held, view
     assert id(buffers.take(POOLED_BYTES).obj) == first
+
+
+def test_when_all_buffers_are_in_use_a_small_read_holds_no_large_one():
+    buffers = ReadBuffers()
+    held = [buffers.take(POOLED_BYTES) for _ in range(POOL_BUFFERS)]
+    assert len(buffers.take(5_000).obj) == 5_000
+    del held
+    assert len(buffers.take(5_000).obj) == POOLED_BYTES
+
+
+def test_buffers_that_are_let_go_stay_with_those_who_use_them():
+    buffers = ReadBuffers()
+    held = buffers.take(5_000)
+    held[:] = b"x" * 5_000
+    buffers.shrink()
+    buffers.take(5_000)[:] = b"y" * 5_000
+    assert bytes(held) == b"x" * 5_000
 
 
 def test_small_reads_share_one_buffer():

@@ -1,17 +1,19 @@
 """One fetch from its first look at the logs to its answer.
 
-    look ──► enough bytes, or an error, or no waiting allowed ──► answer
-      │ └──► some bytes are not in the page cache: load them off the loop ──► answer
-      └────► park: on each partition (woken when it becomes readable) and on a deadline
-                └──► woken: look again
+    room ──► look ──► enough bytes, or an error, or no waiting allowed ──► answer
+              │ └──► some bytes are not in the page cache: load them off the loop ──► answer
+              └────► park: on each partition (woken when it becomes readable) and on a deadline
+                        └──► woken: ask for room again
 
 A parked fetch is answered at once when a partition of it is lost to another master or deleted.
 At a slave it is served like at the master, up to the slave's own confirm position, where that is
 switched on (slave_reads.py).
 
-A parked fetch costs nothing while nothing happens. Each look reads from the partitions in order
-until the answer is full; whole batches only, nothing above the high watermark. Only the first one
-found may be larger than the whole answer is to be; clients count on that with their own limits.
+Before each look there is room for what it may find (net/answer_room.py): who waits for that holds
+no records. A parked fetch costs nothing while nothing happens. Each look reads from the partitions
+in order until the answer is full; whole batches only, nothing above the high watermark. Only the
+first one found may be larger than the whole answer is to be; clients count on that with their own
+limits.
 
 Source: Kafka `DelayedFetch`, `ReplicaManager.readFromLog`; KIP-74 (at least one batch), KIP-320
 (leader epochs of consumers), KIP-392 (slaves).
@@ -21,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable
@@ -102,12 +104,26 @@ class PartitionRead:
         self.next_offset = chunk.next_offset
 
 
+class Room(Protocol):
+    """Whoever is to get the answer: knows whether there is memory for it."""
+
+    def ask_room(self, most: int, begin: Callable[[int], int], /) -> None:
+        """Call `begin` with what may be read, now or later, once; with 0 if nobody wants it."""
+
+    def keep(self, size: int, /) -> None:
+        """Count bytes that are read and can not be sent yet, until `let_go`."""
+
+    def let_go(self, size: int, /) -> None: ...
+
+
 class Consumer(NamedTuple):
     """What is known of who fetches."""
 
     selector: ReplicaSelector | None = None
     """None for those that read from masters alone."""
     has_session: bool = False
+    room: Room | None = None
+    """None where there is room for the answer already."""
 
 
 class FetchOperation:
@@ -121,13 +137,19 @@ class FetchOperation:
         "_has_more",
         "_has_session",
         "_hosted_bytes",
+        "_is_asking",
         "_is_done",
+        "_is_over",
         "_is_parked",
+        "_kept",
         "_loads_open",
         "_max_bytes",
+        "_max_wait_ms",
         "_min_bytes",
+        "_most_bytes",
         "_on_done",
         "_readable",
+        "_room",
         "_selector",
         "reads",
     )
@@ -144,7 +166,11 @@ class FetchOperation:
     ) -> None:
         self._broker = broker
         self._min_bytes = min_bytes
-        self._max_bytes = max_bytes
+        self._most_bytes = self._max_bytes = max_bytes
+        self._room = consumer.room
+        self._kept = 0
+        """Bytes of records that are counted as long as others are still being loaded."""
+        self._is_asking = self._is_over = False
         self._on_done = on_done
         self._readable: ReplicaSetMember | None = None
         """The last member that this look has found to be readable: it has many partitions."""
@@ -163,50 +189,86 @@ class FetchOperation:
 
     def start(self, max_wait_ms: int) -> None:
         """Look once; answer, load or park. Ends of old epochs are looked up before that."""
+        self._max_wait_ms = max_wait_ms
         self._loads_open = 1
         for read in self.reads:
             hosted, epoch = read.hosted, read.wanted.last_fetched_epoch
             if hosted is not None and _has_ended(hosted.member, epoch):
                 self._loads_open += 1
-                find_epoch_end(hosted, epoch, partial(self._on_epoch_end, read, max_wait_ms))
-        self._begin(max_wait_ms)
+                find_epoch_end(hosted, epoch, partial(self._on_epoch_end, read))
+        self._begin()
 
     def _on_epoch_end(
-        self, read: PartitionRead, max_wait_ms: int, end: EpochEnd | None, _: PlatformError | None
+        self, read: PartitionRead, end: EpochEnd | None, _: PlatformError | None
     ) -> None:
         read.epoch_end = end
-        self._begin(max_wait_ms)
+        self._begin()
 
-    def _begin(self, max_wait_ms: int) -> None:
+    def _begin(self) -> None:
         self._loads_open -= 1
-        if self._loads_open:
-            return
-        if self._look() or max_wait_ms <= 0:
-            self._finish_when_loaded()
-            return
-        self._is_parked = True
-        self._park_looked()
-        self._broker.stats.fetches_parked += 1
-        self._deadline = self._broker.scheduler.call_later(max_wait_ms, self._on_deadline)
-        self._watch()
+        if not self._loads_open:
+            self._is_over = self._max_wait_ms <= 0
+            self._ask()
 
     def on_readable(self) -> None:
         """A partition's end has moved."""
-        if self._is_done or self._loads_open:
+        if self._is_busy:
             return
         if self._may_have_enough():
-            self.on_changed()
+            self._ask()
         else:
             self._watch()
 
     def on_changed(self) -> None:
         """A partition is gone, or has another master or log: look, whatever its size says."""
-        if self._is_done or self._loads_open:
-            return
-        if self._look():
+        if not self._is_busy:
+            self._ask()
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether it is about to look anyway, or has looked for the last time."""
+        return self._is_done or self._is_asking or self._loads_open > 0
+
+    def _on_deadline(self) -> None:
+        self._deadline = None
+        self._is_over = True
+        if not self._is_busy:
+            self._ask()
+
+    def _ask(self) -> None:
+        if self._room is None:
+            self._look_now(self._most_bytes)
+        else:
+            self._is_asking = True
+            self._room.ask_room(self._most_bytes, self._on_room)
+
+    def _on_room(self, most: int) -> int:
+        """Look, as there is room for `most` bytes; there is nobody to answer where that is 0."""
+        self._is_asking = False
+        if most:
+            return self._look_now(most)
+        self._is_done = True
+        self._leave()
+        return 0
+
+    def _look_now(self, most: int) -> int:
+        """Answer with at most so many bytes, or park; returns how many the look has found."""
+        self._max_bytes = most
+        is_ready = self._look() or self._is_over
+        found = self._found
+        if is_ready:
             self._finish_when_loaded()
-            return
+        else:
+            self._park()
+        return found
+
+    def _park(self) -> None:
         self._park_looked()
+        if not self._is_parked:
+            self._is_parked = True
+            self._broker.stats.fetches_parked += 1
+            after = self._max_wait_ms
+            self._deadline = self._broker.scheduler.call_later(after, self._on_deadline)
         self._watch()
 
     def _may_have_enough(self) -> bool:
@@ -216,7 +278,8 @@ class FetchOperation:
         """
         if self._min_bytes <= 1:
             return True
-        return self._found + self._size_of_logs() - self._hosted_bytes >= self._min_bytes
+        grown = self._size_of_logs() - self._hosted_bytes
+        return self._found + grown >= min(self._min_bytes, self._max_bytes)
 
     def _size_of_logs(self) -> int:
         return sum(read.hosted.log.size_bytes for read in self.reads if read.hosted is not None)
@@ -246,13 +309,6 @@ class FetchOperation:
                 hosted.seen_high_watermark = read.high_watermark
                 hosted.watch()
 
-    def _on_deadline(self) -> None:
-        self._deadline = None
-        if self._is_done or self._loads_open:
-            return
-        self._look()
-        self._finish_when_loaded()
-
     def _look(self) -> bool:
         """Read every partition; returns whether the answer can go out."""
         left = self._max_bytes
@@ -279,10 +335,14 @@ class FetchOperation:
                 left = 0  # full: what the others have is not read to be left out again
             if read.is_told:
                 has_error = True
+        self._found = self._max_bytes - left
+        if pending and self._room is not None:
+            self._kept = self._found
+            self._room.keep(self._kept)
         for read, needs_disk, may_exceed in pending:
             self._load(read, needs_disk, may_exceed)
-        self._found = self._max_bytes - left
-        return has_error or bool(pending) or is_full or self._found >= self._min_bytes
+        is_full = is_full or self._found >= min(self._min_bytes, self._max_bytes)
+        return has_error or bool(pending) or is_full
 
     def _read(self, read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
         """Look at one partition; None when there is nothing to read (or no room left for it)."""
@@ -327,6 +387,8 @@ class FetchOperation:
         self._is_done = True
         if self._is_parked:
             self._leave()
+        if self._kept and self._room is not None:
+            self._room.let_go(self._kept)  # the answer counts as soon as it is not written at once
         self._on_done(self.reads)
         if self._has_more or self._has_left_out:
             is_likely = was_expected(self.reads)

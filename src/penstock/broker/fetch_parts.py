@@ -14,7 +14,6 @@ from penstock.broker.fetch_session import (
     SessionPartition,
 )
 from penstock.broker.partitions import hosted_partition
-from penstock.broker.request import Reply
 from penstock.broker.slave_reads import ReplicaSelector
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.fetch import FetchRequest
@@ -22,12 +21,12 @@ from penstock.protocol.fetch import FetchRequest
 RACK_VERSION = 11
 
 
-def answer_bytes(broker: Broker, reply: Reply, request: FetchRequest) -> int:
-    """Return how many bytes of records the answer may hold: by the request, the setting, and what
-    clients have pinned already; one batch may go beyond it.
+def answer_bytes(broker: Broker, request: FetchRequest) -> int:
+    """Return how many bytes of records the answer may hold, by the request and the setting.
+
+    It is less where clients have pinned much already; one batch may go beyond it.
     """
-    by_memory = reply.connection.answer_bytes_max
-    return max(1, min(request.max_bytes, broker.config.fetch_max_bytes, by_memory))
+    return max(1, min(request.max_bytes, broker.config.fetch_max_bytes))
 
 
 def find(broker: Broker, wanted: list[SessionPartition], version: int) -> list[PartitionRead]:

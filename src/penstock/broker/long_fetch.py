@@ -4,7 +4,8 @@
         ▲                                               │ nothing there
         └─ answer, encoded in slices ◄── found, error, deadline ◄── parked until woken, look again
 
-One of a connection at a time, and looked at in the places of long requests. The partitions that
+One of a connection at a time, and looked at in the places of long requests, when there is room for
+an answer (net/answer_room.py); that room is kept until the answer is sent. The partitions that
 all of them together are parked on are bounded: who finds no room is answered at once, with nothing.
 A look that has found records goes through the others without reading: they come next time, as a
 session puts what was served behind them. It answers with what there is: the least number of bytes
@@ -36,9 +37,9 @@ PEER_CHECK_S = 1.0
 
 
 class LongFetch:
-    """The looks of one fetch; `read` gives what they found. Use once."""
+    """The looks of one fetch; `read` gives what they found, until `close`. Use once."""
 
-    __slots__ = ("_broker", "_connection", "_consumer", "_max_bytes", "_woken", "reads")
+    __slots__ = ("_broker", "_connection", "_consumer", "_kept", "_max_bytes", "_woken", "reads")
 
     def __init__(
         self,
@@ -54,6 +55,8 @@ class LongFetch:
         self.reads = reads
         self._max_bytes = max_bytes
         self._consumer = consumer
+        self._kept = 0
+        """Bytes that are counted for what a look may find, or has found."""
         self._woken = asyncio.Event()
 
     def on_readable(self) -> None:
@@ -95,20 +98,50 @@ class LongFetch:
                 await asyncio.wait_for(self._woken.wait(), min(PEER_CHECK_S, left))
         return True
 
+    def close(self) -> None:
+        """Count what was found no more: it is on its way to the peer, or gone."""
+        self._keep(0)
+
+    def _keep(self, size: int) -> None:
+        if self._kept:
+            self._connection.let_go(self._kept)
+        self._kept = size
+        if size:
+            self._connection.keep(size)
+
     async def _look(self) -> bool:
         """Look at all partitions; returns whether there is something to tell, or nobody to tell."""
-        left, is_told = self._max_bytes, False
+        most = await self._room()
+        left, is_told = most, False
         async with self._broker.long_places:
-            if self._connection.has_gone():
+            if not most or self._connection.has_gone():
                 return True
             self._woken.clear()
             for reads in self._slices():
                 await self._broker.turns.next()
                 await self._look_at(reads, left)
-                found = any(read.size for read in reads)
-                left = 0 if found else left
-                is_told = is_told or found or any(read.is_told for read in reads)
+                found = sum([read.size for read in reads])
+                if found:
+                    left = 0
+                    self._keep(found)
+                is_told = is_told or found > 0 or any(read.is_told for read in reads)
+        if left:
+            self._keep(0)
         return is_told
+
+    async def _room(self) -> int:
+        """Wait until an answer may be prepared; returns of how many bytes, and keeps as many."""
+        granted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def begin(most: int) -> int:
+            if granted.done():  # who waited was cancelled
+                return 0
+            granted.set_result(most)
+            self._keep(most)
+            return most
+
+        self._connection.ask_room(self._max_bytes, begin)
+        return await granted
 
     async def _look_at(self, reads: list[PartitionRead], max_bytes: int) -> None:
         done = asyncio.Event()

@@ -58,7 +58,7 @@ async def decode_long(broker: Broker, header: RequestHeader, frame: bytes, reply
     if session is not None:
         wanted = list(session.partitions.values())
     answer = FetchReply(broker, reply, version, session, is_incremental)
-    max_bytes = answer_bytes(broker, reply, request)
+    max_bytes = answer_bytes(broker, request)
     await look_long(broker, request._replace(max_bytes=max_bytes), wanted, answer)
 
 
@@ -124,5 +124,8 @@ async def look_long(
     fetch = LongFetch(
         broker, answer.connection, reads, max_bytes=request.max_bytes, consumer=consumer
     )
-    await fetch.read(min(request.max_wait_ms, WAIT_MS_MAX))
-    await answer.send_in_turns(reads)
+    try:
+        await fetch.read(min(request.max_wait_ms, WAIT_MS_MAX))
+        await answer.send_in_turns(reads)
+    finally:
+        fetch.close()

@@ -15,6 +15,7 @@ a fetch, so only the bytes come from here. What nobody asks for within a second 
 Source: ours; the read-ahead of file systems.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from itertools import chain
 
@@ -78,8 +79,8 @@ class ReadAhead:
         self._loading: dict[PartitionLog, _Loading] = {}
         self._loading_bytes = 0
         self._is_sweep_due = False
-        self._due: list[tuple[Iterator[Upcoming], int]] = []
-        """What is to be read in the next turn, and how many bytes at most in all."""
+        self._due: deque[tuple[Iterator[Upcoming], int]] = deque()
+        """What is to be read, each in a turn of its own, and how many bytes at most in all."""
 
     @property
     def kept_bytes(self) -> int:
@@ -129,14 +130,15 @@ class ReadAhead:
         self._due.append((chain((first,), coming), max_bytes))
 
     def _read_due(self) -> None:
-        due, self._due = self._due, []
-        for coming, max_bytes in due:
-            left = max_bytes
-            for hosted, offset, wanted_bytes in coming:
-                size = self._read(hosted, offset, min(wanted_bytes, left))
-                left -= size
-                if not size or left <= 0:
-                    break
+        """Read for one consumer; the next one has another turn of the loop."""
+        coming, left = self._due.popleft()
+        if self._due:
+            self._scheduler.call_soon(self._read_due)
+        for hosted, offset, wanted_bytes in coming:
+            size = self._read(hosted, offset, min(wanted_bytes, left))
+            left -= size
+            if not size or left <= 0:
+                break
 
     def _read(self, hosted: HostedPartition, offset: int, max_bytes: int) -> int:
         """Read for one partition; return how much of the answer it will fill, 0 if unknown."""

@@ -24,60 +24,53 @@ from struct import Struct
 from typing import Any, cast
 
 from penstock.base.ports import Buffer
+from penstock.net.answer_room import Begin
+from penstock.net.answering import (
+    FREE_BYTES,
+    PAUSED_DRAINING,
+    PAUSED_FRAMES,
+    PAUSED_IN_FLIGHT,
+    PAUSED_MEMORY,
+    PAUSED_TURN,
+    PAUSED_WORK,
+    AnsweringSide,
+)
 from penstock.net.context import ConnectionContext
 from penstock.net.errors import CloseKind, kind_of_size
 from penstock.net.limits import FRAME_BYTES_MIN, is_too_large
 from penstock.net.overdue import overdue
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
 from penstock.net.replies import ReplyPlace, ReplySlot
-from penstock.net.sockets import has_hung_up, write_all
+from penstock.net.sockets import has_hung_up
 
 _SIZE = Struct(">i")
 _SIZE_BYTES = _SIZE.size
 _ABORT_TICKS = 10
 """A connection that is closing may send what is queued for so long."""
 
-_PAUSED_IN_FLIGHT, _PAUSED_WRITES, _PAUSED_MEMORY, _PAUSED_DRAINING, _PAUSED_TURN = 1, 2, 4, 8, 16
-_PAUSED_WORK = 32
-_PAUSED_FRAMES = ~_PAUSED_MEMORY
-
 log = logging.getLogger(__name__)
 
 __all__ = ["Connection", "ReplyPlace", "ReplySlot"]
 
 
-class Connection(asyncio.BufferedProtocol):
+class Connection(AnsweringSide):
     """A client connection. `state` belongs to the layer above."""
 
     __slots__ = (
-        "_context",
-        "_flush_is_due",
-        "_head",
-        "_held_bytes",
-        "_in_flight",
-        "_is_in_loop",
         "_is_reading",
-        "_out",
-        "_out_bytes",
         "_part",
-        "_paused",
         "_saved",
-        "_tail",
-        "_transport",
         "client_host",
         "frame_tick",
         "has_sent",
-        "is_closed",
-        "last_tick",
-        "stalled_bytes",
+        "paced_tick",
         "state",
         "taken_bytes",
         "taken_tick",
-        "written_bytes",
     )
 
     def __init__(self, context: ConnectionContext, client_host: str) -> None:
-        self._context = context
+        super().__init__(context)
         self.client_host = client_host
         self.state: Any = None
         self.is_closed = False
@@ -88,37 +81,20 @@ class Connection(asyncio.BufferedProtocol):
         self._paused = 0
         self._is_reading = True
         self._is_in_loop = False
-        self._head: ReplyPlace | None = None
-        self._tail: ReplyPlace | None = None
-        self._in_flight = 0
-        self._held_bytes = 0
-        self._out: list[Buffer] = []
-        self._out_bytes = 0
-        self._flush_is_due = False
-        self.last_tick = self.frame_tick = self.taken_tick = context.tick
-        self.written_bytes = self.taken_bytes = self.stalled_bytes = 0
+        self.last_tick = self.frame_tick = self.taken_tick = self.paced_tick = context.tick
+        self.taken_bytes = 0
 
     @property
     def listener_name(self) -> str:
         """Which listener the client came in by."""
         return self._context.listener_name
 
-    @property
-    def in_flight(self) -> int:
-        """Requests that are not answered yet."""
-        return self._in_flight
-
-    @property
-    def answer_bytes_max(self) -> int:
-        """How large an answer should be at most, by what clients have pinned already."""
-        return self._context.buffers.budget.answer_bytes_max
-
     # --- the transport's side ------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport; from here on the connection counts."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=self._context.limits.queued_bytes_max)
+        self._transport.set_write_buffer_limits(high=FREE_BYTES)
         self._context.connections[self] = None
         self._context.stats.connections += 1
 
@@ -128,6 +104,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = True
         self._forget_received()
         self._unpin()
+        context.room.forget(self)
         self._head = self._tail = None
         self._out = []
         if self in context.connections:
@@ -170,25 +147,6 @@ class Connection(asyncio.BufferedProtocol):
             # Behind what the handlers have scheduled: their answers leave in the same loop turn.
             self._schedule_flush()
 
-    def pause_writing(self) -> None:
-        """Stop taking requests: the peer does not read its answers, which count as pinned."""
-        self._count_stalled()
-        self._pause(_PAUSED_WRITES)
-
-    def resume_writing(self) -> None:
-        """Go on with the frames that were left, then with reading."""
-        self._unpin()
-        self._go_on(_PAUSED_WRITES)
-
-    def _count_stalled(self) -> None:
-        """Count what waits for the peer now; answers of requests in work come to it later."""
-        before, self.stalled_bytes = self.stalled_bytes, self._transport.get_write_buffer_size()
-        self._context.buffers.budget.change(before, self.stalled_bytes)
-
-    def _unpin(self) -> None:
-        stalled, self.stalled_bytes = self.stalled_bytes, 0
-        self._context.buffers.budget.change(stalled, 0)
-
     # --- frames --------------------------------------------------------------------------------
 
     def _handle_frames(self, view: memoryview, filled: int) -> int:
@@ -198,7 +156,7 @@ class Connection(asyncio.BufferedProtocol):
         at = count = 0
         self._is_in_loop = True
         try:
-            while filled - at >= _SIZE_BYTES and not self._paused & _PAUSED_FRAMES:
+            while filled - at >= _SIZE_BYTES and not self._paused & PAUSED_FRAMES:
                 (size,) = _SIZE.unpack_from(view, at)
                 end = at + _SIZE_BYTES + size
                 if not FRAME_BYTES_MIN <= size <= limits.frame_bytes_max or (
@@ -216,12 +174,12 @@ class Connection(asyncio.BufferedProtocol):
                     taken, rest = 1, end
                 at, count = rest, count + taken
                 if self._in_flight >= limits.in_flight_max:
-                    self._paused |= _PAUSED_IN_FLIGHT
+                    self._paused |= PAUSED_IN_FLIGHT
                 if self.is_closed:
                     break
                 if count >= limits.in_flight_max and filled - at > FRAME_BYTES_MIN:
-                    self._paused |= _PAUSED_TURN
-                    context.loop.call_soon(self._go_on, _PAUSED_TURN)
+                    self._paused |= PAUSED_TURN
+                    context.loop.call_soon(self._go_on, PAUSED_TURN)
         except BaseException:
             self.end(CloseKind.HANDLER_FAILED)  # else the frame would be handled again
             raise
@@ -267,20 +225,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def _make_room(self, part: PartFrame) -> None:
         """Let the part-frame grow towards its size, or stop reading until memory is free."""
-        if part.has_room() or self._paused & _PAUSED_FRAMES:
+        if part.has_room() or self._paused & PAUSED_FRAMES:
             return
         (size,) = _SIZE.unpack_from(part.view, 0)
         if not part.grow(size + _SIZE_BYTES):
             self._wait_for_memory()
 
     def _wait_for_memory(self) -> None:
-        if not self._paused & _PAUSED_MEMORY:
-            self._pause(_PAUSED_MEMORY)
+        if not self._paused & PAUSED_MEMORY:
+            self._pause(PAUSED_MEMORY)
             self._context.buffers.budget.wait(self._wake)
 
     def _wake(self) -> None:
         """Memory has become free, in the middle of another connection's work: not now."""
-        self._context.loop.call_soon(self._go_on, _PAUSED_MEMORY)
+        self._context.loop.call_soon(self._go_on, PAUSED_MEMORY)
 
     def _forget_received(self) -> None:
         part, self._part = self._part, None
@@ -296,8 +254,8 @@ class Connection(asyncio.BufferedProtocol):
 
         What it holds counts as memory of unfinished frames.
         """
-        assert not self._paused & _PAUSED_WORK, "one frame at a time is worked on"
-        self._paused |= _PAUSED_WORK
+        assert not self._paused & PAUSED_WORK, "one frame at a time is worked on"
+        self._paused |= PAUSED_WORK
         self._context.buffers.budget.used += size
         if not self._is_in_loop:
             self._read_or_not()
@@ -305,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
     def go_on(self, size: int) -> None:
         """End `hold`, also of a connection that is closed; called in a turn of its own."""
         self._context.buffers.budget.give_back(size)
-        self._go_on(_PAUSED_WORK)
+        self._go_on(PAUSED_WORK)
 
     def has_gone(self) -> bool:
         """Whether the peer has closed, also where nobody has read so far as to notice."""
@@ -332,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
         if not self._paused & reason or self.is_closed:
             return
         self._paused &= ~reason
-        if not self._paused & _PAUSED_FRAMES and not self._is_in_loop:
+        if not self._paused & PAUSED_FRAMES and not self._is_in_loop:
             self._handle_left()  # in the loop, a large answer was written at once: it goes on
         self._read_or_not()
         if self._out:
@@ -349,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
             if not self.is_closed:
                 self._save(at, len(saved))
 
-    # --- answers -------------------------------------------------------------------------------
+    # --- answers: the order of them is in AnsweringSide -----------------------------------------
 
     def reserve(self) -> ReplySlot:
         """Take the next place in the order of answers; each must be answered or skipped once."""
@@ -357,93 +315,12 @@ class Connection(asyncio.BufferedProtocol):
         self.enqueue(slot)
         return slot
 
-    def enqueue(self, place: ReplyPlace, count: int = 1) -> bool:
-        """Make `place`, of `count` requests, last in the order of answers; say if it is alone."""
-        tail = self._tail
-        self._tail = place
-        self._in_flight += count
-        if tail is None:
-            self._head = place
-            return True
-        tail.next_place = place
-        return False
+    def ask_room(self, most: int, begin: Begin) -> None:
+        """Let `begin` prepare an answer of `most` bytes, or less, as soon as there is room for it.
 
-    def answered(
-        self, place: ReplyPlace, buffers: tuple[Buffer, ...], size: int, count: int = 1
-    ) -> None:
-        """Queue the answer, `size` bytes in all, for its place; called by the place itself."""
-        assert place.buffers is None, "a request is answered once"
-        place.buffers = buffers
-        if self.is_closed:
-            return
-        self._in_flight -= count
-        if place is self._head:
-            self._out += buffers
-            self._out_bytes += size
-            if self._out_bytes > self._context.limits.queued_bytes_max:
-                self._write_out()  # now, so that the peer's pace is felt
-            following = place.next_place
-            if following is None:
-                self._head = self._tail = None
-            else:
-                self._release_held(following)
-        else:
-            self._hold(size)
-        if not self._is_in_loop and not self._flush_is_due:
-            self._schedule_flush()
-
-    def _release_held(self, place: ReplyPlace | None) -> None:
-        """Move answers that waited for the head of the queue to the next write."""
-        while place is not None and place.buffers is not None:
-            size = sum(map(len, place.buffers))
-            self._held_bytes -= size
-            self._out += place.buffers
-            self._out_bytes += size
-            if self._out_bytes > self._context.limits.queued_bytes_max:
-                self._write_out()
-            place = place.next_place
-        self._head = place
-        if place is None:
-            self._tail = None
-
-    def _hold(self, size: int) -> None:
-        """An answer that waits for an earlier one: it counts as queued."""
-        self._held_bytes += size
-        if self._held_bytes > self._context.limits.queued_bytes_max:
-            self._pause(_PAUSED_IN_FLIGHT)
-
-    def _schedule_flush(self) -> None:
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            self._context.loop.call_soon(self._flush_now)
-
-    def _flush_now(self) -> None:
-        self._flush_is_due = False
-        self._flush()
-
-    def _flush(self) -> None:
-        """Write what is ready; then go on with requests that had to wait for these answers."""
-        if self.is_closed:
-            return
-        if self._out:
-            self._write_out()
-        if self._paused & _PAUSED_DRAINING:
-            self._end_when_answered()
-        elif self._paused & _PAUSED_IN_FLIGHT:
-            limits = self._context.limits
-            has_place = self._in_flight < limits.in_flight_max
-            if has_place and self._held_bytes <= limits.queued_bytes_max:
-                self._go_on(_PAUSED_IN_FLIGHT)
-
-    def _write_out(self) -> None:
-        out, self._out = self._out, []
-        total, self._out_bytes = self._out_bytes, 0
-        self._context.stats.bytes_out += total
-        self.written_bytes += total
-        self.last_tick = self._context.tick
-        write_all(self._transport, out, total)
-        if self._paused & _PAUSED_WRITES:
-            self._count_stalled()
+        It is called once, now or in a later turn; see AnswerRoom.
+        """
+        self._context.room.ask(self, most, begin)
 
     # --- the end -------------------------------------------------------------------------------
 
@@ -466,7 +343,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def drain(self) -> None:
         """Take no more requests, and end as soon as those in progress are answered."""
-        self._pause(_PAUSED_DRAINING)
+        self._pause(PAUSED_DRAINING)
         self._end_when_answered()
 
     def _end_when_answered(self) -> None:
@@ -492,9 +369,18 @@ class Connection(asyncio.BufferedProtocol):
         elif kind is not None:
             self.end(kind)
 
+    def is_slow_reader(self, since_tick: int) -> bool:
+        """Whether it pins answers, and has taken next to nothing of them since that tick.
+
+        Answers that wait for an earlier one count as not taken from the bound on: whether that is
+        slow on purpose can not be told.
+        """
+        is_slow = self.stalled_bytes > 0 and self.paced_tick <= since_tick
+        return is_slow or self._held_bytes > self._context.limits.queued_bytes_max
+
     @property
     def unfinished_ticks(self) -> int:
         """For how long a frame has been arriving; 0 when none is, or when it waits for us."""
-        if (self._part is None and not self._saved) or self._paused & _PAUSED_FRAMES:
+        if (self._part is None and not self._saved) or self._paused & PAUSED_FRAMES:
             return 0
         return self._context.tick - self.frame_tick

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from penstock.net.answer_room import AnswerRoom
 from penstock.net.limits import NetLimits
 from penstock.net.receive import ReceiveBuffers
 from penstock.net.stats import NetStats
@@ -37,6 +38,7 @@ class ConnectionContext:
         "on_frame",
         "on_gone",
         "on_run",
+        "room",
         "stats",
         "tick",
     )
@@ -56,6 +58,7 @@ class ConnectionContext:
         self.listener_name = listener_name
         self.limits = limits
         self.buffers = buffers
+        self.room = AnswerRoom(buffers.budget, self.loop)
         self.on_frame = on_frame
         self.on_run = on_run
         self.on_gone = on_gone

@@ -33,8 +33,9 @@ class NetLimits:
     are worked on, answers that are not taken, and members of groups, which may be half of it.
     0 is an eighth of the memory of the machine or its control group, 64 MiB at least and 256 MiB
     at most; what is set below 4 MiB counts as 4 MiB.
-    The fuller it is, the smaller are the answers of fetches; nearly full, the connection with most
-    answers lying is ended; beyond it reading stops, and the oldest slow request is ended."""
+    The fuller it is, the smaller are the answers of fetches; from three quarters on fetches wait,
+    and connections that do not take their answers are ended, those that hold most first; beyond it
+    reading stops, and the oldest slow request is ended. Send buffers of the system do not count."""
 
     first_frame_seconds_max: Annotated[int, Ge(0)] = 5
     """Time from connecting to the first byte; 0 switches the limit off. Kafka clients send at

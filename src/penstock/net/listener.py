@@ -243,8 +243,8 @@ class Listener:
         self.stats.unfinished_bytes = budget.used
         for connection in self.connections:
             connection.sweep()
-        if budget.used > budget.limit // 8 * 7:
-            self._end_worst_reader()
+        if budget.used > budget.limit // 8 * 7 or self._context.room.is_short:
+            self._end_worst_readers()
         if budget.is_starved:
             self._end_oldest_part_frame()
         budget.peak = max(budget.peak, budget.used)
@@ -252,14 +252,22 @@ class Listener:
             budget.peak = budget.used
             self.on_relief()
 
-    def _end_worst_reader(self) -> None:
-        """Memory is nearly used up: who has most answers lying and takes none of them goes."""
-        tick = self._context.tick
-        stalled = [c for c in self.connections if tick - c.taken_tick >= _SLOW_TICKS_MIN]
-        worst = max(stalled, key=lambda c: c.stalled_bytes, default=None)
-        if worst is not None and worst.stalled_bytes:
+    def _end_worst_readers(self) -> None:
+        """Memory is nearly used up: who has most answers lying and takes next to nothing goes.
+
+        One a second, and where fetches wait for memory as many as it takes to have half of it free.
+        """
+        tick, budget = self._context.tick, self._budget
+        slow = [c for c in self.connections if c.is_slow_reader(tick - _SLOW_TICKS_MIN)]
+        slow.sort(key=lambda c: c.pinned_bytes)
+        used = budget.used
+        while slow:
+            worst = slow.pop()
+            used -= worst.pinned_bytes
             self.stats.closed[CloseKind.MEMORY] += 1
             worst.abort()
+            if not self._context.room.is_short or used <= budget.limit // 2:
+                break
 
     def _end_oldest_part_frame(self) -> None:
         slow = [c for c in self.connections if c.unfinished_ticks >= _SLOW_TICKS_MIN]

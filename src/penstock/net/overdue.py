@@ -11,6 +11,10 @@ from penstock.net.limits import NetLimits
 if TYPE_CHECKING:
     from penstock.net.connection import Connection
 
+PACE_BYTES = 64 << 10
+"""Who takes less of its answers in a second may be ended when memory is short: a peer that takes
+a byte now and then would keep its part of the memory for ever."""
+
 
 def overdue(
     connection: "Connection", queued_bytes: int, tick: int, limits: NetLimits
@@ -33,5 +37,7 @@ def _is_stalled(connection: "Connection", queued_bytes: int, tick: int, limits: 
     taken = connection.written_bytes - queued_bytes
     if queued_bytes == 0 or taken > connection.taken_bytes:
         connection.taken_tick = tick
+    if queued_bytes == 0 or taken >= connection.taken_bytes + PACE_BYTES:
+        connection.paced_tick = tick
     connection.taken_bytes = taken
     return tick - connection.taken_tick > limits.write_stall_seconds_max

@@ -42,14 +42,18 @@ class FrameBudget:
     what is told of as pinned elsewhere, by members of groups.
     """
 
-    __slots__ = ("_elsewhere", "_waiting", "limit", "peak", "used")
+    __slots__ = ("_elsewhere", "_waiting", "answers", "limit", "on_given_back", "peak", "used")
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
+        self.answers = 0
+        """So much of it by answers."""
         self.peak = 0
         """The most that was pinned since memory was given back to the system."""
         self._waiting: deque[Callable[[], None]] = deque()
+        self.on_given_back: list[Callable[[], None]] = []
+        """Each is called once, when bytes have become free for answers."""
         self._elsewhere = 0
 
     @property
@@ -75,6 +79,16 @@ class FrameBudget:
         before, self._elsewhere = self._elsewhere, min(size, self.limit // ELSEWHERE_PART)
         self.change(before, self._elsewhere)
 
+    def pin_answer(self, size: int) -> None:
+        """Count so much of an answer that can not be written yet."""
+        self.used += size
+        self.answers += size
+
+    def unpin_answer(self, size: int) -> None:
+        """Count it no more."""
+        self.answers -= size
+        self.give_back(size)
+
     def change(self, before: int, now: int) -> None:
         """Count `now` bytes in place of `before`; wakes those who wait where it is less."""
         if now >= before:
@@ -90,6 +104,10 @@ class FrameBudget:
             if self.used >= self.limit:
                 break
             self._waiting.popleft()()
+        if self.on_given_back and self.used < self.limit:
+            told, self.on_given_back = self.on_given_back, []
+            for wake in told:
+                wake()
 
 
 class ReceiveBuffers:

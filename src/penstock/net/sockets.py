@@ -18,6 +18,8 @@ OpenSocket = Callable[[str, int], socket.socket]
 _BACKLOG = 1024
 _JOIN_BYTES_MAX = 64 << 10
 """Answers up to this much together are copied into one write, larger ones are gathered."""
+_GATHER_BYTES = 1 << 20
+"""Gathered are no more than this: what one write has is let go when all of it is sent."""
 
 
 def open_socket(host: str, port: int) -> socket.socket:
@@ -63,5 +65,19 @@ def write_all(transport: asyncio.Transport, buffers: list[Buffer], size: int) ->
         transport.write(buffers[0])
     elif size <= _JOIN_BYTES_MAX:
         transport.write(b"".join(buffers))
-    else:
+    elif size <= _GATHER_BYTES:
         transport.writelines(buffers)
+    else:
+        _write_in_parts(transport, buffers)
+
+
+def _write_in_parts(transport: asyncio.Transport, buffers: list[Buffer]) -> None:
+    part: list[Buffer] = []
+    size = 0
+    for buffer in buffers:
+        if part and size + len(buffer) > _GATHER_BYTES:
+            transport.writelines(part)
+            part, size = [], 0
+        part.append(buffer)
+        size += len(buffer)
+    transport.writelines(part)

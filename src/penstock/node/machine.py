@@ -29,6 +29,9 @@ class DataDisk(Disk, Protocol):
     def stats(self) -> DiskStats:
         """What the metrics page tells of it."""
 
+    def relieve(self) -> None:
+        """Let go of memory that is kept for reads to come."""
+
 
 class Workers(Offload, Protocol):
     """The threads of one data directory."""

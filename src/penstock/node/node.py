@@ -373,9 +373,15 @@ class Node:
             endpoint, net, dispatcher.on_frame, on_run=dispatcher.on_run, budget=budget
         )
         listener.pinned_elsewhere = lambda: self._broker.groups.pinned_bytes
-        listener.on_relief = partial(self._batch_workers.submit, trim_memory, _trimmed)
+        listener.on_relief = self._relieve
         listener.start(self._machine.open_socket)
         return listener
+
+    def _relieve(self) -> None:
+        """Clients have let go of much: what was kept for more of them goes back to the system."""
+        for disk in self._disks.values():
+            disk.relieve()
+        self._batch_workers.submit(trim_memory, _trimmed)
 
     def _metrics_page(self) -> Page:
         net = NetStats() if self._listener is None else self._listener.stats

@@ -63,13 +63,25 @@ class ReadBuffers:
             return memoryview(bytearray(length))
         if length > len(self._open):
             self._open = memoryview(b"")  # so that it does not hold a buffer that is free
-            self._open = self._free_buffer()
+            buffer = self._free_buffer()
+            if buffer is None:
+                return memoryview(bytearray(length))
+            self._open = buffer
         taken = self._open[:length]
         self._open = self._open[length:]
         return taken
 
-    def _free_buffer(self) -> memoryview:
-        """Return a whole buffer without any view on it; a new one when all are in use."""
+    def shrink(self) -> None:
+        """Let go of all buffers; those in use go when nobody holds a view on them any more."""
+        self._pool = []
+        self._open = memoryview(b"")
+
+    def _free_buffer(self) -> memoryview | None:
+        """Return a whole buffer without any view on it; None when all there may be are in use.
+
+        They are in use when many answers wait for their peers. Memory is short then, and a small
+        answer must not hold a large buffer of which the rest was sent long ago.
+        """
         for buffer in self._pool:
             try:
                 buffer.pop()  # refused while a view exists, and then nothing has changed
@@ -77,10 +89,10 @@ class ReadBuffers:
                 continue
             buffer.append(0)
             return memoryview(buffer)
-        buffer = bytearray(POOLED_BYTES)
-        if len(self._pool) < POOL_BUFFERS:
-            self._pool.append(buffer)
-        return memoryview(buffer)
+        if len(self._pool) == POOL_BUFFERS:
+            return None
+        self._pool.append(bytearray(POOLED_BYTES))
+        return memoryview(self._pool[-1])
 
 
 class DiskStats:
@@ -289,6 +301,10 @@ class FileDisk:
 
     def sync_directory(self, path: str) -> None:
         _sync_directory(self._root / path)
+
+    def relieve(self) -> None:
+        """Let go of memory that is kept for reads to come."""
+        self.buffers.shrink()
 
     def free_bytes(self) -> int:
         found = os.statvfs(self._root)

@@ -57,7 +57,7 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
     if session is not None:
         wanted = list(session.partitions.values())
-    max_bytes = answer_bytes(broker, reply, request)
+    max_bytes = answer_bytes(broker, request)
     if len(wanted) > PARTITIONS_HERE:
         request = request._replace(max_bytes=max_bytes)
         answer = FetchReply(broker, reply, version, session, is_incremental)
@@ -70,6 +70,10 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
         min_bytes=min(request.min_bytes, max_bytes),
         max_bytes=max_bytes,
         on_done=FetchReply(broker, reply, version, session, is_incremental).send,
-        consumer=Consumer(selector_of(broker, version, request.rack_id), session is not None),
+        consumer=Consumer(
+            selector_of(broker, version, request.rack_id),
+            has_session=session is not None,
+            room=reply.connection,
+        ),
     )
     operation.start(min(request.max_wait_ms, WAIT_MS_MAX))
