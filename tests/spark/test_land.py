@@ -3,16 +3,23 @@
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow.parquet as pq
 import pytest
 
 from penstock.record.build import Record
 from penstock.spark.broker_access import BrokerAccess
-from penstock.spark.errors import DataLost, OptionError, SparkRoomError, TableMismatch
-from penstock.spark.land import LandOptions, plan
+from penstock.spark.errors import (
+    DataLost,
+    OptionError,
+    SparkRoomError,
+    SparkUnavailable,
+    TableMismatch,
+)
+from penstock.spark.land import LandOptions, main, plan
 from penstock.spark.land import job as land_job
 from penstock.spark.land.job import Landing, StopSignal
 from penstock.spark.land.options import TableFormat
@@ -286,6 +293,30 @@ def test_a_mistake_is_one_sentence(job: Job, topics: Topics) -> None:
         job.run(topic, schema="text")
     with pytest.raises(OptionError, match="--format"):
         job.options(topic, format="csv")
+
+
+def test_a_wrong_topic_is_told_before_anything_is_made(topics: Topics, tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    assert main(LandOptions(topic="absent", to=table, bootstrap=topics.bootstrap)) == 1
+    assert not table.exists()
+
+
+def test_who_waits_for_spark_is_told_so(
+    topics: Topics,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def none(*_: object) -> NoReturn:
+        raise SparkUnavailable("there is none")
+
+    monkeypatch.setattr(land_job, "spark_session", none)
+    options = LandOptions(topic=topics.make(), to=tmp_path / "table", bootstrap=topics.bootstrap)
+    assert main(options) == 2
+    told = "penstock land: starting Spark (local[*])\npenstock land: there is none\n"
+    assert capsys.readouterr().err == told
+    main(replace(options, progress=False))
+    assert capsys.readouterr().err == "penstock land: there is none\n"
 
 
 def test_an_error_in_a_task_is_told_without_its_stack(job: Job, topics: Topics) -> None:

@@ -47,8 +47,10 @@ def run(options: LandOptions) -> int:
     """Run a job from start to end. Returns the exit code; errors are one line on stderr."""
     try:
         check_java()
-        with table_lock(options.to) as own:
-            return _run_locked(options, own / "spark.log")
+        with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
+            access.partitions(options.topic)  # a wrong topic or address leaves no directory behind
+            with table_lock(options.to) as own:
+                return _run_locked(options, access, own / "spark.log")
     except (OptionError, ConfigError, SparkUnavailable) as error:
         return _fail(error, 2)
     except PlatformError as error:
@@ -60,15 +62,16 @@ def _fail(error: Exception, code: int) -> int:
     return code
 
 
-def _run_locked(options: LandOptions, log: Path) -> int:
-    with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
-        access.partitions(options.topic)  # a wrong topic or address is told before Spark starts
-        name = f"penstock land {options.topic}"
-        with spark_session(name, options.master, options.spark_conf, log) as spark:
-            summary = Summary(topic=options.topic, table=str(options.to), format=options.format)
-            with Progress(summary, show=options.progress) as progress, StopSignal() as stop:
-                Landing(options, spark, access, log=log).run(summary, progress, stop)
-            show_summary(summary, options.output)
+def _run_locked(options: LandOptions, access: BrokerAccess, log: Path) -> int:
+    if options.progress:
+        sys.stderr.write(f"penstock land: starting Spark ({options.master})\n")
+        sys.stderr.flush()
+    name = f"penstock land {options.topic}"
+    with spark_session(name, options.master, options.spark_conf, log) as spark:
+        summary = Summary(topic=options.topic, table=str(options.to), format=options.format)
+        with Progress(summary, show=options.progress) as progress, StopSignal() as stop:
+            Landing(options, spark, access, log=log).run(summary, progress, stop)
+        show_summary(summary, options.output)
     return 0
 
 
