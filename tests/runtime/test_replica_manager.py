@@ -74,9 +74,11 @@ def test_a_restarted_master_leads_again_only_when_it_is_elected_again(tmp_path: 
     run(scenario())
 
 
-def test_without_controllers_a_restarted_master_resumes_when_all_replicas_agree(
-    tmp_path: Path,
+def test_without_controllers_a_restarted_master_resumes_without_alarm_when_all_replicas_agree(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", logger="penstock.runtime.ha.set_driver")
+
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
             await cluster.make_set(1, 2, 3)
@@ -103,6 +105,9 @@ def test_without_controllers_a_restarted_master_resumes_when_all_replicas_agree(
             await cluster.equal(1, 2, 3)
 
     run(scenario())
+    said = [each for each in caplog.records if "mastership" in each.message]
+    assert [each.levelname for each in said] == ["INFO"]
+    assert "WARNING" not in {each.levelname for each in caplog.records if "was master" in each.msg}
 
 
 def test_a_log_of_a_newer_epoch_is_not_cut_for_a_master_that_old_metadata_names(

@@ -309,7 +309,8 @@ class SetDriver:
         master_set.on_all_aligned = partial(self._all_aligned, member, master_set)
         self.master_set = master_set
         self._manager.server.lead(master_set)
-        log.warning(
+        # At each restart of a whole cluster it comes to this: no news that calls for anybody.
+        log.info(
             "set=%d was master before the restart: waits for a controller, or for all replicas",
             self.replica_set_id,
         )
@@ -322,7 +323,7 @@ class SetDriver:
         except StorageError as error:
             log.critical("set=%d can not resume its mastership: %s", self.replica_set_id, error)
             return
-        log.warning("set=%d resumes its mastership: all replicas agree", self.replica_set_id)
+        log.info("set=%d resumes its mastership: all replicas agree", self.replica_set_id)
         self._became_master(member)
 
     def _make_master_set(
