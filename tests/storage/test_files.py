@@ -71,3 +71,15 @@ def test_what_nobody_needs_is_named():
     for path in left:
         disk.replace(path, b"left")
     assert sorted(leaked(disk)) == sorted(left)
+
+
+def test_a_start_removes_the_index_of_a_segment_that_is_gone():
+    world, disk, log = lived(0)
+    log.checkpoint()
+    world.advance(10_000)
+    disk.kill()
+    disk.replace(f"{DIRECTORY}/index/{0:020d}.idx", b"left by a crash")
+    disk.remove(f"{DIRECTORY}/log/{0:020d}.log")
+    log = open_log(World(), disk)
+    assert log.start_position > 0
+    assert leaked(disk) == []

@@ -10,9 +10,12 @@ It reads the files of the simulated disk and not the log, so that looking change
 what is not confirmed yet, which replicas may differ in.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from penstock.sim.kernel.disk import SimDisk
+from penstock.sim.kernel.inode import Inode
 from penstock.storage.frames import FRAME_HEADER_BYTES, HEADER, KIND_END
 
 _KIND, _FRAME_BYTES, _EPOCH, _POSITION = 3, 4, 5, 6
@@ -29,6 +32,84 @@ class ConfirmedLog:
     """The highest confirm position that a master has named."""
 
 
+class Frame(NamedTuple):
+    """One frame of a log, as it stands in a file; without bytes where a segment just ends."""
+
+    position: int
+    end: int
+    """Where the next one begins."""
+    data: bytes
+    epoch: int
+
+
+class SegmentFiles:
+    """The segment files of one log on a simulated disk, read beside whoever uses them."""
+
+    def __init__(self, disk: SimDisk, directory: str) -> None:
+        self._disk = disk
+        self._written = _Finder(f"{directory}/log/")
+        self._durable = _Finder(f"{directory}/log/")
+
+    def frame_at(self, position: int) -> Frame | None:
+        """Return the frame there, or None where no segment or no frame is."""
+        found = self._written.find(self._disk.names, position)
+        if found is None:
+            return None
+        base, inode = found
+        content, at = inode.data, position - base
+        end_of_segment = base + len(content)
+        if end_of_segment - position < FRAME_HEADER_BYTES:
+            return Frame(position, end_of_segment, b"", -1)
+        header = HEADER.unpack_from(content, at)
+        if header[_POSITION] != position:
+            return None
+        end = position + header[_FRAME_BYTES]
+        data = bytes(content[at : end - base])
+        following = end_of_segment if header[_KIND] == KIND_END else end
+        return Frame(position, following, data, header[_EPOCH])
+
+    def has(self, position: int) -> bool:
+        """Whether a segment has the position."""
+        return self._written.find(self._disk.names, position) is not None
+
+    def is_durable(self, position: int, data: bytes) -> bool:
+        """Whether these bytes outlive a loss of power there, or lie before all that there is."""
+        durable = self._disk.files.durable
+        found = self._durable.find(durable, position)
+        if found is None:
+            return self._durable.first(durable) > position
+        base, inode = found
+        at = position - base
+        return inode.durable[at : at + len(data)] == data
+
+
+class _Finder:
+    """Finds the segment that has a position; asked for neighbours, mostly without a search."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        self._last = ("", -1, Inode(""))
+
+    def find(self, names: Mapping[str, Inode], position: int) -> tuple[int, Inode] | None:
+        path, base, inode = self._last
+        if names.get(path) is inode and base <= position < base + len(inode.data):
+            return base, inode
+        for path, inode in names.items():
+            base = self._base(path)
+            if 0 <= base <= position < base + len(inode.data):
+                self._last = path, base, inode
+                return base, inode
+        return None
+
+    def first(self, names: Mapping[str, Inode]) -> int:
+        """Return where the first segment begins; -1 where there is none."""
+        return min((base for path in names if (base := self._base(path)) >= 0), default=-1)
+
+    def _base(self, path: str) -> int:
+        is_segment = path.startswith(self._prefix) and path.endswith(".log")
+        return int(path[len(self._prefix) : -len(".log")]) if is_segment else -1
+
+
 class Walker:
     """One member's log, compared with what is known of its set."""
 
@@ -36,8 +117,7 @@ class Walker:
         """Begin at `start`, the first position that the member has."""
         self.position = start
         self._known = known
-        self._disk = disk
-        self._directory = directory
+        self._files = SegmentFiles(disk, directory)
         self._last_epoch = -1
 
     def advance(self, confirmed: int) -> str:
@@ -49,39 +129,21 @@ class Walker:
         return ""
 
     def _step(self, confirmed: int) -> str:
-        found = self._segment()
-        if found is None:
-            return f"no segment has position {self.position}, below {confirmed}"
-        base, content = found
-        at, end_of_segment = self.position - base, base + len(content)
-        if end_of_segment - self.position < FRAME_HEADER_BYTES:
-            self.position = end_of_segment
-            return ""
-        header = HEADER.unpack_from(content, at)
-        if header[_POSITION] != self.position:
-            return f"no frame at {self.position}, below {confirmed}"
-        end = self.position + header[_FRAME_BYTES]
-        wrong = self._compare(end, hash(bytes(content[at : end - base])), header[_EPOCH])
-        self.position = end_of_segment if header[_KIND] == KIND_END else end
+        frame = self._files.frame_at(self.position)
+        if frame is None:
+            kind = "frame" if self._files.has(self.position) else "segment"
+            return f"no {kind} has position {self.position}, below {confirmed}"
+        wrong = self._compare(frame) if frame.data else ""
+        self.position = frame.end
         return wrong
 
-    def _compare(self, end: int, digest: int, epoch: int) -> str:
-        if epoch < self._last_epoch:
-            return f"epoch {epoch} after {self._last_epoch} at {self.position}"
-        self._last_epoch = epoch
-        known = self._known
-        first = known.frames.setdefault(self.position, (end, digest))
-        if first != (end, digest):
-            return f"the confirmed frame at {self.position} is another one"
-        known.end = max(known.end, end)
+    def _compare(self, frame: Frame) -> str:
+        if frame.epoch < self._last_epoch:
+            return f"epoch {frame.epoch} after {self._last_epoch} at {frame.position}"
+        self._last_epoch = frame.epoch
+        known, whole = self._known, (frame.position + len(frame.data), hash(frame.data))
+        first = known.frames.setdefault(frame.position, whole)
+        if first != whole:
+            return f"the confirmed frame at {frame.position} is another one"
+        known.end = max(known.end, whole[0])
         return ""
-
-    def _segment(self) -> tuple[int, bytearray] | None:
-        prefix = f"{self._directory}/log/"
-        best: tuple[int, bytearray] | None = None
-        for name, inode in self._disk.names.items():
-            if name.startswith(prefix) and name.endswith(".log"):
-                base = int(name[len(prefix) : -len(".log")])
-                if base <= self.position < base + len(inode.data):
-                    best = (base, inode.data)
-        return best

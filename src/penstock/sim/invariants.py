@@ -6,6 +6,8 @@
     a confirm position moved      it never falls; what is confirmed never changes (confirmed.py)
                                   a slave names none that no master has named before
     a log was cut                 not below what this member has called confirmed
+                                  it is durable on enough disks (kept_copies.py)
+    an entry was agreed on        it is durable on a majority's disks (kept_entries.py)
     now and then                  one live master for each epoch; queues within their bounds
 
 A finding stays in `findings`, in order of time; the first is what matters. Looking draws no random
@@ -26,6 +28,8 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.sim.agreed_entries import AgreedEntries
 from penstock.sim.confirmed import ConfirmedLog, Walker
+from penstock.sim.kept_copies import KeptCopies
+from penstock.sim.kept_entries import KeptEntries
 from penstock.sim.server import Server
 from penstock.sim.topology import data_path
 
@@ -61,6 +65,8 @@ class Invariants:
         """Index of the metadata log -> (digest of the image there, who had it first)."""
         self._confirmed: dict[int, ConfirmedLog] = {}
         self._agreed = AgreedEntries()
+        self._kept_entries = KeptEntries()
+        self._kept_copies = KeptCopies()
         self._watched: dict[int, Watched] = {}
         """By identity of the member."""
         self._servers: list[Server] = []
@@ -78,7 +84,7 @@ class Invariants:
             node = server.node
             if node is not None and node.plane.is_open:
                 self._leadership(server, node.plane.log.leadership)
-                if wrong := self._agreed.look(server):
+                if wrong := self._agreed.look(server) or self._kept_entries.look(server, servers):
                     self._found(wrong)
             if isinstance(node, Node) and node.manager is not None:
                 for member in list(node.manager.members.values()):
@@ -168,6 +174,10 @@ class Invariants:
     def _on_confirmed(self, watched: Watched, member: ReplicaSetMember) -> None:
         self.checks += 1
         is_from_a_master = self._is_from_a_master(member)
+        if member.role is Role.MASTER:
+            wrong = self._kept_copies.look(watched.server, member, self._servers)
+            if wrong:
+                self._found(wrong)
         if watched.server.is_disk_damaged:
             return
         name = f"{watched.server.name}: set {member.replica_set_id}"

@@ -1,12 +1,14 @@
 """What is left on disks when a run has come to rest: every file belongs to something.
 
-    ask every log for two retention passes ─► look
+    ask every log for two retention passes, then for a snapshot ─► look
 
-A segment file is part of its log, prepared for it, or a spare. A closed segment is kept because
-some partition needs it that exists, and that the log names (storage/pins.py).
+Every file of a log has a reason (storage/files.py), and a segment file is part of the log that is
+open, prepared for it, or a spare. A closed segment is kept because some partition needs it that
+exists, and that the log names (storage/pins.py).
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.controller.image import ClusterImage
@@ -14,6 +16,7 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.sim.server import Server
 from penstock.sim.topology import data_path
+from penstock.storage.files import Reason, explain_files
 from penstock.storage.pins import Pin
 from penstock.storage.segments import segment_path
 
@@ -27,9 +30,12 @@ class Remains:
     def __init__(self, servers: Iterable[Server]) -> None:
         self._logs = [(server, member) for server in servers for member in _members(server)]
         self._wanted = {id(one): one.log.pins.number + PASSES for _, one in self._logs}
+        self._asked: set[int] = set()
+        """Logs of which a snapshot was asked."""
+        self._taken: set[int] = set()
 
     def hurry(self) -> bool:
-        """Ask for a pass where one is missing; returns whether some are."""
+        """Ask for a pass or a snapshot where one is missing; returns whether some are."""
         missing = [
             server for server, one in self._logs if one.log.pins.number < self._wanted[id(one)]
         ]
@@ -37,7 +43,16 @@ class Remains:
             node, process = server.node, server.process
             if isinstance(node, Node) and process is not None:
                 process.call_soon(node.housekeeping.apply_retention)
-        return bool(missing)
+        if missing:
+            return True
+        for server, one in self._logs:
+            if id(one) not in self._asked and server.process is not None:
+                self._asked.add(id(one))
+                server.process.call_soon(partial(self._snapshot, one))
+        return len(self._taken) < len(self._logs)
+
+    def _snapshot(self, member: ReplicaSetMember) -> None:
+        member.log.checkpoint(lambda _: self._taken.add(id(member)))
 
     def findings(self, image: ClusterImage) -> Iterator[str]:
         """Name what belongs to nothing."""
@@ -68,7 +83,8 @@ def _leaked(server: Server, member: ReplicaSetMember) -> set[str]:
         for path in server.disk.names
         if path.startswith(f"{place}/log/") and path.endswith(".log")
     }
-    return there - known
+    explained = explain_files(server.disk, place)
+    return (there - known) | {path for path, why in explained.items() if why is Reason.LEAKED}
 
 
 def _unexplained(member: ReplicaSetMember, image: ClusterImage) -> Iterator[str]:

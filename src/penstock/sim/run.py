@@ -153,6 +153,8 @@ class Run:
             if not self._has_finding:
                 is_read = await self._come_to_rest()
         finally:
+            if looking.done() and not looking.cancelled():
+                self._found([f"looking has failed: {looking.exception()!r}"])
             looking.cancel()
             self._conclude(is_read=is_read)
 

@@ -88,6 +88,8 @@ class Server:
         self.is_disk_damaged = False
         """Whether the disk has lied or turned bits over: from then on it may hold anything, until
         what it holds is repaired from the others."""
+        self.is_disk_lost = False
+        """Whether a disk, or a part of it, was replaced by an empty one."""
         self._is_cut = False
         """The power goes in the middle of an operation, and the disk forgets what follows it."""
         self.woken_s: list[float] = []
@@ -140,6 +142,7 @@ class Server:
     def lose_disk(self, prefix: str) -> None:
         """End it, and let everything go whose path begins so."""
         self.kill()
+        self.is_disk_lost = True
         self.disk.lose(prefix)
 
     def power_off(self) -> bool:
@@ -153,6 +156,7 @@ class Server:
     def replace_disk(self) -> bool:
         """End it and put an empty disk in place; returns whether a process lived there."""
         was_up = self.kill()
+        self.is_disk_lost = True
         self.disk.wipe()
         self._simulation.note("disk replaced", self.name)
         return was_up

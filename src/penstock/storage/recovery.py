@@ -474,10 +474,10 @@ class Recovery:
             self._empty_tail(active, active.file)
 
     def _remove_stale_indexes(self) -> None:
-        """An index at or behind the active segment speaks of frames that were cut off."""
-        active = self.segments[-1]
+        """Keep the indexes of closed segments alone: others speak of frames or files gone."""
+        closed = {segment.base for segment in self.segments[:-1]}
         for name in self._disk.list(f"{self._directory}/index"):
-            if name.endswith(".idx") and int(name[:20]) >= active.base:
+            if name.endswith(".idx") and int(name[:20]) not in closed:
                 self._disk.remove(f"{self._directory}/index/{name}")
         self._disk.sync_directory(f"{self._directory}/index")
 

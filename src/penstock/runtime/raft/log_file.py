@@ -124,11 +124,11 @@ def read_file(data: Buffer) -> LogFile:
         UnsupportedMetadata: a newer release wrote it.
     """
     view = memoryview(data)
-    head = _read_head(view)
+    head = read_head(view)
     state = HardState()
     entries: list[Entry] = []
     at = head.bytes_count
-    while (frame := _read_frame(view, at)) is not None:
+    while (frame := read_frame(view, at)) is not None:
         state = frame.state
         if frame.entries:
             _put(entries, head.base_index, frame)
@@ -149,7 +149,8 @@ def _put(entries: list[Entry], base_index: int, frame: Frame) -> None:
     entries.extend(frame.entries)
 
 
-def _read_head(view: memoryview) -> FileHead:
+def read_head(view: memoryview) -> FileHead:
+    """Return what a file begins with. Raises CorruptMetadata, UnsupportedMetadata."""
     if len(view) < _HEADER.size + _CRC.size:
         raise CorruptMetadata(f"{len(view)} bytes are no Raft log")
     magic, version, _, own_id, base_index, base_term = _HEADER.unpack_from(view)
@@ -173,7 +174,7 @@ def _read_head(view: memoryview) -> FileHead:
     return FileHead(own_id, base_index, base_term, directory_id, version)
 
 
-def _read_frame(view: memoryview, at: int) -> Frame | None:
+def read_frame(view: memoryview, at: int) -> Frame | None:
     """Return the frame at `at`, or None unless a whole and undamaged one stands there."""
     if len(view) - at < _FRAME.size:
         return None
@@ -222,7 +223,7 @@ def _check_tail(view: memoryview, broken_at: int) -> None:
         _, length, term, _, _, first_index, _ = _FRAME.unpack_from(view, at)
         if length > len(view) - at or term > _PLAUSIBLE or first_index > _PLAUSIBLE:
             continue
-        if _read_frame(view, at) is not None:
+        if read_frame(view, at) is not None:
             raise CorruptMetadata(
                 f"damaged at position {broken_at}, with whole entries behind it at {at}"
             )

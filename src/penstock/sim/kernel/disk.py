@@ -94,6 +94,11 @@ class SimDisk:
         """Bytes of all files."""
         return self.files.used
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the process has ended here, and what it still does to the disk is forgotten."""
+        return self._frozen is not None
+
     # --- the port ------------------------------------------------------------------------------
 
     def open(self, path: str, *, create: bool = False) -> DiskFile:

@@ -35,7 +35,8 @@ class Names:
         """Whether it is durable."""
         self.used = 0
         """Bytes of all files that have a name."""
-        self._durable: dict[str, Inode] = {}
+        self.durable: dict[str, Inode] = {}
+        """Every name that a loss of power leaves, by its path."""
         self._pending: list[Change] = []
 
     def create(self, path: str) -> Inode:
@@ -86,13 +87,13 @@ class Names:
             else:
                 left.append(change)
         for change in reversed(settled):
-            _apply(self._durable, change)
+            _apply(self.durable, change)
         self._pending = left[::-1]
 
     def lose_power(self, rng: Random) -> None:
         """Lose any part of the pending changes; files keep what they hold."""
         self._lose_directories(rng)
-        names = dict(self._durable)
+        names = dict(self.durable)
         is_journal, loss = rng.random() < 0.5, rng.choice(_LOSSES)
         cut: dict[str, None] = {}
         for change in self._pending:
@@ -104,7 +105,7 @@ class Names:
         self.files = {path: one for path, one in names.items() if parent(path) in self.directories}
         for path, inode in self.files.items():
             inode.path, inode.is_linked = path, True
-        self._durable = dict(self.files)
+        self.durable = dict(self.files)
         self._pending.clear()
 
     def lose(self, prefix: str) -> None:
@@ -113,8 +114,8 @@ class Names:
             self.used -= len(self.files.pop(path).data)
         for path in [one for one in self.directories if one.startswith(prefix)]:
             del self.directories[path]
-        self._durable = {
-            path: one for path, one in self._durable.items() if not path.startswith(prefix)
+        self.durable = {
+            path: one for path, one in self.durable.items() if not path.startswith(prefix)
         }
         self._pending = [
             change
@@ -129,13 +130,13 @@ class Names:
     def inodes(self) -> Iterator[Inode]:
         """Return every file that has a name, or may have one again after a loss of power."""
         changed = [one for change in self._pending for _, one in change if one is not None]
-        yield from dict.fromkeys((*self.files.values(), *self._durable.values(), *changed))
+        yield from dict.fromkeys((*self.files.values(), *self.durable.values(), *changed))
 
     def copy(self) -> "Names":
         """Return names that change apart from these, for the same files."""
         copied = Names()
         copied.files, copied.directories = dict(self.files), dict(self.directories)
-        copied.used, copied._durable = self.used, dict(self._durable)
+        copied.used, copied.durable = self.used, dict(self.durable)
         copied._pending = list(self._pending)
         return copied
 
