@@ -30,6 +30,10 @@ SHAPE = Shape(partitions=1, producers=1, retention_bytes=40_000, is_churning=Tru
         (FaultKind.REPLACE, (), 0),
         (FaultKind.DRAIN, (), 0),
         (FaultKind.STATUS, (), 0),
+        (FaultKind.SETTING, (), 0),
+        (FaultKind.SETTING, (), 1),
+        (FaultKind.SETTING, (), 2),
+        (FaultKind.MISUSE, (), 0),
     ],
 )
 def test_a_cluster_gets_over_it(kind: FaultKind, targets: tuple[str, ...], amount: int) -> None:

@@ -39,6 +39,7 @@ class Faults:
         self._resetting: list[asyncio.Task[None]] = []
         self._voters = VoterFaults(cluster, draw)
         self.newer = NewerRecords(cluster)
+        self.operators = Operators(cluster, draw)
         self._kinds: dict[FaultKind, Callable[[Fault], Heal | None]] = {
             FaultKind.KILL: self._kill,
             FaultKind.POWER_OFF: self._power_off,
@@ -52,7 +53,7 @@ class Faults:
             FaultKind.RESETS: self._resets,
             **DiskFaults(cluster, draw).kinds(),
             **ClockFaults(cluster).kinds(),
-            **Operators(cluster, draw).kinds(),
+            **self.operators.kinds(),
             FaultKind.DOWNGRADE: self._downgrade,
             FaultKind.VOTER_WIPED: self._voter_wiped,
             FaultKind.METADATA_DISK: lambda one: self._voters.refuse(one, self._servers(one)),

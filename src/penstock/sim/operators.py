@@ -9,8 +9,19 @@ from random import Random
 from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller.commands import AddReplica, Command, RemoveReplica, SetAckPolicy
-from penstock.controller.image import NO_MASTER, ReplicaSetImage
+from penstock.controller.commands import (
+    AddReplica,
+    AllocateProducerIds,
+    Command,
+    ForgetIdentity,
+    RemoveBroker,
+    RemoveReplica,
+    SetAckPolicy,
+    SetDefaultPolicy,
+    SetFailover,
+    SetUncleanElection,
+)
+from penstock.controller.image import NO_MASTER, ClusterImage, ReplicaSetImage
 from penstock.controller.session import DrainRequest, ElectRequest, TransferRequest
 from penstock.node.node import Node
 from penstock.sim.cluster import SimCluster
@@ -24,6 +35,10 @@ OTHER_POLICIES = (
     AckPolicy(kind=PolicyKind.ALL, required=1),
 )
 
+NOBODY = 77
+"""No broker's id."""
+NO_SET = 77
+
 
 class Operators:
     """See the module, and faults.py."""
@@ -31,6 +46,8 @@ class Operators:
     def __init__(self, cluster: SimCluster, draw: Random) -> None:
         self._cluster = cluster
         self._random = draw
+        self.taken: list[str] = []
+        """What should have been refused."""
 
     def kinds(self) -> Mapping[FaultKind, Callable[[Fault], Heal | None]]:
         """Return what begins each kind of wish."""
@@ -41,6 +58,8 @@ class Operators:
             FaultKind.REPLACE: self._replace,
             FaultKind.DRAIN: self._drain,
             FaultKind.STATUS: self._status,
+            FaultKind.SETTING: self._setting,
+            FaultKind.MISUSE: self._misuse,
         }
 
     def _set(self, fault: Fault) -> ReplicaSetImage | None:
@@ -117,6 +136,32 @@ class Operators:
 
         return _nothing if self._cluster.ask(fault.kind, work) else None
 
+    def _setting(self, fault: Fault) -> Heal | None:
+        one = self._set(fault)
+        if one is None:
+            return None
+        other, back, is_back = _settings(one.replica_set_id)[fault.amount % 3]
+        if not self._command(fault.kind, other):
+            return None
+        return lambda: self._cluster.insist("setting back", back, is_back)
+
+    def _misuse(self, fault: Fault) -> Heal | None:
+        one = self._set(fault)
+        if one is None or one.master == NO_MASTER:
+            return None
+
+        def asks(command: Command[Any]) -> Wish:
+            async def work(node: Node) -> None:
+                assert node.sessions is not None
+                await node.sessions.submit(command)
+                self.taken.append(repr(command))  # a refusal is raised
+
+            return work
+
+        wrong = _refused(one.replica_set_id, one.master)
+        is_asked = [self._cluster.ask(fault.kind, asks(command)) for command in wrong]
+        return _nothing if all(is_asked) else None
+
     def _transfer(self, fault: Fault) -> Heal | None:
         def request(set_id: int, request_id: int) -> TransferRequest:
             target = self._successor(set_id)
@@ -150,6 +195,42 @@ class Operators:
             return node.sessions.operate(lambda request_id: request(set_id, request_id))
 
         return _nothing if self._cluster.ask(fault.kind, work) else None
+
+
+def _settings(
+    set_id: int,
+) -> tuple[tuple[Command[Any], Command[Any], Callable[[ClusterImage], bool]], ...]:
+    """Return commands, each with the one that takes it back and what tells that it was."""
+    quorum, everybody = OTHER_POLICIES
+    return (
+        (
+            SetDefaultPolicy(policy=quorum),
+            SetDefaultPolicy(policy=everybody),
+            lambda image: image.default_policy == everybody,
+        ),
+        (
+            SetUncleanElection(replica_set_id=set_id, is_allowed=True),
+            SetUncleanElection(replica_set_id=set_id, is_allowed=False),
+            lambda image: not image.replica_sets[set_id].is_unclean_allowed,
+        ),
+        (
+            SetFailover(is_enabled=False),
+            SetFailover(is_enabled=True),
+            lambda image: image.is_failover_enabled,
+        ),
+    )
+
+
+def _refused(set_id: int, master: int) -> tuple[Command[Any], ...]:
+    """Return commands that can not be, whatever else happens in the cluster."""
+    return (
+        AllocateProducerIds(broker_id=NOBODY),
+        AddReplica(replica_set_id=set_id, broker_id=NOBODY),
+        SetAckPolicy(replica_set_id=NO_SET, policy=OTHER_POLICIES[0]),
+        SetUncleanElection(replica_set_id=NO_SET, is_allowed=True),
+        RemoveBroker(broker_id=master),
+        ForgetIdentity(broker_id=NOBODY),
+    )
 
 
 def _nothing() -> None:

@@ -91,6 +91,10 @@ class FaultKind(StrEnum):
     ends; started again, as ours, when it is over."""
     STATUS = "status"
     """An operator asks how the cluster is."""
+    SETTING = "setting"
+    """An operator changes a setting of the cluster (by `amount`), and back when it is over."""
+    MISUSE = "misuse"
+    """An operator asks for what can not be; all of it is refused."""
 
 
 OPERATIONS = (
@@ -101,6 +105,8 @@ OPERATIONS = (
     FaultKind.REPLACE,
     FaultKind.DRAIN,
     FaultKind.STATUS,
+    FaultKind.SETTING,
+    FaultKind.MISUSE,
 )
 """What an operator asks for. They are in plans, and are not counted as faults."""
 

@@ -46,6 +46,8 @@ WISHES = (
     FaultKind.REPLACE,
     FaultKind.DRAIN,
     FaultKind.STATUS,
+    FaultKind.SETTING,
+    FaultKind.MISUSE,
 )
 SCHEDULE_SECONDS = 0.002
 SECRET = b"the simulated cluster's secret\n"
@@ -244,6 +246,7 @@ class Run:
             deadline_s = self.simulation.now_s + IN_STEP_SECONDS
             await self._while(lambda: bool(self._not_equal()), deadline_s)
             self._found(f"not in step after {wish.kind}: {text}" for text in self._not_equal())
+            self._found(f"{name} was not refused" for name in self.faults.operators.taken)
 
     async def _look_at_remains(self) -> None:
         remains = Remains(self.cluster.servers.values())
