@@ -13,6 +13,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.admin_history import AdminHistory
 from penstock.sim.clients import Clients
 from penstock.sim.history import Anomaly, Deletion, Outcome
+from penstock.sim.invariants import Invariants
 from penstock.sim.plan import Fault, FaultKind, Plan, Shape
 from penstock.sim.readers import Follower, Reader
 from penstock.sim.remains import Remains
@@ -166,3 +167,49 @@ def test_a_wish_after_which_a_set_is_not_in_step(monkeypatch: pytest.MonkeyPatch
     status = Fault(kind=FaultKind.STATUS, at_ms=0, lasting_ms=0, targets=())
     findings = run_plan(replace(PLAN, faults=(status,))).findings
     assert "not in step after elect: set 1 has only (1,) in step" in findings
+
+
+def lie(run: Run, servers: list[Server], part: str) -> None:
+    """Let disks lie about such paths without anybody taking them for damaged."""
+    del run
+    for server in servers:
+        server.disk.is_lying, server.disk.lying_part = True, part
+
+
+def test_records_that_are_confirmed_and_durable_on_one_disk_alone() -> None:
+    async def lie_for_slaves(run: Run) -> None:
+        lie(run, [server for server, _ in members(run)[1:]], "set-")
+        await asyncio.sleep(0.3)
+
+    (finding, *_) = run_plan(PLAN, lie_for_slaves).findings
+    assert "confirms the frame at" in finding
+    assert "which is durable on [" in finding
+
+
+def test_entries_that_are_agreed_on_and_durable_on_one_disk_alone() -> None:
+    async def lie_for_two(run: Run) -> None:
+        lie(run, list(run.cluster.servers.values())[:2], "raft.log")
+        await asyncio.sleep(0.6)
+
+    plan = replace(PLAN, shape=replace(PLAN.shape, is_churning=True))
+    (finding, *_) = run_plan(plan, lie_for_two).findings
+    assert "is agreed on, and durable on [3] alone of voters [1, 2, 3]" in finding
+
+
+def test_an_index_whose_segment_is_gone() -> None:
+    async def leave(run: Run) -> None:
+        server, member = members(run)[0]
+        server.disk.open(f"set-{member.replica_set_id}/index/{1 << 50:020d}.idx", create=True)
+        await asyncio.sleep(0.1)
+
+    (finding,) = run_plan(PLAN, leave).findings
+    assert finding.endswith(f"{1 << 50:020d}.idx belongs to nothing")
+
+
+def test_a_check_that_fails_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, is_final: bool = False) -> None:
+        if not is_final:
+            raise ZeroDivisionError("nothing to look at")
+
+    monkeypatch.setattr(Invariants, "look", fail)
+    assert any("looking has failed" in one for one in run_plan(PLAN, a_second).findings)

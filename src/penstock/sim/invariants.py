@@ -103,6 +103,7 @@ class Invariants:
         node = server.node
         if node is None:
             return
+        self._look_at_new(server)  # before it follows the change: a role may end with it
         for one in delta.changed_replica_sets:
             if one.master == NO_MASTER:
                 continue
@@ -138,6 +139,13 @@ class Invariants:
             self._found(f"{server.name}: metadata at entry {index} differs from that of {who}")
 
     # --- members -------------------------------------------------------------------------------
+
+    def _look_at_new(self, server: Server) -> None:
+        """Look at members that were opened since the last look."""
+        manager = server.node.manager if isinstance(server.node, Node) else None
+        for member in [] if manager is None else list(manager.members.values()):
+            if id(member) not in self._watched:
+                self._look_at(server, member)
 
     def _look_at(self, server: Server, member: ReplicaSetMember) -> None:
         self.checks += 1
