@@ -10,9 +10,7 @@ exits with 1 if a page is out of date.
 
 import ast
 import inspect
-import itertools
 import sys
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, Field, fields
 from enum import Enum
@@ -24,6 +22,7 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Unit
 
 from penstock.node import cluster_metrics, metrics_page
 from penstock.node.settings import section_types, setting_types
+from penstock.node.settings_documents import field_documents
 
 DOCUMENTS = Path(__file__).parent.parent / "docs" / "operations"
 
@@ -74,23 +73,6 @@ def section_page(section: str, config: type[Any]) -> str:
 def summary(config: type[Any]) -> str:
     """Return the first paragraph of the docstring, on one line."""
     return " ".join((inspect.getdoc(config) or "").split("\n\n")[0].split())
-
-
-def field_documents(config: type[Any]) -> dict[str, str]:
-    """Return the docstring below each field."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(config)))
-    (body,) = (node.body for node in tree.body if isinstance(node, ast.ClassDef))
-    found = {}
-    for target, text in itertools.pairwise(body):
-        match target, text:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(document))),
-            ):
-                found[name] = inspect.cleandoc(document)
-            case _:
-                pass
-    return found
 
 
 def default(item: "Field[Any]") -> str:

@@ -358,6 +358,16 @@ def test_producer_ids_are_not_used_again_after_a_restart(
     assert epochs == sorted(set(epochs)), "every start is a new mastership"
 
 
+def test_the_settings_of_a_node_are_described_with_their_meaning(client: RawClient) -> None:
+    resource = {"resource_type": BROKER, "resource_name": "1", "configuration_keys": ["node.port"]}
+    fields: dict[str, Any] = {"include_synonyms": False, "include_documentation": True}
+    (result,) = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, fields | {"resources": [resource]}).results
+    assert [one.documentation for one in result.configs] == ["Port of the Kafka listener."]
+    fields["include_documentation"] = False
+    (result,) = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, fields | {"resources": [resource]}).results
+    assert [one.documentation for one in result.configs] == [None]
+
+
 def test_what_is_asked_for_many_times_is_described_once(client: RawClient) -> None:
     """An answer that is a thousand times its request would end the node."""
     resource = {"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}

@@ -364,7 +364,9 @@ class Node:
     def _start_listener(self) -> Listener:
         node = self._settings.node
         self._broker.apis = load_apis()
-        self._broker.settings_entries = partial(settings_entries, self._settings)
+        # Made now: the texts are read from files, and no request shall wait for that.
+        entries = settings_entries(self._settings)
+        self._broker.settings_entries = lambda: entries
         dispatcher = Dispatcher(self._broker, self._broker.apis, self._supervisor.run_once)
         endpoint = Endpoint(node.host, node.port)
         net = self._settings.net

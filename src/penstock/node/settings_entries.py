@@ -3,14 +3,20 @@
 from dataclasses import fields
 
 from penstock.node.settings import NodeSettings
+from penstock.node.settings_documents import field_documents
 
 
 def settings_entries(settings: NodeSettings) -> list[tuple[str, str, str]]:
     """Return (name, value, documentation) of every setting, in the order of the sections."""
     return [
-        (f"{section.name}.{item.name}", _text(getattr(values, item.name)), "")
+        (
+            f"{section.name}.{item.name}",
+            _text(getattr(values, item.name)),
+            " ".join(documents.get(item.name, "").split()),
+        )
         for section in fields(settings)
         for values in (getattr(settings, section.name),)
+        for documents in (field_documents(type(values)),)
         for item in fields(values)
     ]
 
