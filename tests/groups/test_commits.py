@@ -142,6 +142,17 @@ def test_deleted_topics_take_their_offsets_along_durably() -> None:
     assert world.all_committed() == {("u", 0): 3}
 
 
+def test_a_commit_under_way_goes_with_its_deleted_topic() -> None:
+    world = World()
+    world.journal.is_prompt = False
+    world.commit(T0)
+    world.coordinator.on_topics_deleted(["t"])
+    world.journal.confirm()
+    assert world.all_committed() == {}
+    world.restart()
+    assert world.all_committed() == {}
+
+
 def test_a_commit_after_a_topic_was_recreated_survives_the_old_ones_tombstone() -> None:
     world = World()
     world.commit(T0)
@@ -167,6 +178,19 @@ def test_offsets_of_an_empty_group_can_be_deleted() -> None:
     assert delete_offsets(world, ("t", 0), ("x", 9)) == (ErrorCode.NONE, [ErrorCode.NONE] * 2)
     world.restart()
     assert world.all_committed() == {("t", 1): 2}
+
+
+def test_a_commit_under_way_is_deleted_with_what_was_asked_for_after_it() -> None:
+    world = World()
+    world.commit({("u", 0): 1})
+    world.journal.is_prompt = False
+    world.commit(T0)
+    replies: list[DeleteOffsetsReply] = []
+    world.coordinator.delete_offsets("orders", (TopicKey("t", 0),), replies.append)
+    world.journal.confirm()
+    assert only(replies).error is ErrorCode.NONE
+    world.restart()
+    assert world.all_committed() == {("u", 0): 1}
 
 
 def test_offsets_of_subscribed_topics_are_kept() -> None:

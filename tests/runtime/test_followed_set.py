@@ -1,12 +1,20 @@
 """What a slave tells its master of its log is durable here, whatever the disk is busy with."""
 
+import pytest
+
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochHistory
 from penstock.replication.messages import Acknowledge, Begin, HaMessage, HelloAnswer, LogRun
-from penstock.runtime.ha.followed_set import FollowedSet, FollowParts, FollowStats
+from penstock.runtime.ha.followed_set import (
+    PENDING_FACTOR,
+    FollowedSet,
+    FollowParts,
+    FollowStats,
+)
+from penstock.storage.run import Run
 from penstock.storage.set_log import SetLog
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import open_member, take_run
@@ -39,7 +47,8 @@ class Following:
             may_cut_confirmed=lambda: False,
             on_offence=self.offended,
         )
-        self.followed = FollowedSet(member, EPOCH, parts, FollowStats())
+        self.stats = FollowStats()
+        self.followed = FollowedSet(member, EPOCH, parts, self.stats)
         self.claims: list[int] = []
 
     def offended(self, reason: str) -> None:
@@ -50,20 +59,24 @@ class Following:
             assert message.position <= self.log.durable_position
             self.claims.append(message.position)
 
-    def attach(self) -> None:
+    def attach(self, *, end: int | None = None) -> None:
+        """Connect, to a master that says that its log ends at `end`, or at its real end."""
         self.followed.attach(self.hear)
-        end, history = self.master.end_position, EpochHistory(self.master.epochs)
-        self.followed.on_message(HelloAnswer(SET, EPOCH, LogShape(history.entries(), 0, end)))
+        history = EpochHistory(self.master.epochs)
+        shape = LogShape(history.entries(), 0, self.master.end_position if end is None else end)
+        self.followed.on_message(HelloAnswer(SET, EPOCH, shape))
 
     def feed(self, max_bytes: int) -> None:
         """Give the slave the next frames; its disk does nothing."""
         run = take_run(self.world, self.master, self.log.end_position, max_bytes)
-        message = LogRun(
-            SET, EPOCH, run.leader_epoch, run.position, 0, run.segment_base, run.segment_end,
-            run.data,
-        )  # fmt: skip
-        self.followed.on_message(message)
+        self.followed.on_message(run_message(run))
         self.world.turn()
+
+
+def run_message(run: Run) -> LogRun:
+    return LogRun(
+        SET, EPOCH, run.leader_epoch, run.position, 0, run.segment_base, run.segment_end, run.data
+    )
 
 
 def test_what_arrives_while_a_sync_runs_is_not_acknowledged_with_it():
@@ -116,3 +129,68 @@ def test_what_an_earlier_link_agreed_on_does_not_begin_on_the_next_one():
     assert following.claims == [], "on this link the master has not answered yet"
     following.attach()
     assert following.claims == [following.log.end_position]
+
+
+def test_what_the_log_took_in_part_stays_before_what_came_after_it(monkeypatch):
+    following, taken = Following(records=12), []
+    following.attach()
+    real = SetLog.append_run
+
+    def take(log, run):
+        first = run._replace(data=run.data[: room.pop(0)]) if room else run
+        taken.append(run.position)
+        return real(log, first) if first.data else 0
+
+    monkeypatch.setattr(SetLog, "append_run", take)
+    end, room = 0, [0]
+    for _ in range(3):
+        run = take_run(following.world, following.master, end, 2000)
+        following.followed.on_message(run_message(run))
+        end = run.end_position
+    first_frame = take_run(following.world, following.master, 0, 1).end_position
+    room.extend((first_frame, 0))
+    following.log.on_append_ready()
+    following.log.on_append_ready()
+    following.world.run()
+    following.log.on_append_ready()
+    following.world.run()
+    assert following.log.end_position == end
+    assert taken == sorted(taken)
+    assert following.stats.renegotiations == 0
+
+
+def test_what_waited_on_an_earlier_link_does_not_count_against_the_next_one(monkeypatch):
+    following = Following(records=1)
+    monkeypatch.setattr(SetLog, "append_run", lambda _log, _run: 0)
+    run = take_run(following.world, following.master, 0, 500)
+    large = run._replace(data=memoryview(bytes(ReplicationConfig().in_flight_bytes)))
+    for _ in range(2 * PENDING_FACTOR):
+        following.attach()
+        following.followed.on_message(run_message(large))
+        following.followed.detach()
+    following.attach()
+    for _ in range(PENDING_FACTOR):
+        following.followed.on_message(run_message(large))
+    with pytest.raises(AssertionError, match="in flight"):
+        following.followed.on_message(run_message(large))
+
+
+def test_what_was_acknowledged_before_a_cut_does_not_silence_what_comes_after_it():
+    following = Following(records=12)
+    following.attach()
+    following.feed(2000)
+    following.world.run()
+    cut = following.log.end_position
+    for _ in range(3):
+        following.feed(2000)
+    following.world.run()
+    acknowledged = following.claims[-1]
+    following.followed.detach()
+    following.attach(end=cut)
+    following.world.run()
+    following.attach()
+    assert following.claims[-1] == cut
+    following.feed(1000)
+    following.world.run()
+    assert cut < following.log.end_position < acknowledged
+    assert following.claims[-1] == following.log.end_position
