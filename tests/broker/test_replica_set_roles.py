@@ -26,7 +26,8 @@ class Member:
 
     def __init__(self) -> None:
         self.world = World()
-        self.log = open_log(self.world, FaultyDisk())
+        self.disk = FaultyDisk()
+        self.log = open_log(self.world, self.disk)
         self.world.run()
         self.member = ReplicaSetMember(ReplicaSetId(1), A, self.log)
 
@@ -85,6 +86,23 @@ def test_a_set_that_shrinks_to_its_master_is_its_alone_again() -> None:
     one.member.change_members(alone())
     assert one.log.is_sole_member
     assert one.append() == one.member.confirm_position
+
+
+def test_a_lone_member_that_has_resigned_closes_with_nothing_to_replay() -> None:
+    # Nobody but itself can lead after it: what it holds is confirmed, also where a node has given
+    # up its role before the last bytes were synced and the log is closed.
+    one = Member()
+    one.member.become_master(LeaderEpoch(2), alone())
+    one.world.run()
+    append(one.log, one.partition)
+    one.member.resign()
+    one.world.run()
+    assert one.log.is_sole_member
+    assert one.log.end_position > one.member.confirm_position
+    one.log.close()
+    again = open_log(World(), one.disk)
+    assert again.end_position == one.log.end_position
+    assert again.recovery.was_clean
 
 
 def test_a_member_takes_writes_as_master_only() -> None:

@@ -323,6 +323,16 @@ def test_members_come_and_go_and_the_master_stays() -> None:
         cluster.submit(c.AddReplica(replica_set_id=0, broker_id=9))
 
 
+def test_a_member_that_was_removed_and_comes_back_with_its_log_is_a_new_replica() -> None:
+    cluster = _cluster()
+    before = _set(cluster).replica_ids[1]
+    cluster.submit(c.RemoveReplica(replica_set_id=0, broker_id=1))
+    assert list(_set(cluster).log_ids) == [0, 2]
+    cluster.submit(c.AddReplica(replica_set_id=0, broker_id=1))
+    assert _log(cluster, 1) > before
+    assert _set(cluster).log_ids[1] == "log-1"
+
+
 def test_the_last_member_in_step_is_not_taken_away_from_a_set_without_master() -> None:
     cluster = _cluster()
     _change(cluster, 0)

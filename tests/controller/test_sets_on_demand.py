@@ -71,6 +71,14 @@ def test_a_topic_that_is_only_checked_or_refused_makes_no_sets() -> None:
     assert len(of_size(cluster, 2)) == 3
 
 
+def test_the_sets_of_a_refused_topic_are_not_made_with_the_next_one() -> None:
+    cluster = Cluster(sets=RING, config=ControllerConfig(partitions_per_broker_max=3))
+    refused, taken = cluster.create(factor(1, 50, name="a"), factor(3, 1, name="b"))
+    assert isinstance(refused.error, errors.MetadataPolicyViolation)
+    assert taken.error is None
+    assert [one.replicas for one in cluster.image.replica_sets.values()] == [*RING]
+
+
 def test_a_new_set_waits_for_no_more_copies_than_it_has() -> None:
     cluster = Cluster(sets=RING)
     created(cluster, factor(1))

@@ -30,6 +30,13 @@ def test_the_later_append_wins_even_when_confirmed_first() -> None:
     assert kept.values == {"a": 2, "b": 1}
 
 
+def test_an_older_change_under_way_does_not_undo_a_newer_one_that_is_confirmed() -> None:
+    kept: ConfirmedMap[str, int] = ConfirmedMap()
+    kept.begin({"a": 1, "b": 1})
+    kept.confirm(kept.begin({"a": 2}))
+    assert kept.latest_of(("a", "b")) == {"a": 2, "b": 1}
+
+
 changes = st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(0, 9), max_size=3)
 
 
