@@ -91,6 +91,33 @@ def test_a_partition_dropped_after_a_snapshot_is_in_no_later_one(world, disk):
     assert list(again.partitions) == [kept.topic_partition]
 
 
+def test_a_close_beside_a_checkpoint_has_the_partitions_that_did_not_change(world, disk):
+    log = open_log(world, disk)
+    partitions = [log.open_partition(partition_number(number)) for number in range(3)]
+    for partition in partitions:
+        append(log, partition)
+    checkpoint(world, log)
+    while log.end_position < 2 * SMALL.segment_bytes:
+        append(log, partitions[0], size=1000)
+        world.run()
+    checkpoint(world, log)
+    append(log, partitions[0])
+    world.run()
+    log.checkpoint()
+    while not log.parts.checkpointer._is_writing:
+        world.turn()
+        if not log.parts.checkpointer._is_writing:
+            world.work_one()
+    log.close()
+    snapshots = [name for name in disk.names if name.endswith(".snap")]
+    world.run()  # the checkpoint that was under way comes to its end
+    assert [name for name in disk.names if name.endswith(".snap")] == snapshots
+    again = open_log(World(), disk)
+    assert again.recovery.was_clean
+    ends = [again.open_partition(one.topic_partition).log_end_offset for one in partitions]
+    assert ends == [one.log_end_offset for one in partitions]
+
+
 def test_a_side_file_begun_after_a_failed_one_holds_what_that_held(world, disk):
     log = open_log(world, disk)
     partition = log.open_partition(partition_number(0))

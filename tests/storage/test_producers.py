@@ -80,6 +80,13 @@ def test_a_new_epoch_begins_at_zero_and_fences_the_older_one(table):
     assert table.check(header(1, epoch=1)) is None
 
 
+def test_what_an_older_epoch_sent_is_no_duplicate_in_a_newer_one(table):
+    sent(table, 0, 1, 2, 3)
+    sent(table, 0, epoch=1)
+    with pytest.raises(OutOfOrderSequence):  # 1 and 2 are missing: 3 was never written
+        table.check(header(3, epoch=1))
+
+
 def test_a_producer_without_state_may_begin_anywhere(table):
     assert table.check(header(41)) is None
 
