@@ -362,6 +362,21 @@ def test_a_removed_copy_of_two_in_three_is_made_up_for_before_one_answer_is_enou
     assert (_set(cluster).copies_floor, _set(cluster).copies_held) == (NO_FLOOR, 2)
 
 
+@pytest.mark.parametrize(
+    ("is_unclean", "members", "floor"),
+    [(False, (0,), 1), (False, (0, 1), NO_FLOOR), (True, (0,), NO_FLOOR), (True, (1,), NO_FLOOR)],
+)
+def test_who_is_elected_makes_up_for_a_removed_copy_or_is_all_there_is(
+    is_unclean: bool, members: tuple[int, ...], floor: int
+) -> None:
+    cluster = _cluster(TWO_OF_THREE)
+    cluster.submit(c.RemoveReplica(replica_set_id=0, broker_id=2))
+    assert _set(cluster).copies_floor == 1
+    wanted = _begin(cluster, master=members[0], sync_state_set=members, is_unclean=is_unclean)
+    cluster.submit(c.BeginMasterships(masterships=(wanted,)))
+    assert _set(cluster).copies_floor == floor
+
+
 def test_from_two_of_three_to_all_only_the_master_is_sure_at_first() -> None:
     cluster = _cluster(TWO_OF_THREE)
     cluster.submit(c.SetAckPolicy(replica_set_id=0, policy=AckPolicy()))

@@ -126,6 +126,49 @@ def test_losing_the_lead_ends_transfers_with_the_name_of_the_next_controller() -
     assert world.replica_set().master == 1
 
 
+@pytest.mark.parametrize("broker_id", [1, 2])
+@pytest.mark.parametrize("after_ms", range(7))
+def test_nobody_hears_of_a_failed_transfer_that_is_recorded_after_all(
+    broker_id: int, after_ms: int
+) -> None:
+    world = World()
+    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
+    world.run(after_ms)
+    world.brokers[broker_id].kill()
+    causes = [world.replica_set().last_cause]
+    for _ in range(50):
+        world.run(1)
+        causes.append(world.replica_set().last_cause)
+    assert bool(answers[0].text) is ("transfer" in causes)
+
+
+def test_a_set_that_got_another_master_meanwhile_is_not_moved_by_the_old_ones_answer() -> None:
+    world, asked = World(), list[s.FromController]()
+    world.brokers[1].receive = lambda message, _: asked.append(message)  # type: ignore[method-assign]
+    answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=3))
+    world.run(2)
+    (prepare,) = [one for one in asked if isinstance(one, s.PrepareTransfer)]
+    world.submit(c.BeginMastership(replica_set_id=1, master=2))
+    world.run(10)
+    ready = s.TransferReady(request_id=prepare.request_id, is_ready=True)
+    world.active.on_transfer_ready(1, ready)
+    world.run(50)
+    assert "changed meanwhile" in str(_error(answers))
+    assert world.replica_set().master == 2
+
+
+def test_what_failed_in_an_earlier_lead_does_not_hold_up_a_later_one() -> None:
+    world = World(controller_count=2)
+    world.brokers[1].is_ready_to_transfer = False
+    world.operate(s.DrainRequest(request_id=1, broker_id=1))
+    world.run(50)
+    assert len(world.brokers[1].prepared) == 1
+    world.lead(2)
+    world.lead(1)
+    world.run(100)
+    assert len(world.brokers[1].prepared) == 2
+
+
 def test_preferred_master_gets_its_set_back_after_the_delay_and_only_in_step() -> None:
     world = World()
     world.brokers[1].kill()
@@ -197,6 +240,20 @@ def test_a_drain_that_ends_lets_the_broker_have_its_duties_again() -> None:
     world.shrink(1, 2, 3)
     world.run(3_000)
     assert world.replica_set().master == 1
+
+
+def test_a_slave_is_drained_when_it_has_left_and_can_be_drained_again() -> None:
+    world = World()
+    for request_id in (1, 3):
+        answers = world.operate(s.DrainRequest(request_id=request_id, broker_id=3))
+        while not answers:
+            world.run(1)
+        assert "no duties left" in answers[0].text
+        assert all(3 not in one.sync_state_set for one in world.image.replica_sets.values())
+        world.operate(s.DrainRequest(request_id=2, broker_id=3, is_draining=False))
+        world.run(2_000)
+        world.shrink(1, 2, 3)
+        assert 3 in world.replica_set().sync_state_set
 
 
 def test_a_drain_of_the_only_member_of_a_set_says_so_at_once() -> None:

@@ -350,8 +350,8 @@ TERMS = (
         "term-proposal-outlives-leadership", "Controller terms",
         "a command of a lost leadership is answered by another leader's entry at its index",
         ("runtime/raft/proposals.py", "        if known.term == term:\n", "        if True:\n"),
-        ("runtime/raft/raft_log.py", "            self._proposals.fail_all(error)\n            self._members",
-         "            self._members"),
+        ("runtime/raft/raft_log.py", "            self._proposals.fail_all(error)\n            self._reads",
+         "            self._reads"),
         kind=Kind.EPOCH, near=("tests/runtime/test_raft_log.py",),
     ),
 )  # fmt: skip

@@ -1,0 +1,177 @@
+"""Planted bugs that a careful reader thought of, and that no test of their room noticed at first."""
+
+# ruff: noqa: E501  the text of the source, as it stands there
+
+from .mutant import Kind, plant
+from .suites import CONTROLLER, GROUPS, IN_STEP
+
+KEEPER = "replication/sync_state.py"
+FOLLOWED = "runtime/ha/followed_set.py"
+CHECKPOINT = "storage/checkpoint.py"
+MASTERSHIPS = "controller/masterships.py"
+TRANSFERS = "controller/transfers.py"
+DRAINS = "controller/drains.py"
+
+FOLLOWS = ("tests/runtime/test_followed_set.py",)
+REGISTERED = ("tests/controller/test_registration.py", *CONTROLLER)
+MOVED = ("tests/controller/test_transfers.py", *CONTROLLER)
+SNAPSHOTS = ("tests/storage/test_memory_and_snapshot.py",)
+
+IN_STEP_AND_LINKS = (
+    plant(
+        "sync-grace-begins-again", "Sync-state set",
+        "a slave that greets and is gone again, for ever, is never found to be away",
+        (KEEPER, "if slave is not None and slave.is_connected:\n            slave.is_connected = False",
+         "if slave is not None:\n            slave.is_connected = False"),
+        kind=Kind.CLEARED, near=IN_STEP,
+    ),
+    plant(
+        "sync-failures-outlive-the-set", "Sync-state set",
+        "changes of a new set wait as long as the last ones of the set before",
+        (KEEPER, "            self._is_answered = False\n            self._failures = 0\n",
+         "            self._is_answered = False\n"),
+        kind=Kind.CLEARED, near=IN_STEP,
+    ),
+    plant(
+        "follow-begins-where-an-earlier-link-did", "Following",
+        "what was agreed on an earlier link begins on the next one before the master has answered",
+        (FOLLOWED, "        self._pending_bytes = 0\n        self._begin_at = None\n",
+         "        self._pending_bytes = 0\n"),
+        kind=Kind.STALE, near=FOLLOWS,
+    ),
+    plant(
+        "follow-pending-bytes-for-ever", "Following",
+        "what waited on links that are gone counts against the master's next ones",
+        (FOLLOWED, "        self._pending.clear()\n        self._pending_bytes = 0\n",
+         "        self._pending.clear()\n"),
+        kind=Kind.CLEARED, near=FOLLOWS,
+    ),
+    plant(
+        "follow-rest-of-a-run-last", "Following",
+        "the rest of a run that the log took in part is appended behind what came after it",
+        (FOLLOWED, "            self._pending.appendleft(run)\n",
+         "            self._pending.append(run)\n"),
+        kind=Kind.ORDER, near=FOLLOWS,
+    ),
+    plant(
+        "follow-acknowledged-before-the-cut", "Following",
+        "a slave that was cut is silent until it holds more than it ever acknowledged",
+        (FOLLOWED, "        self._failures = 0\n        self._acknowledged = position\n",
+         "        self._failures = 0\n"),
+        kind=Kind.STALE, near=FOLLOWS,
+    ),
+    plant(
+        "set-removed-members-log-known", "Sync-state set",
+        "the log of a member that was removed is taken for registered when it comes back",
+        ("controller/replay_sets.py", "        log_ids=_only(before.log_ids, members),\n",
+         "        log_ids=before.log_ids,\n"),
+        kind=Kind.STALE, near=REGISTERED,
+    ),
+    plant(
+        "set-floor-survives-unclean", "Election",
+        "after an unclean election more answers are asked for than there can be copies",
+        (MASTERSHIPS, "    floor = NO_FLOOR if wanted.is_unclean else raised_floor(after)\n",
+         "    floor = raised_floor(after)\n"),
+        kind=Kind.CLEARED, near=REGISTERED,
+    ),
+    plant(
+        "set-floor-of-the-set-before", "Election",
+        "how many hold everything after an election is counted in the set before it",
+        (MASTERSHIPS, "    floor = NO_FLOOR if wanted.is_unclean else raised_floor(after)\n",
+         "    floor = NO_FLOOR if wanted.is_unclean else raised_floor(replica_set)\n"),
+        kind=Kind.STALE, near=REGISTERED,
+    ),
+)  # fmt: skip
+
+LOGS = (
+    plant(
+        "producers-window-over-epochs", "Producers",
+        "what a producer sent in an earlier epoch answers a batch of a later one as a duplicate",
+        ("storage/producers.py", "            if state[0] == header.producer_epoch\n            else (span,)",
+         "            if state[0] <= header.producer_epoch\n            else (span,)"),
+        kind=Kind.EPOCH, near=("tests/storage/test_producers.py",),
+    ),
+    plant(
+        "checkpoint-changes-only-after-abandoning", "Recovery",
+        "a clean snapshot that is written beside a checkpoint lacks all that did not change",
+        (CHECKPOINT, "        self._holds_all = False\n        captured = self.capture(is_clean=is_clean)\n",
+         "        captured = self.capture(is_clean=is_clean)\n"),
+        kind=Kind.SNAPSHOT, near=SNAPSHOTS,
+    ),
+    plant(
+        "checkpoint-shares-files-with-one-under-way", "Recovery",
+        "a checkpoint that is under way writes its snapshot after the clean one of the close",
+        (CHECKPOINT, "            self._files.is_abandoned = True\n            self._files = CheckpointFiles()\n", ""),
+        kind=Kind.ORDER, near=SNAPSHOTS,
+    ),
+)  # fmt: skip
+
+POSITIONS = (
+    plant(
+        "groups-deletes-confirmed-positions-only", "Groups",
+        "a commit that is under way when its position is deleted is back after a start",
+        ("groups/commits.py", "        known = group.offsets.latest()\n",
+         "        known = group.offsets.values\n"),
+        kind=Kind.SNAPSHOT, near=("tests/groups/test_commits.py", *GROUPS),
+    ),
+    plant(
+        "groups-topic-takes-confirmed-positions-only", "Groups",
+        "a commit that is under way when its topic is deleted stays",
+        ("groups/commits.py", "key: None for key in group.offsets.latest() if key.topic in topics",
+         "key: None for key in group.offsets.values if key.topic in topics"),
+        kind=Kind.SNAPSHOT, near=("tests/groups/test_commits.py", *GROUPS),
+    ),
+    plant(
+        "groups-older-change-in-a-rewrite", "Groups",
+        "a rewrite takes a change that is under way for newer than one that was confirmed before it",
+        ("groups/confirmed_map.py",
+         "            for key in changes.keys() & wanted.keys():\n                if self._changed_by.get(key, 0) < ticket:\n                    _change(merged, key, changes[key])",
+         "            for key in changes.keys() & wanted.keys():\n                _change(merged, key, changes[key])"),
+        kind=Kind.ORDER, near=GROUPS,
+    ),
+    plant(
+        "groups-metadata-tombstone-counts", "Groups",
+        "metadata that can not be read counts against the bound after its tombstone",
+        ("groups/loading.py", "        if isinstance(before, UnreadRecord):\n            self.unread.drop(before)\n        if record.value is None:",
+         "        if isinstance(before, UnreadRecord) and record.value is not None:\n            self.unread.drop(before)\n        if record.value is None:"),
+        kind=Kind.CLEARED, near=("tests/groups/test_unread_records.py", *GROUPS),
+    ),
+)  # fmt: skip
+
+DUTIES = (
+    plant(
+        "transfer-wait-outlives-leadership", "Leader epochs",
+        "a controller that leads again waits for what failed while it led before",
+        (TRANSFERS, "                one.done(error)\n        self._not_before_ms.clear()\n",
+         "                one.done(error)\n"),
+        kind=Kind.CLEARED, near=MOVED,
+    ),
+    plant(
+        "transfer-lost-though-submitted", "Leader epochs",
+        "an operator hears that a transfer has failed, and then it is recorded",
+        (TRANSFERS, "if broker_id in {one.master, one.target} and not one.is_submitted:",
+         "if broker_id in {one.master, one.target}:"),
+        kind=Kind.ORDER, near=MOVED,
+    ),
+    plant(
+        "transfer-of-an-earlier-master", "Leader epochs",
+        "the late word of a master that was replaced moves the set from its successor",
+        (TRANSFERS, "if replica_set.master != one.master or not self._context.is_able(one.target):",
+         "if not self._context.is_able(one.target):"),
+        kind=Kind.EPOCH, near=MOVED,
+    ),
+    plant(
+        "drain-told-when-it-leads-nothing", "Sync-state set",
+        "a broker can be stopped, the operator hears, while sets still count on it",
+        (DRAINS, "        if not held and not led:\n", "        if not led:\n"),
+        kind=Kind.ORDER, near=MOVED,
+    ),
+    plant(
+        "drain-leaves-once-only", "Sync-state set",
+        "a broker that was drained before keeps its places when it is drained again",
+        (DRAINS, "        self._leaving.pop(broker_id, None)\n        wait_ms", "        wait_ms"),
+        kind=Kind.CLEARED, near=MOVED,
+    ),
+)  # fmt: skip
+
+MUTANTS = (*IN_STEP_AND_LINKS, *DUTIES, *LOGS, *POSITIONS)
