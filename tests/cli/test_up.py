@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 from benchmarks.harness.node import answers
-from benchmarks.harness.ports import free_port
+from benchmarks.harness.ports import UP_PORTS, free_port
 
 from tests.cli.launched import PENSTOCK, is_alive, launched, penstock, wait_for
 from tests.lying import fill_around_a_lie
@@ -143,6 +143,13 @@ def test_a_start_that_was_refused_leaves_the_number_of_nodes_open(tmp_path):
         start = ("up", "--data", tmp_path, "--port", port, "--metrics-port", 0, "--nodes")
         refused(penstock(*start, 3), "Address already in use")
         refused(penstock(*start, 2), "Address already in use")
+
+
+def test_a_secret_that_others_can_read_is_one_line(tmp_path):
+    (tmp_path / "cluster.secret").write_text("0123456789abcdef0123456789abcdef\n")
+    (tmp_path / "cluster.secret").chmod(0o644)
+    where = ("--data", tmp_path, "--port", free_port(UP_PORTS), "--metrics-port", 0)
+    refused(penstock("up", "--nodes", 3, *where), "everybody on this machine: chmod 600 ")
 
 
 def test_a_second_launcher_on_the_same_directory_is_one_line(cluster):

@@ -142,6 +142,7 @@ def _prepare(plan: Plan, number: int) -> tuple[int, Path, NodeSettings]:
     settings = load_settings(directory / "node.toml", environment=os.environ)
     if settings.node.broker_id != broker_id:
         raise ConfigError("penstock up numbers the nodes itself: leave node.broker_id out")
+    settings.cluster.read_secret()  # what is wrong with it is told once, and not by each node
     _check_port(settings.node.host, settings.node.port, "--port")
     if settings.node.metrics_port:
         _check_port(settings.node.metrics_host, settings.node.metrics_port, "--metrics-port")
