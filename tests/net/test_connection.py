@@ -398,6 +398,7 @@ def connected(
         on_run=one_by_one,
         on_gone=lambda _: None,
     )
+    context.turn.stopwatch = lambda: 0.0
     connection = Connection(context, "127.0.0.1")
     transport = RecordingTransport()
     connection.connection_made(transport)

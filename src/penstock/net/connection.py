@@ -11,7 +11,8 @@ purgatory later.
 The socket is not read while too many requests are unanswered, while the peer does not take its
 answers, or while memory for unfinished frames is used up; whole frames that have been read by then
 wait in the receive memory. One read may bring ten thousand small requests: a turn takes no more of
-them than may be in flight, then come the others. No timer belongs to a connection: its listener
+them than may be in flight, and none when handlers have held it for long enough (turn_share.py);
+then come the others. No timer belongs to a connection: its listener
 calls `sweep` once a second; times count in those ticks, so a stopped process ends no connection.
 
 Source: Kafka's framing (a 4-byte size before each message). Departures from its SocketServer:
@@ -141,8 +142,8 @@ class Connection(AnsweringSide):
             part.filled += nbytes
             self._handle_part(part)
         self._flush()
-        if self._paused:
-            self._read_or_not()
+        if self._paused and (self._paused != PAUSED_TURN or self._part is not None):
+            self._read_or_not()  # for a turn, what little it has sent may lie: stopping costs more
         if self._in_flight and not self._flush_is_due and not self.is_closed:
             # Behind what the handlers have scheduled: their answers leave in the same loop turn.
             self._schedule_flush()
@@ -152,11 +153,15 @@ class Connection(AnsweringSide):
     def _handle_frames(self, view: memoryview, filled: int) -> int:
         """Hand whole frames of [0, filled) over; returns where the rest begins."""
         context = self._context
-        limits = context.limits
+        limits, turn = context.limits, context.turn
         at = count = 0
+        if turn.left <= 0 and not self._paused & PAUSED_FRAMES:
+            self._wait_for_turn(is_fresh=True)
+            return 0
+        began = turn.stopwatch()
         self._is_in_loop = True
         try:
-            while filled - at >= _SIZE_BYTES and not self._paused & PAUSED_FRAMES:
+            while not (self._paused & PAUSED_FRAMES or self.is_closed or filled - at < _SIZE_BYTES):
                 (size,) = _SIZE.unpack_from(view, at)
                 end = at + _SIZE_BYTES + size
                 if not FRAME_BYTES_MIN <= size <= limits.frame_bytes_max or (
@@ -175,11 +180,11 @@ class Connection(AnsweringSide):
                 at, count = rest, count + taken
                 if self._in_flight >= limits.in_flight_max:
                     self._paused |= PAUSED_IN_FLIGHT
-                if self.is_closed:
-                    break
-                if count >= limits.in_flight_max and filled - at > FRAME_BYTES_MIN:
-                    self._paused |= PAUSED_TURN
-                    context.loop.call_soon(self._go_on, PAUSED_TURN)
+                now = turn.stopwatch()
+                is_over = not turn.spend(now - began) or count >= limits.in_flight_max
+                began = now
+                if is_over and filled - at > FRAME_BYTES_MIN:
+                    self._wait_for_turn(is_fresh=False)
         except BaseException:
             self.end(CloseKind.HANDLER_FAILED)  # else the frame would be handled again
             raise
@@ -189,6 +194,14 @@ class Connection(AnsweringSide):
             context.stats.frames += count
             self.frame_tick = context.tick
         return at
+
+    def _wait_for_turn(self, *, is_fresh: bool) -> None:
+        """Go on in a turn to come: enough was done in this one, here or by others."""
+        self._paused |= PAUSED_TURN
+        self._context.turn.wait(self._begin_turn, is_fresh=is_fresh)
+
+    def _begin_turn(self) -> None:
+        self._go_on(PAUSED_TURN)
 
     def _save(self, start: int, end: int) -> None:
         """Keep bytes [start, end) of the spare buffer until more arrive."""

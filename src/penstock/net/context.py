@@ -8,6 +8,7 @@ from penstock.net.answer_room import AnswerRoom
 from penstock.net.limits import NetLimits
 from penstock.net.receive import ReceiveBuffers
 from penstock.net.stats import NetStats
+from penstock.net.turn_share import TurnShare
 
 if TYPE_CHECKING:
     from penstock.net.connection import Connection
@@ -41,6 +42,7 @@ class ConnectionContext:
         "room",
         "stats",
         "tick",
+        "turn",
     )
 
     def __init__(
@@ -55,6 +57,7 @@ class ConnectionContext:
     ) -> None:
         """`on_gone` is called once for each connection that was made, when it is no more."""
         self.loop = asyncio.get_running_loop()
+        self.turn = TurnShare(self.loop)
         self.listener_name = listener_name
         self.limits = limits
         self.buffers = buffers

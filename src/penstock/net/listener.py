@@ -96,6 +96,10 @@ class Listener:
         self.pinned_elsewhere: Callable[[], int] = _nowhere
         """Asked once a second: what clients pin beside their connections, in bytes."""
 
+    def measure_by(self, stopwatch: Callable[[], float]) -> None:
+        """Measure the handling of requests by another clock, of seconds, than the system's."""
+        self._context.turn.stopwatch = stopwatch
+
     @property
     def port(self) -> int:
         """The port that is open, also where the endpoint said 0."""

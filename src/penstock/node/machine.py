@@ -10,6 +10,7 @@ the data directories and the page for metrics, which belong to a real machine on
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,8 @@ class Machine:
     """See the module. Everything is for the loop of the process."""
 
     clock: Clock
+    stopwatch: Callable[[], float]
+    """Seconds that pass while code runs, from any moment on; the clock's calls cost more."""
     scheduler: Scheduler
     randomness: Randomness
     open_disk: Callable[[Path], DataDisk]
@@ -60,6 +63,7 @@ def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
     """Return the machine that this process runs on."""
     return Machine(
         clock=SystemClock(),
+        stopwatch=time.perf_counter,
         scheduler=LoopScheduler(loop),
         randomness=SystemRandomness(),
         open_disk=FileDisk,

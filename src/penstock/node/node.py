@@ -374,6 +374,7 @@ class Node:
         listener = Listener(
             endpoint, net, dispatcher.on_frame, on_run=dispatcher.on_run, budget=budget
         )
+        listener.measure_by(self._machine.stopwatch)
         listener.pinned_elsewhere = lambda: self._broker.groups.pinned_bytes
         listener.on_relief = self._relieve
         listener.start(self._machine.open_socket)

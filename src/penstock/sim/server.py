@@ -248,6 +248,7 @@ class Server:
 
         return Machine(
             clock=SimClock(loop, self.time),
+            stopwatch=loop.time,
             scheduler=LoopScheduler(loop),
             randomness=SeededRandomness(draw),
             open_disk=open_disk,
