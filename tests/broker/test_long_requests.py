@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from penstock.broker.long_requests import LONG_FRAME_BYTES
 from penstock.broker.pieces import PIECE, Joined, path_of, pieces
+from penstock.broker.turns import SLICE
+from penstock.groups.group import Group
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_request, encode_request
@@ -114,3 +118,43 @@ def test_the_first_error_of_the_pieces_stays() -> None:
     for error in (0, 15, 16):
         joined.add({"error_code": error})
     assert joined.fields == {"error_code": 15}
+
+
+def test_a_short_request_with_a_long_answer_is_answered_in_slices(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"group-{number:05}" for number in range(COUNT)]
+    table = node.broker.groups._table.groups
+    node.call(lambda: table.update({name: Group(name, 0, wall_ms=0) for name in names}))
+    looked_at: list[int] = []
+    look = node.broker.groups.list_groups
+
+    def counted(*, ids: list[str], **filters: Any) -> Any:
+        looked_at.append(len(ids))
+        return look(ids=ids, **filters)
+
+    monkeypatch.setattr(node.broker.groups, "list_groups", counted)
+    answer = client.ask(ApiKey.LIST_GROUPS, 5, {"states_filter": [], "types_filter": []})
+    assert [group.group_id for group in answer.groups] == names
+    assert looked_at == [SLICE] * (COUNT // SLICE)
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "count"),
+    [
+        (["Empty"], [], 1),
+        (["EMPTY", "none"], ["Classic"], 1),
+        (["Dead"], [], 0),
+        (["none"], [], 0),
+        ([], ["classic"], 1),
+        ([], ["consumer"], 0),
+    ],
+)
+def test_groups_are_filtered_by_state_and_type(
+    node: LiveNode, client: RawClient, states: list[str], types: list[str], count: int
+) -> None:
+    group = Group("group", 0, wall_ms=0)
+    node.call(lambda: node.broker.groups._table.groups.update({"group": group}))
+    fields = {"states_filter": states, "types_filter": types}
+    answer = client.ask(ApiKey.LIST_GROUPS, 5, fields)
+    assert len(answer.groups) == count

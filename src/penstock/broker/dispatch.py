@@ -122,7 +122,7 @@ class Dispatcher:
         frame: memoryview,
         reply: Reply,
     ) -> None:
-        if len(frame) > LONG_FRAME_BYTES:
+        if len(frame) > LONG_FRAME_BYTES or api.is_long:
             work = self._long.answer(api, header, bytes(frame), reply)
             self._run_long(reply, header, len(frame), work)
             return

@@ -6,6 +6,7 @@ A handler module says KEY, VERSIONS and has one of
     handle_frame(broker, header, frame, reply)   parses its own bytes (Produce, Fetch)
 and may have
     SLICED_BY                                    arrays by which long requests are cut (pieces.py)
+    IS_LONG = True                               what is short to ask and long to answer
     handle_run(broker, memory, run, owe) -> reply   for requests that came together (Produce)
 """
 
@@ -31,6 +32,8 @@ class Api(NamedTuple):
     is_raw: bool
     handle_run: Callable[..., Any] | None = None
     sliced_by: tuple[tuple[str, ...], ...] = ()
+    is_long: bool = False
+    """Whether every request has a place of its own among long ones, and is answered in slices."""
 
 
 def load_apis() -> dict[int, Api]:
@@ -57,4 +60,5 @@ def _api_of(module: Any) -> Api:
         is_raw=is_raw,
         handle_run=getattr(module, "handle_run", None),
         sliced_by=getattr(module, "SLICED_BY", ()),
+        is_long=getattr(module, "IS_LONG", False),
     )

@@ -234,12 +234,27 @@ class GroupCoordinator:
         missing, dead = ErrorCode.GROUP_ID_NOT_FOUND, GroupState.DEAD.value
         return GroupDescription(error=missing, group_id=group_id, state=dead)
 
-    def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> ListReply:
-        """Return the groups that match; what is still being loaded is missing, with an error."""
+    def group_ids(self) -> list[str]:
+        """Return the ids of all groups that are loaded, oldest first."""
+        return list(self._table.groups)
+
+    def list_groups(
+        self,
+        *,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        ids: Iterable[str] | None = None,
+    ) -> ListReply:
+        """Return the groups that match, of `ids` alone where they are given.
+
+        What is still being loaded is missing, with an error; so is, without one, what is no more.
+        """
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._table.is_loading else ErrorCode.NONE
-        in_order = [group for _, group in sorted(self._table.groups.items())]
+        groups = self._table.groups
+        named = sorted(groups) if ids is None else ids
+        there = [groups[group_id] for group_id in named if group_id in groups]
         return ListReply(
-            error=error, groups=inspection.list_groups(in_order, states=states, types=types)
+            error=error, groups=inspection.list_groups(there, states=states, types=types)
         )
 
     def delete_groups(self, group_ids: Iterable[str], reply: DeleteGroupsCallback) -> None:

@@ -1,30 +1,51 @@
-"""ListGroups 0-5: the groups this broker coordinates; version 4 filters by state, 5 by type."""
+"""ListGroups 0-5: the groups this broker coordinates; version 4 filters by state, 5 by type.
+
+There may be 100,000 of them: they are gone through in slices, whatever the request's length.
+"""
+
+from collections.abc import Iterable
 
 from penstock.broker.broker import Broker
-from penstock.broker.request import Reply, Request
+from penstock.broker.request import Request
+from penstock.broker.turns import SLICE, Pace
+from penstock.groups.group import GroupState
+from penstock.groups.inspection import CLASSIC_GROUP
 from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
 
 KEY = ApiKey.LIST_GROUPS
 VERSIONS = range(6)
+IS_LONG = True
+
+_STATES = frozenset(state.value.lower() for state in GroupState)
+_NONE_OF_OURS = frozenset(["none of ours"])
+Fields = dict[str, object]
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
-    """Answer at once."""
-    found = broker.groups.list_groups(
-        states=getattr(request.body, "states_filter", ()),
-        types=getattr(request.body, "types_filter", ()),
-    )
-    reply(
-        {
-            "error_code": found.error,
-            "groups": [
-                {
-                    "group_id": group.group_id,
-                    "protocol_type": group.protocol_type,
-                    "group_state": group.state,
-                    "group_type": group.group_type,
-                }
-                for group in found.groups
-            ],
-        }
-    )
+async def handle(broker: Broker, request: Request) -> Fields:
+    """Answer with the groups there are while it goes through them."""
+    pace = Pace(request.turns)
+    states = _known(getattr(request.body, "states_filter", ()), _STATES)
+    types = _known(getattr(request.body, "types_filter", ()), frozenset([CLASSIC_GROUP]))
+    error, listed = ErrorCode.NONE, list[Fields]()
+    ids = broker.groups.group_ids()
+    for at in range(0, max(1, len(ids)), SLICE):
+        await pace.step(SLICE)
+        found = broker.groups.list_groups(states=states, types=types, ids=ids[at : at + SLICE])
+        error = error or found.error
+        listed += [
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type,
+                "group_state": group.state,
+                "group_type": group.group_type,
+            }
+            for group in found.groups
+        ]
+    return {"error_code": error, "groups": listed}
+
+
+def _known(names: Iterable[str], known: frozenset[str]) -> frozenset[str]:
+    """Return which known names a filter has; where it has others only, one that matches nothing."""
+    wanted = {name.lower() for name in names}
+    return (known & wanted) or (_NONE_OF_OURS if wanted else frozenset())
