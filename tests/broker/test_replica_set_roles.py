@@ -11,6 +11,7 @@ from penstock.replication.errors import NotMaster
 from penstock.storage.partition_log import PartitionLog
 from tests.broker.test_replica_set import Parked, Watching
 from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import replicate
 from tests.storage.world import World, append, open_log, partition_number
 
 A, B, C = 1, 2, 3
@@ -24,8 +25,8 @@ def members(*committed: int, policy: AckPolicy | None = None) -> Membership:
 class Member:
     """Member A of a set of three, with one partition."""
 
-    def __init__(self) -> None:
-        self.world = World()
+    def __init__(self, world: World | None = None) -> None:
+        self.world = world or World()
         self.disk = FaultyDisk()
         self.log = open_log(self.world, self.disk)
         self.world.run()
@@ -103,6 +104,20 @@ def test_a_lone_member_that_has_resigned_closes_with_nothing_to_replay() -> None
     again = open_log(World(), one.disk)
     assert again.end_position == one.log.end_position
     assert again.recovery.was_clean
+
+
+def test_a_slave_knows_the_masterships_that_have_come_with_the_stream() -> None:
+    master = Member()
+    slave = Member(master.world)
+    slave.member.become_slave(LeaderEpoch(1), B)
+    for leader_epoch in (2, 3):
+        master.lead(leader_epoch, A)
+        end = master.append()
+        replicate(master.world, master.log, slave.log)
+        slave.member.note_master_confirmed(end)
+        assert slave.member.epochs.latest == leader_epoch
+        assert slave.member.epochs.entries() == master.member.epochs.entries()
+        master.member.resign()
 
 
 def test_a_member_takes_writes_as_master_only() -> None:

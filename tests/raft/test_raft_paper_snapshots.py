@@ -81,6 +81,19 @@ def test_chunks_out_of_order_are_answered_with_where_to_go_on() -> None:
     assert single.readies[-2].snapshot or single.readies[-1].snapshot
 
 
+def test_chunks_of_one_snapshot_are_not_gone_on_with_by_those_of_another() -> None:
+    """Raft 7: the leader made a newer snapshot while it sent the one before."""
+    single = Single(term=5)
+    older = _chunk(index=9, term=4, data=b"of nine", is_last=False)
+    assert single.step(older).one(SnapshotResponse).position == 7
+    newer = _chunk(index=12, term=4, data=b"12", is_last=False)
+    assert single.step(newer).one(SnapshotResponse).position == 2
+    single.step(_chunk(index=12, term=4, data=b"34", position=2))
+    assert single.one(AppendResponse).match_index == 12
+    (installed,) = [ready.snapshot for ready in single.readies if ready.snapshot]
+    assert installed.data == b"1234"
+
+
 def _chunk(
     *, index: int, term: int, data: bytes = b"state", position: int = 0, is_last: bool = True
 ) -> InstallSnapshot:

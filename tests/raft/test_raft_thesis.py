@@ -49,6 +49,20 @@ def test_a_transfer_first_brings_the_successor_level() -> None:
     assert group.members[3].applied == [b"x"]
 
 
+def test_a_successor_that_did_not_hear_is_asked_again_by_the_next_transfer() -> None:
+    """Thesis 3.10."""
+    single = Single(terms=[1]).elected()
+    single.acknowledge(2, 2)
+    asked = []
+    for _ in range(2):
+        single.raft.transfer(2)
+        asked += single.work().take(TimeoutNow)
+        for _ in range(CONFIG.election_ticks_min):
+            single.acknowledge(2, 2)
+            single.tick()
+    assert [one.term for one in asked] == [single.raft.term] * 2
+
+
 def test_proposals_are_dropped_during_a_transfer_which_is_given_up_in_time() -> None:
     """Thesis 3.10: if it does not complete after about an election timeout, it is aborted."""
     group = led(1, 2, 3)

@@ -260,6 +260,16 @@ def test_old_data_of_the_active_segment_goes_when_nobody_writes_any_more(world, 
     assert (found.log_start_offset, found.log_end_offset) == (4, 4)
 
 
+def test_a_newer_record_before_an_older_last_one_keeps_the_active_data(world, log):
+    partition = log.open_partition(partition_number(0))
+    for timestamp in (1000, 9000, 1000):
+        fill(world, log, partition, 1, timestamp=timestamp)
+    for _ in range(3):
+        log.apply_retention(10_000, lambda _: Retention(-1, 5000))
+        world.run()
+    assert partition.log_start_offset == 0
+
+
 def test_active_data_stay_while_older_ones_before_them_are_kept(world, log):
     partition = log.open_partition(partition_number(0))
     fill(world, log, partition, 200, timestamp=9000)

@@ -138,6 +138,38 @@ POSITIONS = (
     ),
 )  # fmt: skip
 
+REMEMBERED = (
+    plant(
+        "raft-snapshot-parts-of-two", "Raft: what is remembered",
+        "the parts of a snapshot that the leader gave up stay, and those of the next one follow them",
+        ("raft/snapshot_receiver.py", "            self._name = name\n            self._parts.clear()\n",
+         "            self._name = name\n"),
+        kind=Kind.CLEARED, near=("tests/raft/test_raft_paper_snapshots.py",),
+    ),
+    plant(
+        "raft-transfer-asked-once-for-ever", "Raft: what is remembered",
+        "a successor that did not hear that it should campaign is never asked again in that term",
+        ("raft/transfer.py", "core.config.election_ticks_min\n            self._is_asked = False\n",
+         "core.config.election_ticks_min\n"),
+        kind=Kind.STALE, near=("tests/raft/test_raft_thesis.py",),
+    ),
+    plant(
+        "retention-active-by-the-last-record", "Retention",
+        "records that are to be kept go from the active segment where an older one came after them",
+        ("storage/retention.py",
+         "if partition.timestamps[-1] >= limit_ms or not 0 <= max(partition.timestamps) < limit_ms:",
+         "if partition.timestamps[-1] >= limit_ms:"),
+        kind=Kind.RANGE, near=("tests/storage/test_retention.py",),
+    ),
+    plant(
+        "member-epochs-of-before-the-stream", "Leader epochs",
+        "a slave tells the ends of epochs by the masterships that it knew when it began to follow",
+        ("broker/replica_set.py",
+         "        if self.log.leader_epoch != self.epochs.latest:\n            self.epochs = EpochHistory(self.log.epochs)\n", ""),
+        kind=Kind.STALE, near=("tests/broker/test_replica_set_roles.py",),
+    ),
+)  # fmt: skip
+
 DUTIES = (
     plant(
         "transfer-wait-outlives-leadership", "Leader epochs",
@@ -174,4 +206,4 @@ DUTIES = (
     ),
 )  # fmt: skip
 
-MUTANTS = (*IN_STEP_AND_LINKS, *DUTIES, *LOGS, *POSITIONS)
+MUTANTS = (*IN_STEP_AND_LINKS, *REMEMBERED, *DUTIES, *LOGS, *POSITIONS)

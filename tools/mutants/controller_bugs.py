@@ -128,7 +128,7 @@ ELECTIONS = (
         "a member gets in step on what an earlier process of its broker held (KIP-903)",
         (MASTERSHIPS, "        if judged.get(broker_id) != registered:\n",
          "        if judged.get(broker_id, (None,))[0] != registered[0]:\n"),
-        kind=Kind.EPOCH, near=CONTROLLER,
+        kind=Kind.EPOCH, near=("tests/controller/test_membership.py", *CONTROLLER),
     ),
     plant(
         "joining-checked-against-its-masters-broker-epoch", "Sync-state set",
@@ -144,7 +144,7 @@ ELECTIONS = (
          "    if wanted == replica_set.sync_state_set:\n"
          "        return Result(replica_set.sync_state_set_epoch)\n"
          "    _check_added(context, replica_set, command, wanted)\n"),
-        kind=Kind.EPOCH, near=CONTROLLER,
+        kind=Kind.EPOCH, near=("tests/controller/test_membership.py", *CONTROLLER),
     ),
     plant(
         "elect-floor-ignored", "Election",
