@@ -20,6 +20,7 @@ GROUPS = tuple(
         "records",
     )
 )
+TRACKER = ("tests/groups/test_rewrite_tracker.py", *GROUPS)
 OWNERSHIP = (
     "tests/broker/test_group_ownership.py",
     "tests/broker/test_group_rewrite_refused.py",
@@ -125,10 +126,10 @@ REWRITING = (
           kind=Kind.STALE, near=REWRITES),
     plant("coordinator-rewrite-due-too-late", "Groups", "a partition that has grown by just the threshold is not rewritten",
           ("groups/housekeeping.py", "and appended >= max(", "and appended > max("),
-          kind=Kind.RANGE, near=GROUPS),
+          kind=Kind.RANGE, near=TRACKER),
     plant("coordinator-failed-rewrite-at-once-again", "Groups", "a rewrite that could not cut is begun again at once, for ever",
           ("groups/housekeeping.py", "self._wait[partition] = 2**fruitless\n", "self._wait[partition] = 0\n"),
-          kind=Kind.CLEARED, near=GROUPS),
+          kind=Kind.CLEARED, near=TRACKER),
     plant("coordinator-mastership-by-partition-alone", "Groups", "groups of an earlier mastership of the same broker are answered from",
           ("broker/group_ownership.py", "hosted is self.hosted and hosted.member.leader_epoch == self.leader_epoch", "hosted is self.hosted"),
           kind=Kind.EPOCH, near=OWNERSHIP),
