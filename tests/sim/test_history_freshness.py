@@ -1,5 +1,6 @@
 """Planted examples of old answers, stuck consumers and group positions that go back."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -165,3 +166,28 @@ def test_a_lower_position_anywhere_is_found(fetches: list[bool], data: st.DataOb
     at = data.draw(st.integers(1, len(commits) - 1))
     commits[at] = commits[at]._replace(offset=at - 2)
     assert found(History(commits=commits)) == [Anomaly.COMMIT_REGRESSION]
+
+
+@pytest.mark.parametrize(
+    ("told_by", "at_ms", "is_found"),
+    [("b1", 48, True), ("b1", 50, False), ("b1", 71, True), ("b2", 50, True)],
+)
+def test_a_broker_that_has_just_woken_may_tell_an_old_end(
+    told_by: str, at_ms: int, is_found: bool
+) -> None:
+    old = poll(at_ms, end=0)._replace(told_by=told_by)
+    history = History(sends=[acked("a", 0, 1)], polls=[old, poll(90, (0, "a"))])
+    rules = Rules(woken=[("b1", 50 * MS, 70 * MS)])
+    assert found(history, rules) == [Anomaly.STALE_READ] * is_found
+
+
+@pytest.mark.parametrize(("waited_ms", "is_found"), [(25, False), (35, True)])
+def test_a_member_of_a_group_may_have_to_wait_for_who_had_the_partition(
+    waited_ms: int, is_found: bool
+) -> None:
+    sends = [acked("a", 0, 1), acked("b", 1, 10)]
+    polls = [poll(5, (0, "a"), consumer="m"), poll(10 + waited_ms, (1, "b"), consumer="m")]
+    rules = Rules(
+        lag_ns_max=10 * MS, rejoin_ns_max=20 * MS, readers=[("g", ["m"])], final_reader=None
+    )
+    assert found(History(sends=sends, polls=polls), rules) == [Anomaly.REALTIME_LAG] * is_found

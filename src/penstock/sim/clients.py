@@ -11,7 +11,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.admin_history import AdminHistory
 from penstock.sim.churn import Churn
 from penstock.sim.controller_model import ControllerModel
-from penstock.sim.groups import Groups
+from penstock.sim.groups import REBALANCE_MS, SESSIONS_MS, Groups
 from penstock.sim.history import History, Partition, Report, Rules, Send, judge
 from penstock.sim.kernel.process import Process
 from penstock.sim.kernel.simulation import Simulation
@@ -221,6 +221,7 @@ class Clients:
             final_reader=FINAL_READER if is_complete else None,
             stale_ns_max=SESSION_TIMEOUT_MS * 1_000_000,
             lag_ns_max=LAG_NS_MAX if self.quiet_from_ns else None,
+            rejoin_ns_max=(SESSIONS_MS[1] + REBALANCE_MS) * 1_000_000,
             lag_from_ns=self.quiet_from_ns,
             positions_kept_ns=None if kept_ms < 0 else kept_ms * 1_000_000,
             woken=self.woken,

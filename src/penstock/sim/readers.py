@@ -84,7 +84,7 @@ class Reader:
         ends = await list_offsets(link, partitions, LATEST)
         ended_ns = now_ns()
         self.world.polls += [
-            Poll(self.name, partition, (), begun_ns, ended_ns, end_offset=end)
+            Poll(self.name, partition, (), begun_ns, ended_ns, end_offset=end, told_by=link.host)
             for partition, end in ends.items()
         ]
         return ends
@@ -95,9 +95,10 @@ class Reader:
         starts = await list_offsets(link, partitions, EARLIEST)
         ended_ns = now_ns()
         for partition, start in starts.items():
-            self.world.polls.append(
-                Poll(self.name, partition, (), begun_ns, ended_ns, start_offset=start)
+            told = Poll(
+                self.name, partition, (), begun_ns, ended_ns, start_offset=start, told_by=link.host
             )
+            self.world.polls.append(told)
             self._find_again(partition, start)
         return starts
 

@@ -34,7 +34,10 @@ class LinkFailed(Exception):
 class BrokerLink:
     """One connection to one broker."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, host: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.host = host
         self._reader = reader
         self._writer = writer
         self._pending: deque[tuple[ApiKey, int, int]] = deque()
@@ -45,7 +48,7 @@ class BrokerLink:
         """Connect. Raises LinkFailed."""
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return cls(*await asyncio.open_connection(host, port))
+                return cls(host, *await asyncio.open_connection(host, port))
         except (OSError, TimeoutError) as error:
             raise LinkFailed(f"{host}:{port}: {error!r}") from error
 

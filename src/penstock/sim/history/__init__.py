@@ -121,7 +121,7 @@ def judge(history: History, rules: Rules | None = None) -> Report:
             findings.extend(ownership.unread(one, group, readers))
     findings.extend(order.key_order(history.sends, facts))
     kept_ns = rules.positions_kept_ns
-    findings.extend(groups.commit_regressions(history.commits, kept_ns, rules.woken))
+    findings.extend(groups.commit_regressions(history.commits, rules))
     findings.extend(ownership.owned_twice(history.owned, kept_ns))
     findings.extend(ownership.stale_commits(history.commits, history.owned, kept_ns))
     findings.extend(replicas.masterships(history.masterships))

@@ -72,6 +72,8 @@ class Poll(NamedTuple):
     is_elsewhere: bool = False
     """The broker said that another one leads, and the consumer stays; or the consumer was away: it
     waits for nothing yet."""
+    told_by: str = ""
+    """Which broker answered, where that is known."""
 
 
 class Commit(NamedTuple):
@@ -176,6 +178,8 @@ class Rules(NamedTuple):
     which a cut-off master has to know that it may be none any more."""
     lag_ns_max: int | None = None
     """A consumer gets what is acknowledged within so long, while it polls; None: not looked at."""
+    rejoin_ns_max: int = 0
+    """So much longer for `readers`: who had the partition before has to be given up first."""
     lag_from_ns: int = 0
     """Time before this counts for no lag: something was broken on purpose."""
     positions_kept_ns: int | None = None
@@ -185,3 +189,10 @@ class Rules(NamedTuple):
     it may answer from memory what is old (ADR 0026)."""
     readers: Sequence[tuple[str, Collection[str]]] = ()
     """(group, its consumers): those that in the end have read everything between them."""
+
+    def may_be_old(self, told_by: str, start_ns: int, end_ns: int) -> bool:
+        """Whether this broker may have answered from what it knew before it stood still."""
+        return any(
+            broker == told_by and start_ns <= to_ns and end_ns >= from_ns
+            for broker, from_ns, to_ns in self.woken
+        )

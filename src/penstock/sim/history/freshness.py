@@ -21,7 +21,7 @@ def stale_reads(facts: Facts) -> Iterable[Finding]:
     acked = sorted((end_ns, offset) for offset, _, end_ns, _ in facts.acked)
     highest = list(itertools.accumulate((offset for _, offset in acked), max))
     for poll in facts.polls:
-        if poll.end_offset is None:
+        if poll.end_offset is None or _may_be_old(facts, poll):
             continue
         known = bisect.bisect_left(acked, (poll.start_ns - facts.rules.stale_ns_max, -1))
         if known and highest[known - 1] >= poll.end_offset:
@@ -36,7 +36,7 @@ def high_watermark_regressions(facts: Facts) -> Iterable[Finding]:
     )
     highest = list(itertools.accumulate((offset for _, offset in told), max))
     for poll in facts.polls:
-        if poll.end_offset is None:
+        if poll.end_offset is None or _may_be_old(facts, poll):
             continue
         known = bisect.bisect_left(told, (poll.start_ns - facts.rules.stale_ns_max, -1))
         if known and highest[known - 1] > poll.end_offset:
@@ -52,13 +52,17 @@ def start_regressions(facts: Facts, deletions: Sequence[Deletion]) -> Iterable[F
     done = sorted((one.end_ns, one.low_watermark) for one in deletions)
     highest = list(itertools.accumulate((low for _, low in done), max))
     for poll in facts.polls:
-        if poll.start_offset is None or not done:
+        if poll.start_offset is None or not done or _may_be_old(facts, poll):
             continue
         known = bisect.bisect_left(done, (poll.start_ns - facts.rules.stale_ns_max, -1))
         if known and highest[known - 1] > poll.start_offset:
             deleted = highest[known - 1]
             detail = f"{poll.consumer}: told {poll.start_offset}, deleted up to {deleted}"
             yield Finding(Anomaly.START_REGRESSION, facts.partition, detail)
+
+
+def _may_be_old(facts: Facts, poll: Poll) -> bool:
+    return facts.rules.may_be_old(poll.told_by, poll.start_ns, poll.end_ns)
 
 
 def lags(facts: Facts) -> list[tuple[int, str, int]]:
@@ -96,8 +100,11 @@ def _place(placed: dict[str, tuple[int, int]], poll: Poll) -> None:
 
 def realtime_lags(facts: Facts, found: list[tuple[int, str, int]]) -> Iterable[Finding]:
     """A consumer that polls gets what is there within the time that was promised."""
-    allowed_ns = facts.rules.lag_ns_max
+    rules = facts.rules
+    if rules.lag_ns_max is None:
+        return
+    members = {one for _, consumers in rules.readers for one in consumers}
     for lag_ns, consumer, position in found:
-        if allowed_ns is not None and lag_ns > allowed_ns:
+        if lag_ns > rules.lag_ns_max + (rules.rejoin_ns_max if consumer in members else 0):
             detail = f"{consumer} was behind for {lag_ns / 1e9:.3f} s at offset {position}"
             yield Finding(Anomaly.REALTIME_LAG, facts.partition, detail)

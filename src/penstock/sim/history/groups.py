@@ -10,7 +10,7 @@ more when it has passed.
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from penstock.sim.history.events import NOTHING_COMMITTED, Commit, Outcome, Partition
+from penstock.sim.history.events import NOTHING_COMMITTED, Commit, Outcome, Partition, Rules
 from penstock.sim.history.report import Anomaly, Finding
 
 NEVER_NS = -1 << 62
@@ -18,28 +18,20 @@ NEVER_NS = -1 << 62
 
 def commit_regressions(
     commits: Sequence[Commit],
-    kept_ns: int | None = None,
-    woken: Sequence[tuple[str, int, int]] = (),
+    rules: Rules,
 ) -> Iterable[Finding]:
     """Walk through the observations of each group and partition by the time of their beginning."""
     grouped: dict[tuple[str, Partition], list[Commit]] = defaultdict(list)
     for commit in commits:
-        if commit.is_fetched and _is_of_one_that_woke(commit, woken):
+        end_ns = commit.end_ns or commit.start_ns
+        if commit.is_fetched and rules.may_be_old(commit.told_by, commit.start_ns, end_ns):
             continue
         grouped[commit.group, commit.partition].append(commit)
     for (group, partition), observed in grouped.items():
-        for commit, known in _regressions(observed, kept_ns):
+        for commit, known in _regressions(observed, rules.positions_kept_ns):
             verb = "fetched" if commit.is_fetched else "committed"
             detail = f"group {group}: {verb} {commit.offset} after {known}"
             yield Finding(Anomaly.COMMIT_REGRESSION, partition, detail)
-
-
-def _is_of_one_that_woke(commit: Commit, woken: Sequence[tuple[str, int, int]]) -> bool:
-    end_ns = commit.end_ns or commit.start_ns
-    return any(
-        broker == commit.told_by and commit.start_ns <= to_ns and end_ns >= from_ns
-        for broker, from_ns, to_ns in woken
-    )
 
 
 class _Known:

@@ -22,6 +22,7 @@ EXCEPTIONS: dict[str, str] = {
     "storage/frames.py:put_batch_frame": _TWIN,
     "storage/dump.py:*": _OFFLINE,
     "storage/verify.py:LogCheck*": _OFFLINE,
+    "storage/pins_of_files.py:*": _OFFLINE,
     "controller/metadata_file.py:*": "kept beside an etcd, and in an earlier format",
     "runtime/raft/upgrade.py:[!r]*": "takes over an earlier format, which no run begins with",
 }
