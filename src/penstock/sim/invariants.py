@@ -206,7 +206,7 @@ class Invariants:
 
     def _is_from_a_master(self, member: ReplicaSetMember) -> bool:
         known = self._confirmed[member.replica_set_id]
-        if member.role is Role.MASTER:
+        if member.role is Role.MASTER or member.log.is_sole_member:  # its disk confirms it
             known.by_masters = max(known.by_masters, member.confirm_position)
         elif member.confirm_position > known.by_masters:
             known.by_masters = max(known.by_masters, self._by_masters(member.replica_set_id))
