@@ -4,7 +4,8 @@
 
 A copy counts that its disk would still hold after a loss of power: what a process believes about
 its disk is not asked. A disk that was damaged or replaced counts as holding everything: what it had
-once told is gone, and nobody could know. What was confirmed before is not looked at again.
+once told is gone, and nobody could know. So does one whose log is flushed later (`async`). What was
+confirmed before is not looked at again.
 
 Source: architecture "Replica set: the rules". It reads the simulated disks alone and changes
 nothing.
@@ -54,7 +55,7 @@ class KeptCopies:
             holders = {
                 broker_id
                 for broker_id, one in by_id.items()
-                if _may_have_lost(one) or files[broker_id].is_durable(frame.position, frame.data)
+                if _may_lack_it(one) or files[broker_id].is_durable(frame.position, frame.data)
             }
             if frame.data and not any(_is_enough(view, holders) for view in views):
                 return (
@@ -72,8 +73,8 @@ class KeptCopies:
         return self._files[key]
 
 
-def _may_have_lost(server: Server) -> bool:
-    return server.is_disk_damaged or server.is_disk_lost
+def _may_lack_it(server: Server) -> bool:
+    return server.is_disk_damaged or server.is_disk_lost or not server.is_durable_at_once
 
 
 def _views(set_id: ReplicaSetId, server: Server, servers: Iterable[Server]) -> list[Membership]:

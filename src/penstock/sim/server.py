@@ -28,6 +28,7 @@ from penstock.sim.kernel.offload import SimOffload
 from penstock.sim.kernel.process import End, Process
 from penstock.sim.kernel.simulation import Simulation
 from penstock.sim.topology import WALL_START_MS, Host, data_directory
+from penstock.storage.config import FlushPolicy
 
 RESTART_SECONDS = 0.2
 
@@ -100,6 +101,11 @@ class Server:
         self._stopping: Stopping | None = None
         self._simulation = simulation
         self._settings = settings
+
+    @property
+    def is_durable_at_once(self) -> bool:
+        """Whether what its logs acknowledge outlives a loss of power."""
+        return self._settings.log.flush_policy is FlushPolicy.SYNC
 
     @property
     def is_up(self) -> bool:
