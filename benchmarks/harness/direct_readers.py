@@ -153,6 +153,8 @@ class DirectReader:
             )
             place.offset, place.is_fresh = 0, True
             return
+        if found.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            self.polls.append(Poll(self._name, found.partition, (), *times, is_elsewhere=True))
         if found.error is not ErrorCode.NONE:
             return
         records = [

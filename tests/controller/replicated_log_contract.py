@@ -378,12 +378,13 @@ class ReplicatedGroupContract(ABC):
     def test_leader_that_was_replaced_unheard_does_not_confirm(self, group: Group) -> None:
         group.start(1, 2, 3)
         old = group.leader()
-        outcomes: list[int | MetadataError] = []
         group.harness.cut_off(old)
-        group.logs[old].confirm(outcomes.append)
         group.harness.run()
         group.harness.run()
         assert group.add(group.leader(but=old), b"unheard") == [1]
+        outcomes: list[int | MetadataError] = []
+        group.logs[old].confirm(outcomes.append)
+        group.harness.run()
         group.harness.heal()
         group.harness.run()
         assert len(outcomes) == 1

@@ -38,7 +38,8 @@ def test_a_plan_of_a_later_format_says_what_to_do() -> None:
 
 def test_every_kind_that_is_on_the_menu_is_ordered_by_some_seed() -> None:
     ordered = {fault.kind for seed in SEEDS for fault in make_plan(seed).faults}
-    assert ordered == set(FaultKind)
+    at_the_end_alone = {FaultKind.SETTING, FaultKind.MISUSE}
+    assert ordered == set(FaultKind) - at_the_end_alone
 
 
 def test_the_disks_of_one_host_at_most_are_damaged_and_nothing_else_goes_on_then() -> None:

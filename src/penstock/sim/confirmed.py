@@ -89,17 +89,20 @@ class _Finder:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._last = ("", -1, Inode(""))
+        self._count = 0
 
     def find(self, names: Mapping[str, Inode], position: int) -> tuple[int, Inode] | None:
+        """Return base and file; of two that would have it, the later one has its frames."""
         path, base, inode = self._last
-        if names.get(path) is inode and base <= position < base + len(inode.data):
+        is_same = names.get(path) is inode and len(names) == self._count
+        if is_same and base <= position < base + len(inode.data):
             return base, inode
+        self._last, self._count = ("", -1, Inode("")), len(names)
         for path, inode in names.items():
             base = self._base(path)
-            if 0 <= base <= position < base + len(inode.data):
+            if self._last[1] < base <= position < base + len(inode.data):
                 self._last = path, base, inode
-                return base, inode
-        return None
+        return None if self._last[1] < 0 else self._last[1:]
 
     def first(self, names: Mapping[str, Inode]) -> int:
         """Return where the first segment begins; -1 where there is none."""

@@ -20,6 +20,7 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.replication.confirm import Membership
 from penstock.sim.confirmed import SegmentFiles
+from penstock.sim.kernel.disk import SimDisk
 from penstock.sim.server import Server
 from penstock.sim.topology import data_path
 
@@ -30,8 +31,7 @@ class KeptCopies:
     def __init__(self) -> None:
         self._checked: dict[ReplicaSetId, int] = {}
         """Set -> what was looked at already (exclusive)."""
-        self._files: dict[tuple[ReplicaSetId, str], SegmentFiles] = {}
-        """By set and host."""
+        self._files: dict[tuple[ReplicaSetId, SimDisk], SegmentFiles] = {}
 
     def look(self, server: Server, member: ReplicaSetMember, servers: Iterable[Server]) -> str:
         """Look at what this master has confirmed since the last time; return what is wrong."""
@@ -66,7 +66,7 @@ class KeptCopies:
         return ""
 
     def _files_of(self, set_id: ReplicaSetId, server: Server) -> SegmentFiles:
-        key = (set_id, server.name)
+        key = (set_id, server.disk)
         if key not in self._files:
             place = ReplicaSetPlace(set_id, data_path(server.host)).name
             self._files[key] = SegmentFiles(server.disk, place)
