@@ -169,16 +169,15 @@ def test_a_wish_after_which_a_set_is_not_in_step(monkeypatch: pytest.MonkeyPatch
     assert "not in step after elect: set 1 has only (1,) in step" in findings
 
 
-def lie(run: Run, servers: list[Server], part: str) -> None:
+def lie(servers: list[Server], part: str) -> None:
     """Let disks lie about such paths without anybody taking them for damaged."""
-    del run
     for server in servers:
         server.disk.is_lying, server.disk.lying_part = True, part
 
 
 def test_records_that_are_confirmed_and_durable_on_one_disk_alone() -> None:
     async def lie_for_slaves(run: Run) -> None:
-        lie(run, [server for server, _ in members(run)[1:]], "set-")
+        lie([server for server, _ in members(run)[1:]], "set-")
         await asyncio.sleep(0.3)
 
     (finding, *_) = run_plan(PLAN, lie_for_slaves).findings
@@ -188,7 +187,7 @@ def test_records_that_are_confirmed_and_durable_on_one_disk_alone() -> None:
 
 def test_entries_that_are_agreed_on_and_durable_on_one_disk_alone() -> None:
     async def lie_for_two(run: Run) -> None:
-        lie(run, list(run.cluster.servers.values())[:2], "raft.log")
+        lie(list(run.cluster.servers.values())[:2], "raft.log")
         await asyncio.sleep(0.6)
 
     plan = replace(PLAN, shape=replace(PLAN.shape, is_churning=True))

@@ -9,6 +9,7 @@ FREE_BYTES that a socket did not take.
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 
 from penstock.base.ports import Buffer
 from penstock.net.context import ConnectionContext
@@ -23,7 +24,7 @@ FREE_BYTES = 32 << 10
 """What a socket has not taken counts from here on: 5,000 connections are 160 MB at most."""
 
 
-class AnsweringSide(asyncio.BufferedProtocol):
+class AnsweringSide(asyncio.BufferedProtocol, ABC):
     """See the module; a connection adds the frames."""
 
     __slots__ = (
@@ -64,14 +65,17 @@ class AnsweringSide(asyncio.BufferedProtocol):
         self._is_stalled = False
         self.written_bytes = self.stalled_bytes = self.kept_bytes = 0
 
+    @abstractmethod
     def _pause(self, reason: int) -> None:
-        raise NotImplementedError
+        """Handle no more frames for this reason."""
 
+    @abstractmethod
     def _go_on(self, reason: int) -> None:
-        raise NotImplementedError
+        """The reason is over: handle what was left, unless there is another one."""
 
+    @abstractmethod
     def _end_when_answered(self) -> None:
-        raise NotImplementedError
+        """While draining: end the connection once nothing is left to be answered."""
 
     @property
     def in_flight(self) -> int:

@@ -5,8 +5,8 @@
                                   the same image at the same index in every process, for ever
     a confirm position moved      it never falls; what is confirmed never changes (confirmed.py)
                                   a slave names none that no master has named before
+                                  what a master names is durable on enough disks (kept_copies.py)
     a log was cut                 not below what this member has called confirmed
-                                  it is durable on enough disks (kept_copies.py)
     an entry was agreed on        it is durable on a majority's disks (kept_entries.py)
     now and then                  one live master for each epoch; queues within their bounds
 
