@@ -12,6 +12,7 @@ from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
+    Goodbye,
     HaMessage,
     Hello,
     HelloAnswer,
@@ -37,6 +38,7 @@ class SlaveEnd:
         self.heard: list[HaMessage] = []
         self.end = ""
         self.on_frame: Callable[[memoryview], None]
+        self.on_closed: Callable[[str], None]
 
     def send(self, *buffers: Buffer) -> None:
         self.heard.append(decode(memoryview(b"".join(bytes(one) for one in buffers))))
@@ -110,3 +112,20 @@ def test_an_acknowledgement_of_what_was_not_sent_ends_the_link() -> None:
     served.slave.say(Acknowledge(SET, EPOCH, served.streaming() + 1))
     assert "was not sent" in served.slave.end
     assert served.leading.member.confirm_position == 0
+
+
+def test_a_slave_that_leaves_keeps_no_lease_of_its_master_any_more() -> None:
+    """The controllers may be out of reach, and have made it master: it follows nobody now."""
+    served = Served()
+    served.slave.say(Acknowledge(SET, EPOCH, served.streaming()))
+    assert served.leading.set.may_read()
+    served.slave.say(Goodbye(SET, EPOCH))
+    assert not served.leading.set.may_read()
+
+
+def test_a_slave_whose_link_has_ended_keeps_no_lease_of_its_master_any_more() -> None:
+    served = Served()
+    served.slave.say(Acknowledge(SET, EPOCH, served.streaming()))
+    assert served.leading.set.may_read()
+    served.slave.on_closed("closed by the other end")
+    assert not served.leading.set.may_read()

@@ -127,6 +127,31 @@ def test_what_is_committed_after_a_group_was_forgotten_counts_anew() -> None:
     assert found(History(commits=back), rules) == [Anomaly.COMMIT_REGRESSION]
 
 
+# What a coordinator tells that was replaced
+
+
+@pytest.mark.parametrize(("asked_at", "is_found"), [(109, False), (110, False), (111, True)])
+def test_a_position_may_be_as_old_as_what_a_replaced_coordinator_tells(asked_at, is_found) -> None:
+    fetched = commit(5, asked_at, is_fetched=True)
+    history = History(commits=[commit(5, 0), commit(9, 9, end_ns=10), fetched])
+    anomalies = found(history, Rules(stale_ns_max=100))
+    assert anomalies == [Anomaly.COMMIT_REGRESSION] * is_found
+
+
+def test_a_commit_is_never_judged_as_if_it_were_asked_for_earlier() -> None:
+    history = History(commits=[commit(9, 9, end_ns=10), commit(5, 11)])
+    assert found(history, Rules(stale_ns_max=100)) == [Anomaly.COMMIT_REGRESSION]
+
+
+def test_a_position_that_went_back_on_purpose_is_none_that_a_coordinator_forgot() -> None:
+    back = commit(2, 20, is_rewind=True)
+    history = History(commits=[commit(9, 9, end_ns=10), back, commit(2, 50, is_fetched=True)])
+    assert found(history, Rules(stale_ns_max=30)) == []
+    lost = commit(1, 60, is_fetched=True)
+    again = history._replace(commits=[*history.commits, lost])
+    assert found(again, Rules(stale_ns_max=30)) == [Anomaly.COMMIT_REGRESSION]
+
+
 # What a group reads
 
 

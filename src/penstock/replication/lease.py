@@ -2,7 +2,8 @@
 
 Held while, within the last `lease_ms`, a controller has answered, or so many members have that the
 others are too few for an election. Members answer only the master that they follow, so whoever
-answered had not heard of a newer one.
+answered had not heard of a newer one. Who leaves, as each member does that hears of a newer master,
+counts no more.
 
     policy all                no lease: without the whole set nothing is confirmed anyway
     set of the master alone   no lease: nobody else can be elected
@@ -53,6 +54,10 @@ class Lease:
     def note_member(self, broker_id: int, now_ms: int) -> None:
         """A member that follows this mastership has said something."""
         self._heard_ms[broker_id] = now_ms
+
+    def forget_member(self, broker_id: int) -> None:
+        """A member's connection has ended: it may follow, or be, another master from now on."""
+        self._heard_ms.pop(broker_id, None)
 
     def is_held(self, membership: Membership, now_ms: int) -> bool:
         """Return whether positions may be confirmed now; counts a loss when that has ended."""

@@ -230,6 +230,7 @@ class MasterSet:
         """A session has ended."""
         if self.sessions.get(session.broker_id) is session:
             del self.sessions[session.broker_id]
+            self.lease.forget_member(session.broker_id)
             self.keeper.disconnected(session.broker_id, self._clock.monotonic_ms())
 
     @property
