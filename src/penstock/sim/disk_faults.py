@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.node.node import Node
 from penstock.sim.cluster import SimCluster
 from penstock.sim.kernel.disk import Fault as DiskFault
 from penstock.sim.plan import Fault, FaultKind
@@ -167,7 +168,7 @@ class DiskFaults:
         return heal if hit else None
 
     def _is_replaceable(self, server: Server) -> bool:
-        """Whether what it loses is with another one: it is in step alone in no set.
+        """Whether what it loses is with another one: it is in step alone in no set, nor will be.
 
         Under policies that let a master confirm without all others, a copy that counted is one of
         few; there all members have to be in step.
@@ -178,7 +179,8 @@ class DiskFaults:
         if any(one.policy.kind is not PolicyKind.ALL for one in image.replica_sets.values()):
             return self._has_peers_in_step(server)
         broker_id = server.host.process_id
-        return all(set(one.sync_state_set) - {broker_id} for one in image.replica_sets.values())
+        in_step = [one.sync_state_set for one in image.replica_sets.values()]
+        return all(set(one) - {broker_id} for one in [*in_step, *_asked_for(server)])
 
     def _write_error(self, fault: Fault) -> Heal | None:
         return self._fail(fault, "write", after=fault.amount)
@@ -230,3 +232,11 @@ class DiskFaults:
                 server.is_disk_suspect = False
 
         return heal if servers else None
+
+
+def _asked_for(server: Server) -> list[tuple[int, ...]]:
+    """Return the sync-state sets that this master wants and that may be recorded any moment."""
+    manager = server.node.manager if isinstance(server.node, Node) else None
+    members = [] if manager is None else manager.members.values()
+    masters = [one for one in members if one.is_master]
+    return [asked for one in masters for asked in one.confirm.membership.proposed]
