@@ -13,10 +13,12 @@ _numbers = itertools.count()
 
 
 @contextlib.contextmanager
-def temporary_topic(bootstrap: str, partitions: int = 1) -> Iterator[str]:
+def temporary_topic(
+    bootstrap: str, partitions: int = 1, config: dict[str, str] | None = None
+) -> Iterator[str]:
     """Yield the name of a new topic; its log can be recycled afterwards."""
     name = f"bench-{next(_numbers)}"
-    create_topic(bootstrap, name, partitions)
+    create_topic(bootstrap, name, partitions, config)
     try:
         yield name
     finally:

@@ -400,11 +400,14 @@ def _silence_around(
     return longest / 1e9
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+def create_topic(
+    bootstrap: str, topic: str, partitions: int, config: dict[str, str] | None = None
+) -> None:
     """Create a topic and wait until it is there; one that exists is fine."""
     admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
     try:
-        admin.create_topics([NewTopic(topic, partitions, -1)])[topic].result(30)
+        wanted = NewTopic(topic, partitions, -1, config=config or {})
+        admin.create_topics([wanted])[topic].result(30)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
