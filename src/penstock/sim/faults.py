@@ -107,10 +107,11 @@ class Faults:
         ends: list[Heal] = []
         is_over = False
 
-        def end(server: Server) -> None:
+        def end(server: Server) -> bool:
             heal = None if is_over else self._take_down([server], Server.kill)
             if heal is not None:
                 ends.append(heal)
+            return heal is not None
 
         def heal() -> None:
             nonlocal is_over

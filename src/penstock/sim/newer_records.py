@@ -28,7 +28,8 @@ from penstock.sim.topology import PARTITIONS, TOPIC, WALL_START_MS
 NEVER_MS = 1 << 62
 MARK = b"of a later version"
 
-OnWritten = Callable[[Server], None]
+OnWritten = Callable[[Server], bool]
+"""Ends the process, and returns whether it does."""
 
 
 def amount_of(partition: int, *, is_transaction: bool) -> int:
@@ -113,11 +114,14 @@ class NewerRecords:
     def _keep(
         self, one: _Written, place: tuple[Server, HostedPartition], on_written: OnWritten
     ) -> None:
-        """Promise it, unless this very process has rewritten the partition, which knows nothing."""
+        """Promise it, unless this very process has rewritten the partition, or will.
+
+        It knows nothing of what stands there, and goes on where it was confirmed too late.
+        """
         server, hosted = place
-        if hosted.log.log_start_offset <= one.base_offset:
+        is_rewritten = hosted.log.log_start_offset > one.base_offset
+        if on_written(server) and not is_rewritten:
             self._written.append(one)
-        on_written(server)
 
     # --- at the end ----------------------------------------------------------------------------
 

@@ -202,11 +202,19 @@ class DirectReader(Reader):
                         await self.list_ends(link, partitions)
                         if any(one.is_lost for one in self.places.values()):
                             await self.list_starts(link, partitions)
-                        await self.fetch(link, partitions, _AT_ONCE)
+                        await self._read_up(link, partitions)
                 finally:
                     link.close()
             except LinkFailed:
                 await pause(self.random)
+
+    async def _read_up(self, link: BrokerLink, partitions: list[int]) -> None:
+        """Read what there is: a broker that leads for the first time has all of it to show."""
+        has_more = True
+        while has_more and not self.world.is_over:
+            before = [self._place(one).offset for one in partitions]
+            await self.fetch(link, partitions, _AT_ONCE)
+            has_more = before != [self._place(one).offset for one in partitions]
 
 
 @dataclass(slots=True, kw_only=True)
