@@ -1,7 +1,9 @@
 """What is left in a log of deleted topics is dropped at slaves too, and nothing else is."""
 
+from penstock.base.ids import Position
 from penstock.broker.leftovers import DELETED_MAX, Leftovers
 from penstock.controller.commands import DeleteTopics, TopicReference
+from penstock.replication.epochs import EpochStart
 from tests.broker.cluster import Cluster
 
 
@@ -71,6 +73,21 @@ def test_after_a_restart_it_is_dropped_with_the_next_mastership() -> None:
     cluster.nodes[1].broker.drop_leftovers()
     assert not left(cluster, 1)
     assert kept(cluster, 1) == 2
+
+
+def test_what_ends_where_the_mastership_begins_is_older_than_it() -> None:
+    cluster = deleted_with_records_under_way()
+    forget(cluster, 1)
+    member = cluster.nodes[1].member
+    ((_, found),) = [
+        one for one in member.log.partitions.items() if one[0].topic_id in left(cluster, 1)
+    ]
+    limit = found.last_end_position
+    assert cluster.nodes[1].broker.leftovers.drop(member, ()) == 0
+    member.log.epochs[-1] = EpochStart(member.leader_epoch, Position(limit - 1))
+    assert cluster.nodes[1].broker.leftovers.drop(member, ()) == 0
+    member.log.epochs[-1] = EpochStart(member.leader_epoch, Position(limit))
+    assert cluster.nodes[1].broker.leftovers.drop(member, ()) == 1
 
 
 def test_after_a_restart_it_is_dropped_when_the_image_has_the_registration() -> None:

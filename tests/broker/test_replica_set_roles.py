@@ -234,6 +234,17 @@ def test_without_its_lease_a_master_confirms_nothing() -> None:
     assert one.member.confirm_position == end
 
 
+def test_a_mastership_goes_by_no_lease_of_the_one_before() -> None:
+    one = Member()
+    one.lead(2, A, B, policy=ASYNC)
+    one.member.may_confirm = one.member.may_read = lambda: False
+    one.member.become_slave(LeaderEpoch(3), B)
+    one.lead(4, A)
+    end = one.append()
+    assert one.member.confirm_position == end
+    one.member.check_readable()
+
+
 def test_a_log_that_is_cut_gives_new_objects_and_a_lower_end() -> None:
     one = Member()
     one.lead(2, A, B)

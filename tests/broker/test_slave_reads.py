@@ -178,3 +178,16 @@ def test_with_all_of_the_log_in_memory_nobody_is_sent_away() -> None:
     cluster = by_lag()
     cluster.nodes[0].broker.memory_bytes = 1 << 30
     assert preferred(cluster.nodes[0], 0) == NOBODY
+
+
+def test_what_memory_held_of_a_log_that_was_cut_says_nothing_of_the_new_one() -> None:
+    cluster = by_lag()
+    node = cluster.nodes[0]
+    preferred(node, 0)
+    hosted = node.broker.partitions.find("events", 0)
+    assert hosted.trusted_from_offset > 2
+    node.member.resign()
+    node.member.log.on_reopened = node.member.reopened
+    node.member.log.truncate(node.member.log.end_position // 2, lambda error: None)
+    cluster.world.run()
+    assert (hosted.trusted_from_offset, hosted.trusted_from_position) == (0, 0)

@@ -1,5 +1,6 @@
 """The files of a Raft member: cut and damaged at every byte, full and failing disks."""
 
+import errno
 import struct
 
 import pytest
@@ -421,3 +422,23 @@ def test_frames_and_snapshots_come_out_as_they_went_in() -> None:
     assert read_snapshot(encode_snapshot(one)) == one
     with pytest.raises(CorruptMetadata):
         read_file(b"PSRL")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(errno.ENOSPC, MetadataLogFull), (errno.EIO, MetadataLogFenced)]
+)
+def test_a_snapshot_whose_file_can_not_be_made_is_put_off_only_for_want_of_room(
+    disk: ReservingDisk, monkeypatch: pytest.MonkeyPatch, error: int, kind: type[Exception]
+) -> None:
+    """A directory that can not grow, or a quota of files: the first thing to fail is the name."""
+    storage = opened(disk)
+    storage.write(state(), [entry(1), entry(2)])
+
+    def refuse(path: str, *, create: bool = False) -> None:
+        raise OSError(error, "refused", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "open", refuse)
+        with pytest.raises(kind):
+            storage.compact(snapshot(1))
+    assert indexes(opened(disk)) == [(1, 1), (2, 1)]

@@ -19,7 +19,7 @@ from penstock.sim.kernel.process import Process
 from penstock.sim.plan import Fault, FaultKind, Plan, Shape
 from penstock.sim.run import Run, Schedule, run_plan
 from penstock.sim.server import Server
-from penstock.sim.topology import KAFKA_PORT, TOPIC
+from penstock.sim.topology import KAFKA_PORT, SESSION_TIMEOUT_MS, TOPIC
 from penstock.sim.weather import Effect, pairs
 from penstock.sim.wire import BrokerLink, LinkFailed
 from penstock.sim.world import now_ns, pause
@@ -93,7 +93,8 @@ async def cut_off_coordinator(run: Run) -> None:
     cut = cut_off(run, old)
     await replaced(run, old)
     await has_committed(run, before)
-    await asyncio.sleep(1.0)  # its watcher asks the old one meanwhile
+    # Its watcher asks the old one meanwhile, for longer than a replaced one need not know it.
+    await asyncio.sleep(3 * SESSION_TIMEOUT_MS / 1000)
     run.cluster.weather.remove(cut)
 
 

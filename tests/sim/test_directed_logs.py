@@ -43,7 +43,7 @@ def test_what_a_failed_sync_lost_as_the_node_stops_is_not_called_durable() -> No
 
     async def schedule(run: Run) -> None:
         one = server(run, "master:0")
-        one.is_disk_suspect = True
+        one.suspect_disk()
 
         def note(operation: str, path: str) -> None:
             is_segment = path.startswith(f"{directory}/log/") and path.endswith(".log")

@@ -260,6 +260,23 @@ def test_old_data_of_the_active_segment_goes_when_nobody_writes_any_more(world, 
     assert (found.log_start_offset, found.log_end_offset) == (4, 4)
 
 
+def test_active_data_that_are_not_durable_yet_stay(world, log, monkeypatch):
+    """What is emptied then, and lost with the power, would end below its log start."""
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 3, timestamp=1000)
+
+    def passes():
+        for _ in range(3):
+            log.apply_retention(10_000, lambda _: Retention(-1, 5000))
+            world.run()
+        return partition.log_start_offset
+
+    with monkeypatch.context() as patch:
+        patch.setattr(log.writer, "flushed_position", partition.last_end_position - 1)
+        assert passes() == 0
+    assert passes() == 3
+
+
 def test_a_newer_record_before_an_older_last_one_keeps_the_active_data(world, log):
     partition = log.open_partition(partition_number(0))
     for timestamp in (1000, 9000, 1000):

@@ -97,28 +97,28 @@ class DiskFaults:
         """A log whose sync has failed takes part in nothing until its process is started again."""
         servers = [server for server in self._cluster.servers_of(fault.targets) if server.is_up]
         for server in servers:
-            server.is_disk_suspect = True
+            server.suspect_disk()
             server.disk.fail("sync", "", errno.EIO)
 
         def heal() -> None:
             for server in servers:
                 server.disk.heal()
+                server.trust_disk()
                 if server.is_up:
                     server.restart()
-                server.is_disk_suspect = False
 
         return heal if servers else None
 
     def _disk_full(self, fault: Fault) -> Heal | None:
         servers = self._cluster.servers_of(fault.targets)
         for server in servers:
-            server.is_disk_suspect = True
+            server.suspect_disk()
             server.disk.fill(self._random.randrange(FREE_BYTES_MAX))
 
         def heal() -> None:
             for server in servers:
                 server.disk.heal()
-                server.is_disk_suspect = False
+                server.trust_disk()
 
         return heal if servers else None
 
@@ -202,7 +202,7 @@ class DiskFaults:
         servers = [one for one in self._cluster.servers_of(fault.targets) if one.is_up]
         begun: list[tuple[Server, DiskFault]] = []
         for server in servers:
-            server.is_disk_suspect = True
+            server.suspect_disk()
             one = server.disk.fail(operation, SETS, errno.EIO, times=times, after=after)
             begun.append((server, one))
 
@@ -211,9 +211,9 @@ class DiskFaults:
                 server.disk.forget(one)
                 server.disk.is_cold = False
             for server in servers:
+                server.trust_disk()
                 if server.is_up:
                     server.restart()
-                server.is_disk_suspect = False
 
         return heal if servers else None
 
@@ -223,13 +223,13 @@ class DiskFaults:
         servers = self._cluster.servers_of(fault.targets)
         begun: list[tuple[Server, DiskFault]] = []
         for server in servers:
-            server.is_disk_suspect = True
+            server.suspect_disk()
             begun.append((server, server.disk.fail(operation, part, errno.ENOSPC, times=None)))
 
         def heal() -> None:
             for server, one in begun:
                 server.disk.forget(one)
-                server.is_disk_suspect = False
+                server.trust_disk()
 
         return heal if servers else None
 

@@ -74,15 +74,16 @@ class Faults:
             task.cancel()
         self._down.clear()
         for server in self._cluster.servers.values():
-            was_suspect = server.is_disk_suspect
+            was_suspect = server.has_disk_faults
             server.disk.heal()
+            while server.has_disk_faults:
+                server.trust_disk()
             server.time.wall_offset_ms = 0
             if server.process is not None and server.is_paused:
                 server.process.resume()
             if was_suspect:
                 server.restart()
             server.start()
-            server.is_disk_suspect = False
 
     # --- processes -----------------------------------------------------------------------------
 

@@ -84,8 +84,9 @@ class Server:
         self.starts = 0
         self.is_wanted = False
         """Whether the init system starts it again when it ends."""
-        self.is_disk_suspect = False
-        """Whether the disk was made to fail: a process may give up for that."""
+        self._disk_faults = 0
+        self._is_disk_suspect = False
+        """Whether the disk was made to fail while this process lived: it may give up for that."""
         self.is_disk_damaged = False
         """Whether the disk has lied or turned bits over: from then on it may hold anything, until
         what it holds is repaired from the others."""
@@ -107,6 +108,20 @@ class Server:
         """Whether what its logs acknowledge outlives a loss of power."""
         return self._settings.log.flush_policy is FlushPolicy.SYNC
 
+    def suspect_disk(self) -> None:
+        """The disk is made to fail, perhaps in several ways at a time: a process may give up."""
+        self._disk_faults += 1
+        self._is_disk_suspect = True
+
+    def trust_disk(self) -> None:
+        """One of these ways is over. What a process has already been told it may yet hear of."""
+        self._disk_faults = max(0, self._disk_faults - 1)
+
+    @property
+    def has_disk_faults(self) -> bool:
+        """Whether the disk fails now."""
+        return self._disk_faults > 0
+
     @property
     def is_up(self) -> bool:
         """Whether a process lives there, paused or not."""
@@ -123,6 +138,7 @@ class Server:
         if self.is_up:
             return
         self.starts += 1
+        self._is_disk_suspect = self.has_disk_faults
         self._simulation.note("start", self.name, self.starts)
         self.process = self._simulation.start(self.name, self.name, self._main)
         self.process.on_end.append(self._ended)
@@ -238,7 +254,7 @@ class Server:
     def _complain(self, reason: str) -> None:
         now_s = self._simulation.now_s
         log.critical("%.3f %s stops: %s", now_s, self.name, reason)
-        if not self.is_disk_suspect:
+        if not self._is_disk_suspect:
             self.complaints.append(f"{now_s:.3f} {self.name}: {reason}")
 
     def _machine(self, loop: SimLoop) -> Machine:

@@ -55,16 +55,16 @@ class VoterFaults:
         operation, error = REFUSALS[fault.amount % len(REFUSALS)]
         hit = [server for server in servers if server.is_up and server.host.is_controller]
         for server in hit:
-            server.is_disk_suspect = True
+            server.suspect_disk()
             after = self._random.randrange(SPARED_MAX)
             server.disk.fail(operation, "metadata/raft", error, times=3, after=after)
 
         def heal() -> None:
             for server in hit:
                 server.disk.heal()
+                server.trust_disk()
                 if server.is_up:
                     server.restart()
-                server.is_disk_suspect = False
 
         return heal if hit else None
 

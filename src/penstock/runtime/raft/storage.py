@@ -399,13 +399,15 @@ class RaftStorage:
     def _make_file(self, name: str, *parts: Buffer) -> DiskFile:
         """Put a new file in place, durably, and return it open."""
         path = self._path(name)
-        file = self._disk.open(path + _NEW, create=True)
+        file: DiskFile | None = None
         try:
+            file = self._disk.open(path + _NEW, create=True)
             file.truncate(0)
             file.write(0, parts)
             file.sync()
         except OSError as error:
-            file.close()
+            if file is not None:
+                file.close()
             if error.errno in _NO_ROOM:
                 raise MetadataLogFull(f"no room for {path}: {error.strerror}") from error
             raise MetadataLogFenced(f"the new {path} is not durable: {error}") from error
