@@ -216,8 +216,19 @@ class Clients:
 
     def judge(self, *, is_complete: bool) -> Report:
         """Judge the history; `is_complete`: the final reader has read everything, groups too."""
+        rules = self._rules(is_complete=is_complete)
+        history = History(
+            sends=self.sends(),
+            polls=self.world.polls,
+            commits=self.groups.commits(),
+            owned=self.groups.owned(),
+            deletions=self.churn.deletions if self.churn else (),
+        )
+        return judge(history, rules)
+
+    def _rules(self, *, is_complete: bool) -> Rules:
         kept_ms = self._shape.group_kept_ms
-        rules = Rules(
+        return Rules(
             final_reader=FINAL_READER if is_complete else None,
             stale_ns_max=SESSION_TIMEOUT_MS * 1_000_000,
             lag_ns_max=LAG_NS_MAX if self.quiet_from_ns else None,
@@ -227,14 +238,15 @@ class Clients:
             woken=self.woken,
             readers=self.groups.readers() if is_complete else (),
         )
-        history = History(
-            sends=self.sends(),
-            polls=self.world.polls,
-            commits=self.groups.commits(),
-            owned=self.groups.owned(),
-            deletions=self.churn.deletions if self.churn else (),
-        )
-        return judge(history, rules)
+
+    def refusals(self) -> list[str]:
+        """Name the answers that no broker may give, but for those that stood still just before."""
+        rules = self._rules(is_complete=False)
+        return [
+            one.text
+            for one in self.world.refusals
+            if not rules.may_be_old(one.told_by, one.at_ns, one.at_ns)
+        ]
 
     def judge_topics(self) -> str:
         """Say what no order of the administrator's requests explains, or nothing."""

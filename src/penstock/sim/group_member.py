@@ -152,7 +152,7 @@ class Member(Reader):
         """Do what an error asks for: join again, join anew, or look for the coordinator."""
         self.last_error = error.name
         if error in _NEVER:
-            self.world.refusals.append(f"{self.name} was told {error.name}")
+            self.world.refuse(f"{self.name} was told {error.name}", link.host)
         if error in _LOST_SEAT:
             self._lose_seat()
         elif error in _REJOIN:

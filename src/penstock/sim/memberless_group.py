@@ -67,7 +67,7 @@ class MemberlessGroup:
             await asyncio.sleep(2 * LEASE_MS / 1_000)
             if await self._is_back():
                 said = f"{self.notes.name}: its position is there again after its deletion"
-                self.world.refusals.append(said)
+                self.world.refuse(said)
 
     async def _is_back(self) -> bool:
         link = await self._coordinator()

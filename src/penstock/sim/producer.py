@@ -157,7 +157,8 @@ class Lane:
             answer = decode_response(ApiKey.PRODUCE, PRODUCE_VERSION, frame, at)
             one = answer.responses[0].partition_responses[0]
             if one.error_code in _NEVER:
-                self._complain(f"{ErrorCode(one.error_code).name} after {error or 'no error'}")
+                told = f"{ErrorCode(one.error_code).name} after {error or 'no error'}"
+                self._complain(told, link.host)
             if one.error_code not in _GOOD:
                 error = error or ErrorCode(one.error_code).name
             if error:
@@ -168,9 +169,10 @@ class Lane:
         if error:
             raise link.broken(f"produce: {error}")
 
-    def _complain(self, told: str) -> None:
+    def _complain(self, told: str, host: str) -> None:
         if len(self.world.refusals) < COMPLAINTS_MAX:
-            self.world.refusals.append(f"{self.name} was told {told} in partition {self.partition}")
+            text = f"{self.name} was told {told} in partition {self.partition}"
+            self.world.refuse(text, host)
 
     def _send(self, link: BrokerLink, batch: _Batch) -> None:
         body = encode_produce({(TOPIC, self.partition): batch.data}, BROKER_TIMEOUT_MS)

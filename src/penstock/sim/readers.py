@@ -99,7 +99,7 @@ class Reader:
                 self.name, partition, (), begun_ns, ended_ns, start_offset=start, told_by=link.host
             )
             self.world.polls.append(told)
-            self._find_again(partition, start)
+            self._find_again(partition, start, link.host)
         return starts
 
     def forget_lost(self) -> None:
@@ -107,14 +107,15 @@ class Reader:
         for place in self.places.values():
             place.is_lost = False
 
-    def _find_again(self, partition: int, start: int) -> None:
+    def _find_again(self, partition: int, start: int, host: str) -> None:
         place = self._place(partition)
         if not place.is_lost:
             return
         if start <= place.offset:
-            self.world.refusals.append(
+            self.world.refuse(
                 f"{self.name}: offset {place.offset} of {partition} is not there,"
-                f" though the log begins at {start}"
+                f" though the log begins at {start}",
+                host,
             )
         place.offset, place.is_fresh, place.is_lost = start, True, False
 

@@ -327,7 +327,7 @@ class Run:
         self.clients.woken = self._woken()
         result, report = self._result, self.clients.judge(is_complete=is_read)
         result.findings[:0] = self.invariants.findings + self._complaints()
-        result.findings += self.clients.world.refusals
+        result.findings += self.clients.refusals()
         if wrong := self.clients.judge_topics():
             result.findings.append(f"topics: {wrong}")
         result.sent, result.acked, result.read = report.sent, report.acked, report.read

@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.sim.history import Poll, Send
@@ -13,6 +13,14 @@ from penstock.sim.wire import BrokerLink, LinkFailed
 METADATA_VERSION = 9
 PAUSE_SECONDS = (0.02, 0.15)
 NO_LEADER = -1
+
+
+class Refusal(NamedTuple):
+    """An answer that no broker may give, unless it does not know yet that it stood still."""
+
+    text: str
+    told_by: str
+    at_ns: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,8 +36,12 @@ class ClientWorld:
     """Nobody asks anything any more."""
     sends: list[Send] = field(default_factory=list)
     polls: list[Poll] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
     """Answers that no broker may give."""
+
+    def refuse(self, text: str, told_by: str = "") -> None:
+        """Note an answer that may not be given, and which host gave it just now."""
+        self.refusals.append(Refusal(text, told_by, now_ns()))
 
 
 def now_ns() -> int:
