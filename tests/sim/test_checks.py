@@ -12,6 +12,7 @@ from penstock.node.node import Node
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.admin_history import AdminHistory
 from penstock.sim.clients import Clients
+from penstock.sim.equal_state import differences
 from penstock.sim.history import Anomaly, Deletion, Outcome
 from penstock.sim.invariants import Invariants
 from penstock.sim.plan import Fault, FaultKind, Plan, Shape
@@ -203,6 +204,36 @@ def test_an_index_whose_segment_is_gone() -> None:
 
     (finding,) = run_plan(PLAN, leave).findings
     assert finding.endswith(f"{1 << 50:020d}.idx belongs to nothing")
+
+
+@pytest.mark.parametrize("name", ["log_end_offset", "last_end_position", "max_timestamp"])
+def test_a_partition_that_members_with_equal_logs_know_differently(name: str) -> None:
+    async def change(run: Run) -> None:
+        run.clients.stop_writing()
+        await run.until(lambda: run.clients.is_idle)
+        await a_second(run)
+        _, slave = members(run)[-1]
+        partition = max(slave.log.partitions.values(), key=lambda one: one.last_end_position)
+        setattr(partition, name, getattr(partition, name) + 1)
+        found = list(differences(run.cluster.servers.values()))
+        assert any(f" {name}: " in one for one in found)
+
+    assert any(f" {name}: " in one for one in run_plan(PLAN, change).findings)
+
+
+def test_a_producer_that_members_with_equal_logs_know_differently() -> None:
+    async def change(run: Run) -> None:
+        run.clients.stop_writing()
+        await run.until(lambda: run.clients.is_idle)
+        await a_second(run)
+        assert list(differences(run.cluster.servers.values())) == []
+        _, slave = members(run)[-1]
+        entries = slave.log.parts.states.entries
+        for key, (epoch, at_ms, window) in entries.items():
+            entries[key] = (epoch + 1, at_ms, window)
+
+    findings = run_plan(PLAN, change).findings
+    assert any("differ in producer" in one for one in findings)
 
 
 def test_a_check_that_fails_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from penstock.node.node import Node
 from penstock.runtime.scrubber import Scrubber
 from penstock.sim.clients import Clients
 from penstock.sim.cluster import NotFormed, SimCluster
+from penstock.sim.equal_state import differences
 from penstock.sim.faults import Faults, Heal
 from penstock.sim.history import LOSSES
 from penstock.sim.invariants import Invariants
@@ -255,6 +256,7 @@ class Run:
         image = self.cluster.newest_image()
         if image is not None and not self._result.findings:
             self._found(remains.findings(image))
+            self._found(differences(self.cluster.servers.values()))
 
     def _scrub_damaged(self) -> list[Scrubber]:
         """Let what the daily scrub would find on disks that lied or changed be found now."""
