@@ -14,6 +14,7 @@ from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.messages import encode_request, encode_response
 from penstock.protocol.pieces import LeaderEndpoint
 from penstock.protocol.produce import (
+    BATCHES_MAX,
     TOPIC_ID_VERSION,
     PartitionAnswer,
     encode_produce_response,
@@ -124,6 +125,20 @@ def test_too_many_partitions_are_refused() -> None:
     body = b"\xff\xff\0\1\0\0\0\0" + b"\0\0\0\1\0\1t" + count.to_bytes(4, "big")
     with pytest.raises(MalformedRequest, match="too many"):
         parse_produce_request(memoryview(body + bytes(8 * count)), 0, 3)
+
+
+@pytest.mark.parametrize(("more", "is_taken"), [(0, True), (1, False)])
+def test_the_batches_of_all_topics_count_together(more, is_taken) -> None:
+    half = BATCHES_MAX // 2
+    body = b"\xff\xff\0\1\0\0\0\0" + b"\0\0\0\2"
+    for count in (half, half + more):
+        body += b"\0\1t" + count.to_bytes(4, "big") + bytes(8 * count)
+    if is_taken:
+        request = parse_produce_request(memoryview(body), 0, 3)
+        assert len(request.partitions) == BATCHES_MAX
+        return
+    with pytest.raises(MalformedRequest, match="more than 14000 batches"):
+        parse_produce_request(memoryview(body), 0, 3)
 
 
 def random_answers(rng: random.Random, is_plain: bool) -> list[PartitionAnswer]:

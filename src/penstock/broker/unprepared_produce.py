@@ -1,8 +1,10 @@
-"""A produce request that waits while a worker prepares one of its batches (preparation.py).
+"""A produce request that is not appended in one turn of the loop.
 
     append ─► a batch needs a worker ─► connection held, frame copied ─► worker ─► append it and on
                      ▲                                                                │
                      └──────────────── the next one that needs a worker ◄─────────────┘
+
+    append ─► BATCHES_HERE of them ─► the same, with another turn of the loop in a worker's place
 
 The connection hands over nothing more meanwhile, so a producer's batches keep their order in every
 partition, and one connection has one batch in work at most. A request whose connection has closed
@@ -11,6 +13,7 @@ is dropped, unless it asked for no answer: such a producer may send its last bat
 Not here: what is done to a batch, and which one needs it.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -26,6 +29,9 @@ from penstock.broker.request import Reply
 from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
 
 log = logging.getLogger(__name__)
+
+BATCHES_HERE = 500
+"""Batches that are appended in one turn: some 3 ms."""
 
 PreparedOrError = Prepared | PlatformError
 
@@ -49,8 +55,9 @@ class Appended:
         self.has_errors = self.has_errors or more.has_errors
 
 
-Append = Callable[[memoryview, list[PartitionData], PreparedOrError], Appended]
-"""Appends the parts in order, up to one that a worker has to prepare; the first is prepared."""
+Append = Callable[[memoryview, list[PartitionData], PreparedOrError | None], Appended]
+"""Appends the parts in order, up to one that a worker has to prepare, or to the end of a turn; the
+first may be prepared."""
 
 
 class UnpreparedProduce:
@@ -92,7 +99,21 @@ class UnpreparedProduce:
         self._memory = memoryview(bytearray(frame))
         self._appended = appended
         self._reply.connection.hold(len(frame))
-        self._prepare_next()
+        self._carry_on(len(appended.answers))
+
+    def _carry_on(self, count: int) -> None:
+        """Go on behind `count` batches of this turn, with the next turn or with a worker."""
+        if count < BATCHES_HERE:
+            self._prepare_next()
+            return
+        turn = asyncio.ensure_future(self._broker.turns.next())
+        turn.add_done_callback(self._on_turn)
+
+    def _on_turn(self, turn: "asyncio.Future[None]") -> None:
+        if turn.cancelled() or self._is_dropped():
+            self._reply.connection.go_on(len(self._memory))
+            return
+        self._go_on(None)
 
     def _prepare_next(self) -> None:
         topic, partition, start, end = self._request.partitions[len(self._appended.answers)]
@@ -125,11 +146,13 @@ class UnpreparedProduce:
             return
         self._go_on(result)
 
-    def _go_on(self, result: PreparedOrError) -> None:
-        left = self._request.partitions[len(self._appended.answers) :]
-        self._appended.add(self._append(self._memory, left, result))
+    def _go_on(self, result: PreparedOrError | None) -> None:
+        begin = len(self._appended.answers)
+        left = self._request.partitions[begin : begin + BATCHES_HERE]
+        more = self._append(self._memory, left, result)
+        self._appended.add(more)
         if len(self._appended.answers) < len(self._request.partitions):
-            self._prepare_next()
+            self._carry_on(len(more.answers))
             return
         self._finish(self._appended)
         self._reply.connection.go_on(len(self._memory))

@@ -23,6 +23,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from penstock.protocol.decode import ELEMENTS_MAX
+from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.pieces import (
     LeaderEndpoint,
     array_count,
@@ -37,6 +38,9 @@ from penstock.protocol.walk import Walker
 FLEXIBLE_VERSION = 9
 TOPIC_ID_VERSION = 13
 _TOPIC_ID_BYTES = 16
+BATCHES_MAX = 14_000
+"""Of one request: more than fit into the largest that the Java client makes, 1 MiB. Parsing them,
+and encoding their answers, takes some 10 ms each."""
 
 
 class PartitionData(NamedTuple):
@@ -180,8 +184,11 @@ def _parse_any(frame: memoryview, at: int, version: int) -> ProduceRequest:
     partitions: list[PartitionData] = []
     for _ in range(walker.count()):
         topic = walker.take(_TOPIC_ID_BYTES) if version >= TOPIC_ID_VERSION else walker.name()
+        count = walker.count()
+        if len(partitions) + count > BATCHES_MAX:
+            raise MalformedRequest(f"more than {BATCHES_MAX} batches in one produce request")
         partitions += [
-            _make(PartitionData, (topic, *walker.numbered_bytes())) for _ in range(walker.count())
+            _make(PartitionData, (topic, *walker.numbered_bytes())) for _ in range(count)
         ]
         walker.tags()
     walker.tags()

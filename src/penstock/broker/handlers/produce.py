@@ -1,7 +1,7 @@
 """Produce (key 0), versions 3 to 13: append the batches, answer once they are durable enough.
 
     parse ─► append each partition's batch ─► park at the log's end ─► answer in request order
-                    └─► a batch takes long to prepare: a worker does it, then the rest is appended
+                    └─► a batch takes long to prepare, or there are many: the rest comes later
 
 acks=0 answers nothing, and an error ends the connection so that the producer looks for the leader
 again (as Kafka does). What a client has sent one behind the other is appended and answered as a run
@@ -30,7 +30,12 @@ from penstock.broker.pending_produce import (
 from penstock.broker.refused_batches import Refusal
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.broker.request import Reply
-from penstock.broker.unprepared_produce import Appended, PreparedOrError, UnpreparedProduce
+from penstock.broker.unprepared_produce import (
+    BATCHES_HERE,
+    Appended,
+    PreparedOrError,
+    UnpreparedProduce,
+)
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.compiled import appended, parse_produce_request
 from penstock.protocol.error_codes import ErrorCode
@@ -52,7 +57,7 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     request = parse_produce_request(frame, header.body_at, version)
     transactional_id, acks, timeout_ms, parts = request
     if -1 <= acks <= 1 and transactional_id is None:
-        answers, members, has_errors = _append(broker, version, frame, parts, acks)
+        answers, members, has_errors = _append(broker, version, frame, parts[:BATCHES_HERE], acks)
         if len(answers) < len(parts):
             begun = Appended(answers, members, has_errors)
             _prepare_rest(broker, header, request, reply).start(frame, begun)
@@ -73,7 +78,7 @@ def _prepare_rest(
     version, acks = header.api_version, request.acks
 
     def append(
-        memory: memoryview, parts: list[PartitionData], prepared: PreparedOrError
+        memory: memoryview, parts: list[PartitionData], prepared: PreparedOrError | None
     ) -> Appended:
         return Appended(*_append(broker, version, memory, parts, acks, prepared=prepared))
 
