@@ -8,9 +8,11 @@ from penstock.broker.long_requests import LONG_FRAME_BYTES
 from penstock.broker.pieces import PIECE, Joined, path_of, pieces
 from penstock.broker.turns import SLICE
 from penstock.groups.group import Group
+from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_request, encode_request
+from tests.broker.test_many_batches import create
 from tests.live_node import LiveNode, RawClient
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -137,6 +139,55 @@ def test_a_short_request_with_a_long_answer_is_answered_in_slices(
     answer = client.ask(ApiKey.LIST_GROUPS, 5, {"states_filter": [], "types_filter": []})
     assert [group.group_id for group in answer.groups] == names
     assert looked_at == [SLICE] * (COUNT // SLICE)
+
+
+def commit(node: LiveNode, *groups: str) -> None:
+    """Give these groups more positions than are told in one turn."""
+    offsets = {TopicKey("plain", number): CommittedOffset(number) for number in range(COUNT)}
+
+    def add() -> None:
+        table = node.broker.groups._table.groups
+        for name in groups:
+            table[name] = Group(name, 0, wall_ms=0)
+            table[name].offsets.values.update(offsets)
+
+    node.call(add)
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_all_positions_of_a_group_are_told_in_slices(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Also where the request is a long one, of many groups."""
+    create(client, "plain")
+    commit(node, "large")
+    looked_at: list[int] = []
+    fetch = node.broker.groups.fetch_offsets
+
+    def counted(group_id: str, keys: Any, **more: Any) -> Any:
+        looked_at.append(len(keys or ()))
+        return fetch(group_id, keys, **more)
+
+    monkeypatch.setattr(node.broker.groups, "fetch_offsets", counted)
+    named = ["large", *(f"absent-{number:020}" for number in range(count - 1))]
+    groups = [{"group_id": name, "topics": None} for name in named]
+    answer = client.ask(ApiKey.OFFSET_FETCH, 8, {"groups": groups, "require_stable": True})
+    assert [one.group_id for one in answer.groups] == named
+    (topic,) = answer.groups[0].topics
+    found = {one.partition_index: one.committed_offset for one in topic.partitions}
+    assert found == {number: number for number in range(COUNT)}
+    assert max(looked_at) == SLICE
+    assert sum(looked_at) == COUNT
+
+
+def test_a_long_answer_is_the_same_as_a_short_one_before_many_groups_could_be_named(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(client, "plain")
+    commit(node, "large")
+    answer = client.ask(ApiKey.OFFSET_FETCH, 5, {"group_id": "large", "topics": None})
+    assert answer.error_code == 0
+    assert sum(len(one.partitions) for one in answer.topics) == COUNT
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,8 @@ class Dispatcher:
         if api.is_async:
             request.turns = self._broker.turns
             self._spawn(api.name, self._answer_later(api, request, reply))
+        elif api.is_much is not None and api.is_much(self._broker, body):
+            self._run_long(reply, header, 0, self._long.answer_much(api, header, request, reply))
         else:
             api.handle(self._broker, request, reply)
 

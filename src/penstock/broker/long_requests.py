@@ -65,11 +65,28 @@ class LongRequests:
                 self._hand_over(api, header, body, reply)
                 return
             answer = await self._handle(api, header, body, reply)
-            if not isinstance(answer, bytes):
-                encoding = encode_response_slices(api.key, header.api_version, answer)
-                reply.raw(await self._turns.run(encoding, reply.note_turn))
-            else:
-                reply.raw(answer)
+            await self._tell(api, header, answer, reply)
+
+    async def answer_much(
+        self, api: Api, header: RequestHeader, request: Request, reply: Reply
+    ) -> None:
+        """Answer a short request, whose connection is held, that asks for much. Raises as above."""
+        async with self._broker.long_places:
+            if not reply.connection.has_gone():
+                await self._tell(api, header, await self._much(api, request), reply)
+
+    async def _tell(self, api: Api, header: RequestHeader, answer: Answer, reply: Reply) -> None:
+        if isinstance(answer, bytes):
+            reply.raw(answer)
+            return
+        encoding = encode_response_slices(api.key, header.api_version, answer)
+        reply.raw(await self._turns.run(encoding, reply.note_turn))
+
+    async def _much(self, api: Api, request: Request) -> Answer:
+        assert api.handle_much is not None
+        request.turns = self._turns
+        answer: Answer = await api.handle_much(self._broker, request)
+        return answer
 
     def _hand_over(self, api: Api, header: RequestHeader, body: Any, reply: Reply) -> None:
         """Let the handler answer when it wants to, as a join does when its group is complete."""
@@ -97,6 +114,8 @@ class LongRequests:
         if api.is_async:
             answer: Answer = await api.handle(self._broker, request)
             return answer
+        if api.is_much is not None and api.is_much(self._broker, request.body):
+            return await self._much(api, request)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         begun = self._broker.clock.monotonic_us()
         part = cast("Reply", _PartReply(request.connection, future))

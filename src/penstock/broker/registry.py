@@ -7,6 +7,8 @@ A handler module says KEY, VERSIONS and has one of
 and may have
     SLICED_BY                                    arrays by which long requests are cut (pieces.py)
     IS_LONG = True                               what is short to ask and long to answer
+    is_much(broker, body) -> bool                whether this one is; then `handle_much` answers it,
+    async handle_much(broker, request) -> fields     which waits for a turn after every slice
     handle_run(broker, memory, run, owe) -> reply   for requests that came together (Produce)
 """
 
@@ -34,6 +36,8 @@ class Api(NamedTuple):
     sliced_by: tuple[tuple[str, ...], ...] = ()
     is_long: bool = False
     """Whether every request has a place of its own among long ones, and is answered in slices."""
+    is_much: Callable[..., bool] | None = None
+    handle_much: Callable[..., Any] | None = None
 
 
 def load_apis() -> dict[int, Api]:
@@ -61,4 +65,6 @@ def _api_of(module: Any) -> Api:
         handle_run=getattr(module, "handle_run", None),
         sliced_by=getattr(module, "SLICED_BY", ()),
         is_long=getattr(module, "IS_LONG", False),
+        is_much=getattr(module, "is_much", None),
+        handle_much=getattr(module, "handle_much", None),
     )

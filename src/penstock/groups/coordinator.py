@@ -200,6 +200,16 @@ class GroupCoordinator:
         offsets = commits.fetch(group, keys, require_stable=require_stable)
         return FetchReply(error=ErrorCode.NONE, offsets=offsets)
 
+    def committed_keys(self, group_id: str) -> list[TopicKey]:
+        """Return what a group has positions of, in no order; none where it is not known here."""
+        group = self._table.groups.get(group_id)
+        return [] if group is None else list(group.offsets.values)
+
+    def committed_count(self, group_id: str) -> int:
+        """Return how many positions that is."""
+        group = self._table.groups.get(group_id)
+        return 0 if group is None else len(group.offsets.values)
+
     def delete_offsets(
         self, group_id: str, keys: tuple[TopicKey, ...], reply: DeleteOffsetsCallback
     ) -> None:

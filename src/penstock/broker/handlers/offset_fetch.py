@@ -15,6 +15,7 @@ from typing import Any
 from penstock.broker.broker import Broker
 from penstock.broker.group_lease import knows_group
 from penstock.broker.request import Reply, Request
+from penstock.broker.turns import SLICE, Pace
 from penstock.controller.image import ClusterImage, TopicImage
 from penstock.groups.messages import FetchedOffset, FetchReply
 from penstock.groups.records import CommittedOffset, TopicKey
@@ -25,6 +26,10 @@ KEY = ApiKey.OFFSET_FETCH
 VERSIONS = range(1, 11)
 SLICED_BY = (("groups", "topics", "partition_indexes"), ("topics", "partition_indexes"))
 
+MANY_VERSION, BY_ID_VERSION = 8, 10
+TOLD_HERE = 1_000
+"""Positions that are told at once: some 2 ms."""
+
 _NOTHING = CommittedOffset(-1)
 Fields = dict[str, object]
 
@@ -33,13 +38,61 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Answer at once, each group once: an answer is much longer than its request."""
     body, version = request.body, request.api_version
     is_stable = getattr(body, "require_stable", False)
-    if version >= 8:
-        once: dict[str, Any] = {}
-        for group in body.groups:
-            once.setdefault(group.group_id, group)
-        reply({"groups": [_fetch(broker, one, version, is_stable) for one in once.values()]})
-    else:
-        reply(_fetch(broker, body, version, is_stable))
+    told = [_fetch(broker, one, version, is_stable) for one in _once(body)]
+    reply({"groups": told} if version >= MANY_VERSION else told[0])
+
+
+def is_much(broker: Broker, body: Any) -> bool:
+    """Whether groups whose positions are all asked for have more of them than a turn may tell."""
+    count = broker.groups.committed_count
+    return sum(count(one.group_id) for one in _once(body) if one.topics is None) > TOLD_HERE
+
+
+async def handle_much(broker: Broker, request: Request) -> Fields:
+    """Answer with what is committed when it is come to, `SLICE` positions at a time."""
+    body, version, pace = request.body, request.api_version, Pace(request.turns)
+    is_stable = getattr(body, "require_stable", False)
+    told: list[Fields] = []
+    for one in _once(body):
+        if one.topics is not None:
+            await pace.step(SLICE)
+            told.append(_fetch(broker, one, version, is_stable))
+        else:
+            told.append(await _fetch_all(broker, one.group_id, version, is_stable, pace))
+    return {"groups": told} if version >= MANY_VERSION else told[0]
+
+
+def _once(body: Any) -> list[Any]:
+    """Return what is asked of each group; before version 8 that is the request itself."""
+    if not hasattr(body, "groups"):
+        return [body]
+    once: dict[str, Any] = {}
+    for group in body.groups:
+        once.setdefault(group.group_id, group)
+    return list(once.values())
+
+
+async def _fetch_all(
+    broker: Broker, group_id: str, version: int, is_stable: bool, pace: Pace
+) -> Fields:
+    keys = broker.groups.committed_keys(group_id)
+    by_topic: dict[str, list[Fields]] = {}
+    for at in range(0, max(1, len(keys)), SLICE):
+        await pace.step(SLICE)
+        found = _found(broker, group_id, keys[at : at + SLICE], is_stable=is_stable)
+        if found.error is not ErrorCode.NONE:
+            return {"group_id": group_id, "error_code": found.error, "topics": []}
+        _add(by_topic, broker.metadata, found)
+    topics = _topics(by_topic, broker.metadata, is_by_id=version >= BY_ID_VERSION)
+    return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": topics}
+
+
+def _found(
+    broker: Broker, group_id: str, keys: list[TopicKey] | None, *, is_stable: bool
+) -> FetchReply:
+    if not knows_group(broker, group_id):
+        return FetchReply(error=ErrorCode.NOT_COORDINATOR, offsets={})
+    return broker.groups.fetch_offsets(group_id, keys, require_stable=is_stable)
 
 
 def _fetch(broker: Broker, asked: Any, version: int, is_stable: bool) -> Fields:
@@ -47,12 +100,12 @@ def _fetch(broker: Broker, asked: Any, version: int, is_stable: bool) -> Fields:
     image = broker.metadata
     topics = asked.topics
     keys = None if topics is None else _keys(image, topics)
-    found = FetchReply(error=ErrorCode.NOT_COORDINATOR, offsets={})
-    if knows_group(broker, asked.group_id):
-        found = broker.groups.fetch_offsets(asked.group_id, keys, require_stable=is_stable)
+    found = _found(broker, asked.group_id, keys, is_stable=is_stable)
     fields: Fields = {"group_id": asked.group_id, "error_code": found.error, "topics": []}
     if topics is None:
-        fields["topics"] = _all_topics(image, found, is_by_id=version >= 10)
+        by_topic: dict[str, list[Fields]] = {}
+        _add(by_topic, image, found)
+        fields["topics"] = _topics(by_topic, image, is_by_id=version >= BY_ID_VERSION)
     elif found.error is ErrorCode.NONE or version < 2:
         # Version 1 has no error of its own: each partition carries it.
         fields["topics"] = [_answer_topic(image, topic, found) for topic in topics]
@@ -93,8 +146,8 @@ def _answer_topic(image: ClusterImage, topic: Any, found: FetchReply) -> Fields:
     }
 
 
-def _all_topics(image: ClusterImage, found: FetchReply, *, is_by_id: bool) -> list[Fields]:
-    by_topic: dict[str, list[Fields]] = {}
+def _add(by_topic: dict[str, list[Fields]], image: ClusterImage, found: FetchReply) -> None:
+    """Note the positions found whose topic is there, under its name."""
     for key, fetched in found.offsets.items():
         known = image.topics_by_name.get(key.topic)
         committed = fetched.committed
@@ -102,6 +155,11 @@ def _all_topics(image: ClusterImage, found: FetchReply, *, is_by_id: bool) -> li
             continue
         answer = _answer_partition(key.partition, fetched, known)
         by_topic.setdefault(key.topic, []).append(answer)
+
+
+def _topics(
+    by_topic: dict[str, list[Fields]], image: ClusterImage, *, is_by_id: bool
+) -> list[Fields]:
     answers: list[Fields] = []
     for name, partitions in by_topic.items():
         known = image.topics_by_name.get(name)
