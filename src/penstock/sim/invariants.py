@@ -1,7 +1,8 @@
 """What must hold at every moment, looked at inside the running processes.
 
     when                          what
-    a metadata entry was applied  one master for each (set, leader epoch), in its sync-state set;
+    a metadata entry was applied  it changes sets as it may (set_changes.py)
+                                  one master for each (set, leader epoch), in its sync-state set;
                                   the same image at the same index in every process, for ever
     a confirm position moved      it never falls; what is confirmed never changes (confirmed.py)
                                   a slave names none that no master has named before
@@ -31,6 +32,7 @@ from penstock.sim.confirmed import ConfirmedLog, Walker
 from penstock.sim.kept_copies import KeptCopies
 from penstock.sim.kept_entries import KeptEntries
 from penstock.sim.server import Server
+from penstock.sim.set_changes import SetChanges
 from penstock.sim.topology import data_path
 
 PARKED_MAX = 1_000
@@ -66,6 +68,7 @@ class Invariants:
         self._confirmed: dict[int, ConfirmedLog] = {}
         self._agreed = AgreedEntries()
         self._kept_entries = KeptEntries()
+        self._set_changes = SetChanges()
         self._kept_copies = KeptCopies()
         self._watched: dict[int, Watched] = {}
         """By identity of the member."""
@@ -104,7 +107,10 @@ class Invariants:
         if node is None:
             return
         self._look_at_new(server)  # before it follows the change: a role may end with it
+        index, process = node.plane.log.applied_index, (server.name, server.starts)
         for one in delta.changed_replica_sets:
+            for wrong in self._set_changes.changed(process, index, one, node.image.brokers):
+                self._found(f"{server.name}: entry {index}, {wrong}")
             if one.master == NO_MASTER:
                 continue
             self._mastership(server, one.replica_set_id, one.leader_epoch, one.master)
@@ -113,7 +119,7 @@ class Invariants:
                     f"{server.name}: set {one.replica_set_id} has master {one.master} "
                     f"outside of its sync-state set {one.sync_state_set}"
                 )
-        self._compare_image(server, node.plane.log.applied_index, node.image)
+        self._compare_image(server, index, node.image)
 
     def _leadership(self, server: Server, leadership: Leadership) -> None:
         if not leadership.is_leader:
