@@ -150,7 +150,7 @@ def test_an_install_that_a_crash_broke_off_is_finished_by_the_next_start(term: i
     # The snapshot's rename is durable and the new log is not there yet.
     member.disk.fail("create", "raft.log", errno.EIO)
     snapshot = Snapshot(index=3 * term, term=5, configuration=MEMBERS, data=b"s")
-    with pytest.raises(OSError, match="injected"):
+    with pytest.raises(MetadataLogFenced, match="injected"):
         storage.install(snapshot, HardState(term=5, voted_for=2), [])
     member.disk.power_loss()
     storage = member.open()

@@ -243,3 +243,21 @@ def test_a_check_that_fails_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Invariants, "look", fail)
     assert any("looking has failed" in one for one in run_plan(PLAN, a_second).findings)
+
+
+def test_a_new_master_that_lacks_what_was_confirmed() -> None:
+    async def schedule(run: Run) -> None:
+        await asyncio.sleep(0.3)
+        set_id = run.cluster.set_ids()[0]
+        run.invariants._confirmed[set_id].by_masters += 1 << 30
+
+        def epoch() -> int:
+            image = run.cluster.newest_image()
+            return -1 if image is None else image.replica_sets[set_id].leader_epoch
+
+        before, (master,) = epoch(), run.cluster.hosts(["master:0"])
+        run.cluster.servers[master].kill()
+        await run.until(lambda: epoch() > before)
+
+    findings = run_plan(PLAN, schedule).findings
+    assert any("is elected for epoch" in one for one in findings), findings[:3]

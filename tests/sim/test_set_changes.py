@@ -37,6 +37,7 @@ GROWN: dict[str, Any] = {"sync_state_set": (1, 2, 3), "sync_state_set_epoch": 8}
         ELECTED,
         GROWN,
         {"master": NO_MASTER},
+        {"replica_ids": {1: 11, 2: 12, 3: 13, 4: 14}},
         {"sync_state_set": (1,), "sync_state_set_epoch": 8},
         {"replica_ids": {1: 11, 2: 12, 3: 14}, "sync_state_set_epoch": 8},
     ],

@@ -1,6 +1,7 @@
 """What must hold at every moment, looked at inside the running processes.
 
     when                          what
+    a master was elected          its log has all that was confirmed
     a metadata entry was applied  it changes sets as it may (set_changes.py)
                                   one master for each (set, leader epoch), in its sync-state set;
                                   the same image at the same index in every process, for ever
@@ -113,6 +114,8 @@ class Invariants:
                 self._found(f"{server.name}: entry {index}, {wrong}")
             if one.master == NO_MASTER:
                 continue
+            if (one.replica_set_id, one.leader_epoch) not in self._masters:
+                self._look_at_elected(one)
             self._mastership(server, one.replica_set_id, one.leader_epoch, one.master)
             if one.master not in one.sync_state_set:
                 self._found(
@@ -137,6 +140,28 @@ class Invariants:
                 f"{server.name}: set {set_id} has two masters in epoch {leader_epoch}: "
                 f"{first} and {master}"
             )
+
+    def _look_at_elected(self, one: ReplicaSetImage) -> None:
+        """A new master has all that was confirmed, unless it was said that it may not."""
+        known = self._confirmed.get(one.replica_set_id)
+        member = self._member_of(one.master, one.replica_set_id)
+        if known is None or member is None or one.may_have_lost(one.leader_epoch - 1):
+            return
+        end = member.log.end_position
+        if end < known.by_masters:
+            self._found(
+                f"set {one.replica_set_id}: {one.master} is elected for epoch {one.leader_epoch}"
+                f" with a log up to {end}, and {known.by_masters} was confirmed"
+            )
+
+    def _member_of(self, broker_id: int, set_id: int) -> ReplicaSetMember | None:
+        """Return a broker's open log of a set, unless its disk may hold anything."""
+        for server in self._servers:
+            node = server.node
+            is_it = server.host.is_broker and server.host.process_id == broker_id
+            if is_it and isinstance(node, Node) and node.manager and not server.is_disk_damaged:
+                return node.manager.members.get(set_id)
+        return None
 
     def _compare_image(self, server: Server, index: int, image: ClusterImage) -> None:
         digest = _digest(image)

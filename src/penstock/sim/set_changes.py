@@ -78,9 +78,10 @@ def _epochs(before: ReplicaSetImage, after: ReplicaSetImage) -> Iterator[str]:
     is_same = set(after.sync_state_set) == set(before.sync_state_set)
     if not is_same and after.sync_state_set_epoch == before.sync_state_set_epoch:
         yield "another sync-state set has the same epoch"
-    is_same_logs = dict(after.replica_ids) == dict(before.replica_ids)
-    if not is_same_logs and after.sync_state_set_epoch == before.sync_state_set_epoch:
-        yield "a member has registered its log, and the sync-state set has the same epoch"
+    known = before.replica_ids
+    is_other_log = any(after.replica_ids.get(one, known[one]) != known[one] for one in known)
+    if is_other_log and after.sync_state_set_epoch == before.sync_state_set_epoch:
+        yield "a member has registered another log, and the sync-state set has the same epoch"
     if after.master not in {before.master, NO_MASTER} and after.leader_epoch == before.leader_epoch:
         yield f"epoch {after.leader_epoch} has another master, {after.master}"
     if not {*after.sync_state_set} <= {*after.replicas}:
