@@ -35,6 +35,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
+QUORUM = AckPolicy(kind=PolicyKind.QUORUM)
+TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
+ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2)
 PAIR = replace(APART, replication_factor=2)
 LONE = replace(BUSY, replication_factor=1)
 
@@ -243,3 +246,40 @@ def test_the_old_master_follows_when_async_lost_its_tail_and_the_policy_is_stric
         result = run_plan(Plan(seed=seed, shape=PAIR), schedule)
         assert not [text for text in result.findings if "replicas are not equal" in text]
     assert len(found) == 3
+
+
+@pytest.mark.parametrize("policy", [QUORUM, TWO_OF_THREE, ADAPTIVE])
+def test_what_two_slaves_had_confirmed_without_their_master_outlives_its_restart(
+    policy: AckPolicy,
+) -> None:
+    """Nobody may be cut to the log of a master that resumes: it may have less than was confirmed.
+
+    Found by seed 3874: all lost power while the master's disk was slow, and no controller answered.
+    """
+
+    async def schedule(run: Run) -> None:
+        brokers = [host for host in run.cluster.servers if host.startswith("b")]
+        master = server(run, f"master:{SET_WITH_RECORDS}")
+        set_id = run.cluster.set_ids()[SET_WITH_RECORDS]
+        assert isinstance(master.node, Node)
+        assert master.node.sessions is not None
+        run.cluster.insist(
+            "policy",
+            SetAckPolicy(replica_set_id=set_id, policy=policy),
+            lambda image: image.replica_sets[set_id].policy == policy,
+        )
+        await run.until(lambda: image_of(run, SET_WITH_RECORDS).policy == policy)
+        master.disk.sync_delay_ms += 2_000
+        at = member_of(run, master).log.durable_position
+        await run.until(lambda: member_of(run, master).confirm_position > at + 5_000)
+        assert member_of(run, master).log.durable_position < at + 5_000
+        alone = cut(run, brokers, controllers(run))
+        for host in brokers:
+            run.cluster.servers[host].power_off()
+        master.disk.sync_delay_ms -= 2_000
+        for host in brokers:
+            run.cluster.servers[host].start()
+        await asyncio.sleep(3.0)
+        run.cluster.weather.remove(alone)
+
+    follow(schedule)

@@ -164,16 +164,22 @@ class MasterSet:
         self.sessions[session.broker_id] = session
         self.member.confirm.forget(session.broker_id)
 
-    def can_begin(self, slave: LogShape, position: int) -> bool:
-        """Whether a slave with that log may go on at `position`: all below is the same as here.
+    def may_greet(self, slave: LogShape) -> bool:
+        """Whether a slave with that log may be told of the own one, by which it cuts or copies.
 
-        While a restarted master resumes where not everybody had to hold what was confirmed, no
-        slave may be cut: it could have records that were confirmed without the master's own copy.
+        While a restarted master resumes, no slave may be cut: it could have records that were
+        confirmed without the master's own copy. Whether that can be is up to the policy, and the
+        metadata that this process began with may not know the newest one. A slave cuts before it
+        begins, so it must not hear of this log at all; the controllers will elect the longest.
         """
+        if slave.is_empty or not self.is_resuming:
+            return True
+        common = consistent_point(slave, shape_of(self.member))
+        return common is not None and common.start_position == slave.end_position
+
+    def can_begin(self, slave: LogShape, position: int) -> bool:
+        """Whether a slave with that log may go on at `position`: all below is the same as here."""
         own = shape_of(self.member)
-        is_cut = position < slave.end_position
-        if is_cut and self.is_resuming and self.keeper.membership.policy.needs_lease:
-            return False
         if position == own.start_position and slave.is_empty:
             return True
         common = consistent_point(slave, own)

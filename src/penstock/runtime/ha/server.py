@@ -208,7 +208,9 @@ class ServedLink:
         if master_set is None or master_set.leader_epoch != newest:
             return Reason.NOT_MASTER
         recorded = self._server.replica_id_of(hello.replica_set_id, self.live.peer_id)
-        return None if recorded == hello.replica_id else Reason.UNKNOWN_REPLICA
+        if recorded != hello.replica_id:
+            return Reason.UNKNOWN_REPLICA
+        return None if master_set.may_greet(hello.shape) else Reason.NOT_MASTER
 
     def _ask(self, message: Begin | ImageWanted | PieceWanted) -> None:
         session = self._session_of(message)
