@@ -119,6 +119,40 @@ def test_files_go_only_after_a_snapshot_has_the_new_log_starts(world, log, disk)
     assert kinds[0] == "replace"
 
 
+@pytest.mark.parametrize("kept_bytes", [0, 40_000])
+def test_where_an_older_snapshot_has_to_do_log_starts_are_where_records_are(
+    world, log, disk, kept_bytes
+):
+    # Its log starts point at segments that went since: nobody could read there, and retention
+    # would never get beyond them. The partition that is gone as a whole has nothing left at all.
+    gone, partition = (log.open_partition(partition_number(number)) for number in (1, 0))
+    fill(world, log, gone, 30)
+    fill(world, log, partition, 300)
+    older = sorted(name for name in disk.names if name.endswith(".snap"))
+    log.apply_retention(0, lambda one: Retention(kept_bytes if one == key_of(partition) else 0, -1))
+    world.run()
+    start = partition.log_start_offset
+    newest = sorted(name for name in disk.names if name.endswith(".snap"))[-1]
+    assert newest not in older
+    disk.names[newest].data[20] ^= 1
+    world = World()
+    again = open_log(world, disk)
+    found = again.partitions[key_of(partition)]
+    records = read_all(world, again, found)
+    assert 0 < found.log_start_offset <= start
+    assert len(records) == 300 - found.log_start_offset
+    assert found.size_bytes == 1000 * len(records)
+    assert again.partitions[key_of(gone)].log_start_offset == 30
+    again.apply_retention(0, lambda _: Retention(0, -1))
+    world.run()
+    assert found.log_start_offset > start or kept_bytes == 0
+    assert again.start_position > log.start_position or kept_bytes == 0
+
+
+def key_of(partition):
+    return partition.topic_partition
+
+
 def test_deleted_files_are_written_over(world, log, disk):
     partition = log.open_partition(partition_number(0))
     fill(world, log, partition, 300)

@@ -40,6 +40,7 @@ from penstock.storage.frames import (
     FrameHeader,
     begun_epoch,
 )
+from penstock.storage.lost_starts import raise_lost_starts
 from penstock.storage.partition_log import EMPTY, Columns, PartitionLog
 from penstock.storage.pending_change import (
     ChangeKind,
@@ -87,6 +88,8 @@ class Recovery:
         self.side_generation = 0
         self._snapshot = NO_SNAPSHOT
         self._is_fallback = False
+        self._are_starts_lost = False
+        """Whether segments are gone that the snapshot counts on: it is an older one."""
         self._has_hole = False
         self._change: PendingChange | None = None
         self._synced = 0
@@ -146,6 +149,9 @@ class Recovery:
         self._cut()
         remove_note(self._disk, self._directory)
         rebuild_missing(self._disk, self._directory, self.segments[:-1], note_damaged)
+        if self._are_starts_lost:
+            closed = self.segments[:-1]
+            raise_lost_starts(self._disk, self._directory, closed, self.partitions)
         self.report.end_position = self.position
 
     def _find_segments(self) -> None:
@@ -211,6 +217,7 @@ class Recovery:
         counted = [base for base in snapshot.segments if base < snapshot.position]
         missing = [base for base in counted if base not in bases]
         if self._is_fallback:
+            self._are_starts_lost = bool(missing)
             missing = [base for base in missing if base >= snapshot.active_base]
         if missing:
             raise CorruptLog(self._directory, missing[0], "the segment file is missing")
