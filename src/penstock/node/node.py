@@ -304,6 +304,11 @@ class Node:
             directory_count=len(self._directories),
         )
 
+    @property
+    def groups(self) -> GroupCoordinator:
+        """The coordinator of the groups whose internal partitions are led here."""
+        return self._broker.groups
+
     def _start_groups(self) -> None:
         self._broker.groups = GroupCoordinator(
             self._clock,

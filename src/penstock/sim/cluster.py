@@ -14,7 +14,7 @@ from penstock.node.node import Node
 from penstock.sim.kernel.simulation import Simulation
 from penstock.sim.plan import Shape
 from penstock.sim.server import Server
-from penstock.sim.topology import hosts_of, settings_of
+from penstock.sim.topology import clock_rate, hosts_of, settings_of
 from penstock.sim.weather import Weather
 
 FORMING_SECONDS = 10.0
@@ -38,7 +38,12 @@ class SimCluster:
         self.shape = shape
         self.weather = Weather(simulation.network)
         self.servers = {
-            host.name: Server(simulation, host, settings_of(host, shape, secret_file))
+            host.name: Server(
+                simulation,
+                host,
+                settings_of(host, shape, secret_file),
+                clock_rate(host, shape),
+            )
             for host in hosts_of(shape)
         }
         self.wishes: list[str] = []

@@ -10,6 +10,7 @@
                                   what a master names is durable on enough disks (kept_copies.py)
     a log was cut                 not below what this member has called confirmed
     an entry was agreed on        it is durable on a majority's disks (kept_entries.py)
+    a process speaks to another   what it says is so (raft_talk.py, replica_talk.py)
     now and then                  one live master for each epoch; queues within their bounds
 
 A finding stays in `findings`, in order of time; the first is what matters. Looking draws no random
@@ -18,7 +19,8 @@ number, makes no task and changes nothing that a process can see.
 Deliberately not here: what clients were told, see the judge in history.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -32,6 +34,10 @@ from penstock.sim.agreed_entries import AgreedEntries
 from penstock.sim.confirmed import ConfirmedLog, Walker
 from penstock.sim.kept_copies import KeptCopies
 from penstock.sim.kept_entries import KeptEntries
+from penstock.sim.overheard import overheard
+from penstock.sim.raft_disks import RaftDisks
+from penstock.sim.raft_talk import RaftTalk
+from penstock.sim.replica_talk import ReplicaTalk
 from penstock.sim.server import Server
 from penstock.sim.set_changes import SetChanges
 from penstock.sim.topology import data_path
@@ -62,24 +68,44 @@ class Invariants:
         self._now_s = now_s
         self._masters: dict[tuple[int, int], int] = {}
         """(set, leader epoch) -> master, whoever said so."""
+        self._leading: dict[tuple[int, int], int] = {}
+        """(set, leader epoch) -> number of the master's process."""
         self._leaders: dict[int, str] = {}
         """Term -> active controller."""
         self._images: dict[int, tuple[bytes, str]] = {}
         """Index of the metadata log -> (digest of the image there, who had it first)."""
         self._confirmed: dict[int, ConfirmedLog] = {}
         self._agreed = AgreedEntries()
-        self._kept_entries = KeptEntries()
+        self._raft_disks = RaftDisks()
+        self._kept_entries = KeptEntries(self._raft_disks)
         self._set_changes = SetChanges()
         self._kept_copies = KeptCopies()
         self._watched: dict[int, Watched] = {}
         """By identity of the member."""
         self._servers: list[Server] = []
+        self.raft_talk = RaftTalk(self._raft_disks, {}, self._found)
+        self.replica_talk = ReplicaTalk({}, self._masters, now_s, self._found)
 
     def attach(self, server: Server) -> None:
         """Follow a process from its first moment on."""
         node = server.node
         assert node is not None
         node.image.subscribe(partial(self._on_delta, server))
+
+    @contextmanager
+    def hearing(self, servers: Mapping[str, Server]) -> Iterator[None]:
+        """Look at what the processes of these hosts say to each other, for as long as it lasts."""
+        self.raft_talk = RaftTalk(self._raft_disks, servers, self._found)
+        self.replica_talk = ReplicaTalk(servers, self._masters, self._now_s, self._found)
+
+        def said(host: str, to: int, message: object) -> None:
+            self.checks += 1
+            if host in servers:  # a connection that the world resets is closed in its name
+                self.raft_talk.heard(host, to, message)
+                self.replica_talk.heard(host, to, message)
+
+        with overheard(said), self.raft_talk.reads():
+            yield
 
     def look(self, servers: list[Server], *, is_final: bool = False) -> None:
         """Look at everything that no event tells of; in the end at damaged disks as well."""
@@ -116,6 +142,7 @@ class Invariants:
                 continue
             if (one.replica_set_id, one.leader_epoch) not in self._masters:
                 self._look_at_elected(one)
+                self.replica_talk.elected(one)
             self._mastership(server, one.replica_set_id, one.leader_epoch, one.master)
             if one.master not in one.sync_state_set:
                 self._found(
@@ -140,6 +167,14 @@ class Invariants:
                 f"{server.name}: set {set_id} has two masters in epoch {leader_epoch}: "
                 f"{first} and {master}"
             )
+
+    def _one_process_leads(self, server: Server, member: ReplicaSetMember) -> None:
+        """A process that started again does not know what the one before it has promised."""
+        key = (member.replica_set_id, member.leader_epoch)
+        first = self._leading.setdefault(key, server.starts)
+        if first != server.starts and not member.log.is_sole_member:
+            self._leading[key] = server.starts
+            self.replica_talk.leads_again(server, member)
 
     def _look_at_elected(self, one: ReplicaSetImage) -> None:
         """A new master has all that was confirmed, unless it was said that it may not."""
@@ -185,6 +220,7 @@ class Invariants:
             watched = self._watch(server, member)
         if member.role is Role.MASTER:
             self._mastership(server, member.replica_set_id, member.leader_epoch, member.own_id)
+            self._one_process_leads(server, member)
         parked = len(member.waiting_for_all) + len(member.waiting_for_master)
         if parked > PARKED_MAX:
             self._found(f"{server.name}: {parked} requests wait in set {member.replica_set_id}")
@@ -217,6 +253,7 @@ class Invariants:
             wrong = self._kept_copies.look(watched.server, member, self._servers)
             if wrong:
                 self._found(wrong)
+            self.replica_talk.confirmed(watched.server, member)
         if watched.server.is_disk_damaged:
             return
         name = f"{watched.server.name}: set {member.replica_set_id}"

@@ -11,19 +11,16 @@ Source: Raft paper 5.3 (an entry is committed once a majority has stored it).
 
 from collections.abc import Iterable
 
-from penstock.runtime.raft.log_file import read_frame, read_head
 from penstock.runtime.raft.raft_log import RaftLog
-from penstock.sim.kernel.inode import Inode
+from penstock.sim.raft_disks import RaftDisks
 from penstock.sim.server import Server
-
-LOG = "/raft.log"
 
 
 class KeptEntries:
     """See the module."""
 
-    def __init__(self) -> None:
-        self._copies: dict[str, _Copy] = {}
+    def __init__(self, disks: RaftDisks) -> None:
+        self._disks = disks
         self._checked = 0
         """Entries up to here were looked at (inclusive)."""
         self._voters: frozenset[int] = frozenset()
@@ -48,49 +45,10 @@ class KeptEntries:
             term = log.term_at(index)
             if term is None:
                 continue
-            holders = {peer_id for peer_id, one in by_id.items() if self._has(one, index, term)}
+            holders = {peer for peer, one in by_id.items() if self._disks.has(one, index, term)}
             if not any(2 * len(holders & some) > len(some) for some in possible):
                 return (
                     f"{server.name}: entry {index} of term {term} is agreed on, and durable on "
                     f"{sorted(holders)} alone of voters {sorted(voters)}"
                 )
         return ""
-
-    def _has(self, server: Server, index: int, term: int) -> bool:
-        if server.is_disk_damaged or server.is_disk_lost or server.disk.is_cut:
-            return True
-        return self._copies.setdefault(server.name, _Copy()).has(server, index, term)
-
-
-class _Copy:
-    """The durable log of one voter, read on from where it was read last."""
-
-    def __init__(self) -> None:
-        self._inode: Inode | None = None
-        self._base = 0
-        self._terms: dict[int, int] = {}
-        self._position = 0
-
-    def has(self, server: Server, index: int, term: int) -> bool:
-        self._read(server)
-        return self._inode is not None and (index <= self._base or self._terms.get(index) == term)
-
-    def _read(self, server: Server) -> None:
-        names = server.disk.files.durable
-        inode = next((one for path, one in names.items() if path.endswith(LOG)), None)
-        if inode is not self._inode or (inode and len(inode.durable) < self._position):
-            self._inode, self._terms, self._position = inode, {}, 0
-        if inode is None:
-            return
-        view = memoryview(bytes(inode.durable[self._position :]))
-        at = 0
-        if self._position == 0:
-            head = read_head(view)
-            self._base, at = head.base_index, head.bytes_count
-        while (frame := read_frame(view, at)) is not None:
-            if frame.entries:
-                for index in [one for one in self._terms if one >= frame.first_index]:
-                    del self._terms[index]
-                self._terms.update((one.index, one.term) for one in frame.entries)
-            at = frame.end_position
-        self._position += at

@@ -12,16 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from penstock.base.errors import PlatformError
-from penstock.broker.group_journal import InternalTopicJournal, JournalWrite
+from penstock.broker.group_journal import JournalWrite
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.replica_set import Role
 from penstock.groups.partitioning import partition_of
 from penstock.groups.records import TopicKey, UnreadRecord, encode_offset_key
-from penstock.node.node import Node
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
 from penstock.sim.cluster import SimCluster
+from penstock.sim.internal_partitions import journal_of, master_of
 from penstock.sim.server import Server
 from penstock.sim.topology import PARTITIONS, TOPIC, WALL_START_MS
 
@@ -83,7 +82,7 @@ class NewerRecords:
         Returns whether there is one to write it.
         """
         partition, is_transaction = amount % PARTITIONS, amount >= PARTITIONS
-        place = self._master(partition)
+        place = master_of(self._cluster.servers.values(), partition)
         if place is None:
             return False
         server, hosted = place
@@ -134,12 +133,12 @@ class NewerRecords:
         return any(not self._found.get(each, _Found()).is_whole for each in partitions)
 
     def _load(self, partition: int) -> None:
-        place = self._master(partition)
+        place = master_of(self._cluster.servers.values(), partition)
         if place is None:
             return
         server, hosted = place
         found = self._found[partition] = _Found()
-        journal = _journal_of(server)
+        journal = journal_of(server)
         assert journal is not None
         assert server.process is not None
         server.process.call_soon(journal.load, hosted, found.take, found.end, found.batches.append)
@@ -153,28 +152,6 @@ class NewerRecords:
                     f"internal partition {one.partition}: what a later version wrote"
                     f" at {one.base_offset} is not there any more"
                 )
-
-    def _master(self, partition: int) -> tuple[Server, HostedPartition] | None:
-        """Return who leads the partition, of the newest epoch, and the partition there."""
-        best: tuple[int, Server, HostedPartition] | None = None
-        for server in self._cluster.servers.values():
-            journal = _journal_of(server)
-            if journal is None or server.is_paused or partition >= len(journal.partitions):
-                continue
-            hosted = journal.partitions[partition]
-            if hosted is None or hosted.member.role is not Role.MASTER:
-                continue
-            if best is None or hosted.member.leader_epoch > best[0]:
-                best = (hosted.member.leader_epoch, server, hosted)
-        return None if best is None else best[1:]
-
-
-def _journal_of(server: Server) -> InternalTopicJournal | None:
-    """Return a way to the internal topic as this broker has it."""
-    node = server.node
-    if server.process is None or not isinstance(node, Node) or node.manager is None:
-        return None
-    return node.journal
 
 
 def _records(partition: int, number: int) -> tuple[Record, ...]:

@@ -110,6 +110,9 @@ OPERATIONS = (
 )
 """What an operator asks for. They are in plans, and are not counted as faults."""
 
+DAMAGE = (FaultKind.LYING_SYNC, FaultKind.BIT_FLIP)
+"""What a disk holds is no longer what was written."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
@@ -168,6 +171,11 @@ class Shape:
     """Growth that makes a partition of the internal topic worth a rewrite."""
     group_kept_ms: int = -1
     """A group without members and commits keeps its positions for so long; -1: for ever."""
+    is_flushed_later: bool = False
+    """`log.flush_policy = "async"`: what a loss of power takes was never promised."""
+    clock_drift_ppm: int = 0
+    """Of the brokers, and of the controllers, one has a clock that goes faster by so many
+    millionths, and another one has a slower one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@ drawn too: layout, members of a set, policy, segment size.
     all hosts      combined: n1 n2 n3 (broker and controller)     apart: b1 b2 b3, c1 c2 c3
 
 Damage (a lying sync, a flipped bit) comes alone, with nothing else going on from 2.5 s before until
-3 s after it, and to one host of a run: a copy can be repaired only while the others are whole.
+3 s after it, and to one host of a run: a copy can be repaired only while the others are whole. What
+some seeds have besides is in variants.py.
 
 Source: the twelve scenarios of the published chaos runs of RocketMQ's controller mode (kill, pause,
 80 % loss, partition, ring, bridge, each on brokers, controllers and both) and the kinds they lack.
@@ -15,20 +16,16 @@ Source: the twelve scenarios of the published chaos runs of RocketMQ's controlle
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.sim.disk_faults import FULL_AT
-from penstock.sim.newer_records import amount_of
-from penstock.sim.plan import REWRITE_BYTES, Fault, FaultKind, Plan, Shape
-from penstock.sim.topology import PARTITIONS
+from penstock.sim.plan import DAMAGE, Fault, FaultKind, Plan, Shape
+from penstock.sim.variants import varied
 from penstock.sim.voter_faults import REFUSALS
 
 GAP_MS = (300, 1_500)
 LASTING_MS = (100, 2_500)
 DAMAGE_SHARE = 0.05
-DAMAGE = (FaultKind.LYING_SYNC, FaultKind.BIT_FLIP)
-GROUPLESS_SHARE = 0.5
-NO_DOWNGRADE_SHARE = 0.6
 ALONE_BEFORE_MS, ALONE_AFTER_MS = 2_500, 3_000
 
 
@@ -43,48 +40,7 @@ def make_plan(seed: int, *, faults: int = 12) -> Plan:
     """Return the plan of a seed with about this many faults."""
     draw = random.Random(f"plan-{seed}")  # noqa: S311  reproducible on purpose
     shape = make_shape(draw)
-    plan = Plan(seed=seed, shape=shape, faults=_faults(draw, shape, faults))
-    # Drawn apart, so that a plan without groups is what it was before there were any.
-    return with_groups(plan, random.Random(f"plan-{seed}-groups"))  # noqa: S311  as above
-
-
-def with_groups(plan: Plan, draw: random.Random) -> Plan:
-    """Draw consumer groups for half of the plans.
-
-    Positions expire by the time at which they were committed. Where a wall clock is set back they
-    are old at once, so that nothing is said of their time there.
-    """
-    if draw.random() < GROUPLESS_SHARE:
-        return plan
-    is_clock_wrong = any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults)
-    kept_ms = draw.choice((-1, 4_000, 8_000))
-    shape = replace(
-        plan.shape,
-        groups=draw.choices((1, 2), (3, 1))[0],
-        group_members=draw.choice((2, 3)),
-        group_rewrite_bytes=draw.choice((500, 2_000, REWRITE_BYTES)),
-        group_kept_ms=-1 if is_clock_wrong else kept_ms,
-    )
-    plan = replace(plan, shape=shape)
-    return plan if draw.random() < NO_DOWNGRADE_SHARE else _with_downgrade(plan, draw)
-
-
-def _with_downgrade(plan: Plan, draw: random.Random) -> Plan:
-    """Have a coordinator of a later version end beside another fault, where nothing is damaged."""
-    beside = [fault for fault in plan.faults if fault.kind not in DAMAGE]
-    if not beside:
-        return plan
-    other = draw.choice(beside)
-    amount = amount_of(draw.randrange(PARTITIONS), is_transaction=draw.random() < 0.25)
-    lasting_ms = max(other.lasting_ms, LASTING_MS[0])
-    downgrade = Fault(
-        kind=FaultKind.DOWNGRADE,
-        at_ms=other.at_ms,
-        lasting_ms=lasting_ms,
-        targets=(),
-        amount=amount,
-    )
-    return plan.with_faults((*plan.faults, downgrade))
+    return varied(Plan(seed=seed, shape=shape, faults=_faults(draw, shape, faults)))
 
 
 def make_shape(draw: random.Random) -> Shape:

@@ -25,6 +25,7 @@ from penstock.sim.clients import Clients
 from penstock.sim.cluster import NotFormed, SimCluster
 from penstock.sim.equal_state import differences
 from penstock.sim.faults import Faults, Heal
+from penstock.sim.group_states import GroupStates
 from penstock.sim.history import LOSSES
 from penstock.sim.invariants import Invariants
 from penstock.sim.kernel.loop import BoundExceeded, Deadlock
@@ -103,7 +104,9 @@ def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
         secret_file.chmod(0o600)
 
         async def story(simulation: Simulation) -> None:
-            await Run(simulation, plan, secret_file, result).whole(schedule)
+            run = Run(simulation, plan, secret_file, result)
+            with run.invariants.hearing(run.cluster.servers):
+                await run.whole(schedule)
 
         try:
             outcome = simulate(plan.seed, story, steps_max=STEPS_MAX)
@@ -209,8 +212,8 @@ class Run:
         await self._while(lambda: not self.clients.is_idle, deadline_s)
         self._found("writes do not come back: " + text for text in self.clients.stuck())
         await self._while(lambda: bool(self._not_equal()), deadline_s)
-        scrubbers = self._scrub_damaged()
-        await self._while(lambda: any(not one.is_at_rest for one in scrubbers), deadline_s)
+        scrubbed: dict[str, Scrubber] = {}
+        await self._while(lambda: self._is_scrubbing(scrubbed), deadline_s)
         await self._while(lambda: bool(self._not_equal()), deadline_s)
         self._found("replicas are not equal: " + text for text in self._not_equal())
         ends = self.clients.acked_ends()
@@ -253,21 +256,30 @@ class Run:
         remains = Remains(self.cluster.servers.values())
         deadline_s = self.simulation.now_s + IN_STEP_SECONDS
         await self._while(remains.hurry, deadline_s)
+        states = GroupStates(list(self.cluster.servers.values()))
+        if self._plan.shape.groups:
+            await self._while(states.look, self.simulation.now_s + IN_STEP_SECONDS)
+            self._found(states.findings())
         image = self.cluster.newest_image()
         if image is not None and not self._result.findings:
             self._found(remains.findings(image))
             self._found(differences(self.cluster.servers.values()))
 
-    def _scrub_damaged(self) -> list[Scrubber]:
-        """Let what the daily scrub would find on disks that lied or changed be found now."""
-        scrubbers = []
+    def _is_scrubbing(self, scrubbed: dict[str, Scrubber]) -> bool:
+        """Let what the daily scrub would find on disks that lied or changed be found now.
+
+        A process that ends meanwhile, as one that was told to stop, is followed by one that begins
+        again: `scrubbed` has those that were told, by host.
+        """
         for server in self.cluster.servers.values():
             node = server.node
-            if server.is_disk_damaged and isinstance(node, Node) and node.manager is not None:
+            if not server.is_disk_damaged or not isinstance(node, Node) or node.manager is None:
+                continue
+            if scrubbed.get(server.name) is not node.manager.scrubber:
+                scrubbed[server.name] = node.manager.scrubber
                 for set_id in node.manager.members:
                     node.manager.scrubber.hurry(set_id)
-                scrubbers.append(node.manager.scrubber)
-        return scrubbers
+        return any(not one.is_at_rest for one in scrubbed.values())
 
     async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> None:
         """For schedules: wait until it holds. Raises NotReached."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 
 from penstock.base.errors import ConfigError, PlatformError
+from penstock.base.ports import Cancellable
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.machine import Machine
 from penstock.node.main import Stopping
@@ -38,7 +39,9 @@ log = logging.getLogger(__name__)
 class HostTime:
     """What is wrong with the clocks of a host; it outlives processes."""
 
-    def __init__(self) -> None:
+    def __init__(self, rate: float = 1.0) -> None:
+        """`rate`: seconds that its clocks count in a second."""
+        self.rate = rate
         self.wall_offset_ms = 0
         self.suspended_s = 0.0
         """So long its monotonic clock has stood still, as in a paused virtual machine: no code in
@@ -53,13 +56,28 @@ class SimClock:
         self._host = host
 
     def wall_ms(self) -> int:
-        return WALL_START_MS + int(self._loop.time() * 1_000) + self._host.wall_offset_ms
+        passed_ms = int(self._loop.time() * self._host.rate * 1_000)
+        return WALL_START_MS + passed_ms + self._host.wall_offset_ms
 
     def monotonic_ms(self) -> int:
-        return int((self._loop.time() - self._host.suspended_s) * 1_000)
+        return int(self._monotonic_s() * 1_000)
 
     def monotonic_us(self) -> int:
-        return int((self._loop.time() - self._host.suspended_s) * 1_000_000)
+        return int(self._monotonic_s() * 1_000_000)
+
+    def _monotonic_s(self) -> float:
+        return (self._loop.time() - self._host.suspended_s) * self._host.rate
+
+
+class SimScheduler(LoopScheduler):
+    """Callbacks at times of a host's own clock."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, host: HostTime) -> None:
+        super().__init__(loop)
+        self._host = host
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Cancellable:
+        return self._loop.call_later(delay_ms / 1_000 / self._host.rate, callback)
 
 
 class SeededRandomness:
@@ -74,11 +92,13 @@ class SeededRandomness:
 class Server:
     """One host of the cluster. `node` is the running composition, None while it is down."""
 
-    def __init__(self, simulation: Simulation, host: Host, settings: NodeSettings) -> None:
+    def __init__(
+        self, simulation: Simulation, host: Host, settings: NodeSettings, clock_rate: float = 1.0
+    ) -> None:
         self.host = host
         self.name = host.name
         self.disk = SimDisk(simulation.random(f"disk of {host.name}"))
-        self.time = HostTime()
+        self.time = HostTime(clock_rate)
         self.process: Process | None = None
         self.node: Node | ControllerProcess | None = None
         self.starts = 0
@@ -271,7 +291,7 @@ class Server:
         return Machine(
             clock=SimClock(loop, self.time),
             stopwatch=loop.time,
-            scheduler=LoopScheduler(loop),
+            scheduler=SimScheduler(loop, self.time),
             randomness=SeededRandomness(draw),
             open_disk=open_disk,
             open_workers=open_workers,

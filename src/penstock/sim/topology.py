@@ -19,7 +19,7 @@ from penstock.node.settings import NodeSettings
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.sim.plan import REWRITE_BYTES, Shape
-from penstock.storage.config import LogConfig
+from penstock.storage.config import FlushPolicy, LogConfig
 
 CLUSTER_ID = "simulated-cluster-000"
 KAFKA_PORT, CONTROLLER_PORT, HA_PORT = 9092, 9093, 9094
@@ -71,6 +71,11 @@ def hosts_of(shape: Shape) -> tuple[Host, ...]:
         for number in (1, 2, 3)
     )
     return brokers + controllers
+
+
+def clock_rate(host: Host, shape: Shape) -> float:
+    """Return how fast the host's clocks go: 1 is right."""
+    return 1 + (0, 1, -1)[(host.process_id - 1) % 3] * shape.clock_drift_ppm / 1_000_000
 
 
 def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
@@ -133,6 +138,7 @@ def _log(shape: Shape) -> LogConfig:
         reserve_bytes=0,
         space_check_ms=100,
         index_cache_bytes=65_536,
+        flush_policy=FlushPolicy.ASYNC if shape.is_flushed_later else FlushPolicy.SYNC,
     )
 
 
