@@ -175,8 +175,7 @@ LINKING = (
     plant(
         "ha-unknown-replica-greeted", "Session ids",
         "a slave with another log than the registered one is fed and counted",
-        (SERVER, "return None if recorded == hello.replica_id else Reason.UNKNOWN_REPLICA",
-         "return None"),
+        (SERVER, "if recorded != hello.replica_id:", "if False:"),
         kind=Kind.GUARD, near=LINKS,
     ),
     plant(
@@ -193,6 +192,13 @@ LINKING = (
         "a restarted master leads its old epoch again, without election or agreement",
         (DRIVER, "if is_new or image.replicas == (self._own_id,):", "if True:"),
         kind=Kind.GUARD, near=("tests/runtime/test_replica_manager.py", *LINKS),
+    ),
+    plant(
+        "ha-resuming-master-cuts-slaves", "Election",
+        "a master that resumes tells slaves that have more its log, and they cut theirs to it",
+        (SERVER, "return None if master_set.may_greet(hello.shape) else Reason.NOT_MASTER",
+         "return None"),
+        kind=Kind.GUARD, near=("tests/sim/test_directed_sets.py",),
     ),
     plant(
         "ha-resumes-without-everybody", "Election",

@@ -175,6 +175,12 @@ SNAPSHOTS = (
         (TRUNCATE, "if usable and all(snapshot.active_base <= base for snapshot in usable):", "if usable:"),
         kind=Kind.SNAPSHOT, near=("tests/storage/test_runs.py", *CUTTING),
     ),
+    plant(
+        "log-starts-lost-with-a-snapshot", "Memory against snapshot: commit log",
+        "after a fall back to an older snapshot log starts point at segments that are gone",
+        (RECOVER, "        if self._are_starts_lost:\n", "        if False:\n"),
+        kind=Kind.SNAPSHOT, near=RETENTION,
+    ),
 )  # fmt: skip
 
 CLEARINGS = (
