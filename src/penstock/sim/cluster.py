@@ -11,6 +11,7 @@ from penstock.controller.commands import Command, SetAckPolicy
 from penstock.controller.errors import MetadataError
 from penstock.controller.image import NO_MASTER, ClusterImage
 from penstock.node.node import Node
+from penstock.sim.garbled_links import GarbledLinks
 from penstock.sim.kernel.simulation import Simulation
 from penstock.sim.plan import Shape
 from penstock.sim.server import Server
@@ -37,6 +38,7 @@ class SimCluster:
         self.simulation = simulation
         self.shape = shape
         self.weather = Weather(simulation.network)
+        self.garbled = GarbledLinks(simulation.random("garbled links"))
         self.servers = {
             host.name: Server(
                 simulation,

@@ -51,6 +51,7 @@ class Faults:
             FaultKind.LOSS: self._loss,
             FaultKind.LATENCY: self._latency,
             FaultKind.RESETS: self._resets,
+            FaultKind.GARBLE: self._garble,
             **DiskFaults(cluster, draw).kinds(),
             **ClockFaults(cluster).kinds(),
             **self.operators.kinds(),
@@ -70,6 +71,7 @@ class Faults:
     def heal_all(self) -> None:
         """End everything: links whole, disks sound, every server up and running."""
         self._cluster.weather.clear()
+        self._cluster.garbled.hosts.clear()
         for task in self._resetting:
             task.cancel()
         self._down.clear()
@@ -187,6 +189,17 @@ class Faults:
     def _latency(self, fault: Fault) -> Heal | None:
         both = self._between(fault, both_ways=True)
         return self._effect(Effect(pairs=both, latency_s=fault.amount / 1_000))
+
+    def _garble(self, fault: Fault) -> Heal | None:
+        hosts, garbled = self._cluster.hosts(fault.targets), self._cluster.garbled.hosts
+        garbled.extend(hosts)
+
+        def heal() -> None:
+            for host in hosts:
+                if host in garbled:
+                    garbled.remove(host)
+
+        return heal if hosts else None
 
     def _resets(self, fault: Fault) -> Heal | None:
         links = self._between(fault, both_ways=False)

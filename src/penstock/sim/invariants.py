@@ -11,7 +11,8 @@
     a log was cut                 not below what this member has called confirmed
     an entry was agreed on        it is durable on a majority's disks (kept_entries.py)
     a process speaks to another   what it says is so (raft_talk.py, replica_talk.py)
-    now and then                  one live master for each epoch; queues within their bounds
+    now and then                  one live master for each epoch; queues within their bounds;
+                                  what a start would find (shadow_starts.py)
 
 A finding stays in `findings`, in order of time; the first is what matters. Looking draws no random
 number, makes no task and changes nothing that a process can see.
@@ -19,7 +20,7 @@ number, makes no task and changes nothing that a process can see.
 Deliberately not here: what clients were told, see the judge in history.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -40,6 +41,7 @@ from penstock.sim.raft_talk import RaftTalk
 from penstock.sim.replica_talk import ReplicaTalk
 from penstock.sim.server import Server
 from penstock.sim.set_changes import SetChanges
+from penstock.sim.shadow_starts import ShadowStarts
 from penstock.sim.topology import data_path
 
 PARKED_MAX = 1_000
@@ -79,11 +81,12 @@ class Invariants:
         self._raft_disks = RaftDisks()
         self._kept_entries = KeptEntries(self._raft_disks)
         self._set_changes = SetChanges()
+        self._shadows = ShadowStarts()
         self._kept_copies = KeptCopies()
         self._watched: dict[int, Watched] = {}
         """By identity of the member."""
         self._servers: list[Server] = []
-        self.raft_talk = RaftTalk(self._raft_disks, {}, self._found)
+        self.raft_talk = RaftTalk(self._raft_disks, self._kept_entries, {}, self._found)
         self.replica_talk = ReplicaTalk({}, self._masters, now_s, self._found)
 
     def attach(self, server: Server) -> None:
@@ -95,7 +98,7 @@ class Invariants:
     @contextmanager
     def hearing(self, servers: Mapping[str, Server]) -> Iterator[None]:
         """Look at what the processes of these hosts say to each other, for as long as it lasts."""
-        self.raft_talk = RaftTalk(self._raft_disks, servers, self._found)
+        self.raft_talk = RaftTalk(self._raft_disks, self._kept_entries, servers, self._found)
         self.replica_talk = ReplicaTalk(servers, self._masters, self._now_s, self._found)
 
         def said(host: str, to: int, message: object) -> None:
@@ -116,15 +119,28 @@ class Invariants:
                 self._leadership(server, node.plane.log.leadership)
                 if wrong := self._agreed.look(server) or self._kept_entries.look(server, servers):
                     self._found(wrong)
+                if self._shadows.is_due():
+                    self._all_found(self._shadows.of_controller(server))
             if isinstance(node, Node) and node.manager is not None:
                 for member in list(node.manager.members.values()):
                     self._look_at(server, member)
+                    if self._shadows.is_due():
+                        self._try_start(server, member)
                     if is_final and server.is_disk_damaged:
                         self._compare_anew(server, member)
 
     def _found(self, text: str) -> None:
         if len(self.findings) < FINDINGS_MAX:
             self.findings.append(f"{self._now_s():.3f} {text}")
+
+    def _all_found(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._found(text)
+
+    def _try_start(self, server: Server, member: ReplicaSetMember) -> None:
+        known = self._confirmed[member.replica_set_id]
+        confirmed = max(known.by_masters, self._by_masters(member.replica_set_id))
+        self._all_found(self._shadows.of_member(server, member, confirmed))
 
     # --- metadata ------------------------------------------------------------------------------
 
@@ -290,6 +306,7 @@ class Invariants:
         )
 
     def _on_reopened(self, watched: Watched, member: ReplicaSetMember) -> None:
+        self._try_start(watched.server, member)
         if watched.server.is_disk_damaged:
             return
         if member.log.end_position < watched.confirmed:

@@ -1,6 +1,7 @@
 """What the controllers agree on is durable on the disks of a majority of their voters.
 
     a process says: agreed up to N ─► each entry up to N ─► in the durable log of how many voters?
+    a process has applied up to N  ─► entry N is in its own durable log
 
 What a disk would hold after a loss of power counts, not what its process believes. A disk that was
 damaged or replaced counts as holding everything. Entries that a snapshot stands for were looked at
@@ -12,7 +13,7 @@ Source: Raft paper 5.3 (an entry is committed once a majority has stored it).
 from collections.abc import Iterable
 
 from penstock.runtime.raft.raft_log import RaftLog
-from penstock.sim.raft_disks import RaftDisks
+from penstock.sim.raft_disks import RaftDisks, is_unreadable
 from penstock.sim.server import Server
 
 
@@ -28,6 +29,23 @@ class KeptEntries:
 
     def look(self, server: Server, servers: Iterable[Server]) -> str:
         """Look at what this process calls agreed since the last time; return what is wrong."""
+        return self._applied(server) or self._agreed(server, servers)
+
+    def _applied(self, server: Server) -> str:
+        """What a process has applied is on its own disk."""
+        node = server.node
+        if node is None or not node.plane.is_open or not isinstance(node.plane.log, RaftLog):
+            return ""
+        log = node.plane.log
+        applied = log.status().applied_index
+        term = log.term_at(applied)
+        if term is None or log.is_fenced or is_unreadable(server):
+            return ""
+        if self._disks.has_now(server, applied, term):
+            return ""
+        return f"{server.name}: entry {applied} of term {term} is applied, and not on its disk"
+
+    def _agreed(self, server: Server, servers: Iterable[Server]) -> str:
         node = server.node
         if node is None or not node.plane.is_open or not isinstance(node.plane.log, RaftLog):
             return ""

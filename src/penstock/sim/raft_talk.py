@@ -3,6 +3,7 @@
     who says                         what must be so
     voter: you, or I, have my vote   its disk has the term and the vote, and no other vote of it
     leader: I lead term T            it alone; votes of a majority for it are durable
+    leader: agreed up to entry N     entry N is durable on a majority's disks (kept_entries.py)
     member: equal up to entry N      its disk has entry N, and the leader has the same one
     anybody: this read is the newest what was agreed on before it was asked for is known here
 
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from penstock.controller.replicated_log import ProposalDone
 from penstock.raft.messages import AppendEntries, AppendResponse, VoteRequest, VoteResponse
 from penstock.runtime.raft.raft_log import RaftLog
+from penstock.sim.kept_entries import KeptEntries
 from penstock.sim.kernel.process import current_process
 from penstock.sim.raft_disks import RaftDisks, is_unreadable, may_hold_anything
 from penstock.sim.server import Server
@@ -27,9 +29,16 @@ Found = Callable[[str], None]
 class RaftTalk:
     """See the module. One for all controllers of a run."""
 
-    def __init__(self, disks: RaftDisks, servers: Mapping[str, Server], found: Found) -> None:
+    def __init__(
+        self,
+        disks: RaftDisks,
+        kept: KeptEntries,
+        servers: Mapping[str, Server],
+        found: Found,
+    ) -> None:
         """`servers` by host, as they are whenever something is said."""
         self._disks = disks
+        self._kept = kept
         self._servers = servers
         self._found = found
         self._votes: dict[tuple[str, str, int], int] = {}
@@ -54,6 +63,8 @@ class RaftTalk:
             case AppendEntries():
                 self._agreed = max(self._agreed, message.commit_index)
                 self._leads(sender, message)
+                if wrong := self._kept.look(sender, self._servers.values()):
+                    self._found(wrong)
             case _:
                 pass
 

@@ -156,13 +156,22 @@ class ReplicaTalk:
         if handed is not None and handed.target == one.master:
             self._stood_still(one, handed)
             return
-        answered = self._answered.get(key, set())
+        answered = self._who_answered(one)
         if one.master not in answered:
             self._found(f"{name}, and was not asked: {sorted(answered)} were")
         n, policy = len(one.replicas), one.policy
         needed = n - policy.copies_needed(n, n) + 1 if policy.counts_replicas else 1
         if len(answered) < needed:
             self._found(f"{name} by answers of {sorted(answered)} alone, under {policy.kind}")
+
+    def _who_answered(self, one: ReplicaSetImage) -> set[int]:
+        """Return who was asked since there was a master; epochs without one may lie between."""
+        set_id, found = one.replica_set_id, set[int]()
+        for epoch in range(one.leader_epoch - 1, -1, -1):
+            found |= self._answered.get((set_id, epoch), set())
+            if (set_id, epoch) in self._masters:
+                break
+        return found
 
     def _stood_still(self, one: ReplicaSetImage, handed: "_Handed") -> None:
         """Who was ready to hand over has written nothing since, if that is not long ago."""

@@ -105,7 +105,8 @@ def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
 
         async def story(simulation: Simulation) -> None:
             run = Run(simulation, plan, secret_file, result)
-            with run.invariants.hearing(run.cluster.servers):
+            garbled = run.cluster.garbled.at_work()
+            with garbled, run.invariants.hearing(run.cluster.servers):
                 await run.whole(schedule)
 
         try:

@@ -1,6 +1,6 @@
 """What some seeds have besides: groups, a later flush, clocks that drift, damage beside others.
 
-    plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► plan
+    plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► garbled links ─► plan
 
 Each is drawn apart, from the seed and its own name: a plan that none of them touches is what it was
 before there were any, and a new one changes no seed but those it takes.
@@ -24,6 +24,8 @@ DRIFTS_PPM = (500, 20_000)
 DAMAGE_BESIDE_SHARE = 0.4
 DAMAGE_MS = (200, 1_500)
 BEFORE_MS_MAX = 300
+GARBLE_SHARE = 0.2
+GARBLE_MS = (300, 2_500)
 MISUSE_SHARE = 0.3
 MISUSES = (2, 5)
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
@@ -38,6 +40,7 @@ def varied(plan: Plan) -> Plan:
         "clocks": _with_drift,
         "damage": _damaged_beside,
         "misuse": _misused,
+        "garble": _garbled,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -140,3 +143,17 @@ def _misused(plan: Plan, draw: random.Random) -> Plan:
         for beside in draw.choices(others, k=draw.randint(*MISUSES))
     )
     return plan.with_faults((*plan.faults, *asked))
+
+
+def _garbled(plan: Plan, draw: random.Random) -> Plan:
+    """Let the replication links of one broker change what they carry, beside another fault."""
+    others = [fault for fault in plan.faults if fault.kind not in DAMAGE]
+    if draw.random() >= GARBLE_SHARE or not others:
+        return plan
+    garble = Fault(
+        kind=FaultKind.GARBLE,
+        at_ms=draw.choice(others).at_ms,
+        lasting_ms=draw.randint(*GARBLE_MS),
+        targets=(draw.choice(("master:0", "slave:0", "master:1")),),
+    )
+    return plan.with_faults((*plan.faults, garble))

@@ -201,6 +201,12 @@ class SimDisk:
         if position < len(inode.durable):
             inode.durable[position] ^= 1 << bit
 
+    def duplicate(self, begins: str, rng: Random) -> "SimDisk":
+        """Return a sound disk with the same files, of the paths that begin so, as they are now."""
+        copied = SimDisk(rng)
+        copied.files = self.files.duplicate(begins)
+        return copied
+
     def wipe(self) -> None:
         """Put an empty disk in the place of this one; no process may have files of it open."""
         self.kill()

@@ -140,6 +140,22 @@ class Names:
         copied._pending = list(self._pending)
         return copied
 
+    def duplicate(self, begins: str) -> "Names":
+        """Return names and files of their own, alike, of the paths that begin so."""
+        twins = {one: one.copy() for one in self.inodes() if one.path.startswith(begins)}
+        own = {one: twins.get(one) for one in self.inodes()}
+        copied = Names()
+        copied.directories = dict(self.directories)
+        copied.files = {path: one for path, file in self.files.items() if (one := own[file])}
+        copied.durable = {path: one for path, file in self.durable.items() if (one := own[file])}
+        copied._pending = [
+            tuple((path, None if file is None else own[file]) for path, file in change)
+            for change in self._pending
+            if all(path.startswith(begins) for path, _ in change)
+        ]
+        copied.count_used()
+        return copied
+
     def _require(self, directory: str) -> None:
         if directory not in self.directories:
             raise FileNotFoundError(errno.ENOENT, "no such directory", directory)
