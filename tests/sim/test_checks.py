@@ -12,6 +12,8 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.records import TopicKey
 from penstock.node.node import Node
 from penstock.protocol.error_codes import ErrorCode
+from penstock.replication.lease import Lease
+from penstock.replication.sync_state import SyncStateKeeper
 from penstock.sim import group_states
 from penstock.sim.admin_history import AdminHistory
 from penstock.sim.clients import Clients
@@ -23,6 +25,7 @@ from penstock.sim.readers import Follower, Reader
 from penstock.sim.remains import Remains
 from penstock.sim.run import Run, run_plan
 from penstock.sim.server import Server
+from penstock.sim.weather import Effect, pairs
 from penstock.storage.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
 
 pytestmark = [
@@ -279,3 +282,38 @@ def test_a_new_master_that_lacks_what_was_confirmed() -> None:
 
     findings = run_plan(PLAN, schedule).findings
     assert any("is elected for epoch" in one for one in findings), findings[:3]
+
+
+def test_a_replaced_master_that_answers_reads_as_if_it_still_were_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Lease, "covers_reads", lambda *_, **__: True)
+
+    async def cut_off(run: Run) -> None:
+        (old, leading), *_ = members(run)
+        others = [name for name in run.cluster.servers if name != old.name]
+        apart = Effect(pairs=pairs([old.name], others, both_ways=True), is_cut=True)
+        run.cluster.weather.add(apart)
+        await asyncio.sleep(4.0)
+        assert leading.role is Role.MASTER
+
+    told = run_plan(PLAN, cut_off).findings
+    assert any("answers reads as of" in one and "had confirmed" in one for one in told)
+
+
+def test_a_member_that_gets_in_step_without_what_was_confirmed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(SyncStateKeeper, "_may_join", lambda *_: True)
+
+    async def come_back_late(run: Run) -> None:
+        await asyncio.sleep(0.5)
+        _, (slave, _) = members(run)[:2]
+        slave.kill()
+        await asyncio.sleep(1.5)
+        slave.disk.sync_delay_ms += 400
+        slave.start()
+        await asyncio.sleep(1.5)
+
+    told = run_plan(PLAN, come_back_late).findings
+    assert any("gets in step with a log up to" in one for one in told)

@@ -11,7 +11,9 @@
     a log was cut                 not below what this member has called confirmed
     an entry was agreed on        it is durable on a majority's disks (kept_entries.py)
     a process speaks to another   what it says is so (raft_talk.py, replica_talk.py)
+    a member gets in step         its log has all that was confirmed
     now and then                  one live master for each epoch; queues within their bounds;
+                                  who was replaced answers no reads (replaced_masters.py);
                                   what a start would find (shadow_starts.py)
 
 A finding stays in `findings`, in order of time; the first is what matters. Looking draws no random
@@ -26,6 +28,7 @@ from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 
+from penstock.base.ack_policy import PolicyKind
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.controller.image import NO_MASTER, ClusterDelta, ClusterImage, ReplicaSetImage
 from penstock.controller.replicated_log import Leadership
@@ -38,6 +41,7 @@ from penstock.sim.kept_entries import KeptEntries
 from penstock.sim.overheard import overheard
 from penstock.sim.raft_disks import RaftDisks
 from penstock.sim.raft_talk import RaftTalk
+from penstock.sim.replaced_masters import ReplacedMasters
 from penstock.sim.replica_talk import ReplicaTalk
 from penstock.sim.server import Server
 from penstock.sim.set_changes import SetChanges
@@ -72,6 +76,8 @@ class Invariants:
         """(set, leader epoch) -> master, whoever said so."""
         self._leading: dict[tuple[int, int], int] = {}
         """(set, leader epoch) -> number of the master's process."""
+        self._in_step: dict[int, tuple[int, frozenset[int]]] = {}
+        """Set -> (epoch of its sync-state set, who is in it), as the newest entry says."""
         self._leaders: dict[int, str] = {}
         """Term -> active controller."""
         self._images: dict[int, tuple[bytes, str]] = {}
@@ -82,6 +88,7 @@ class Invariants:
         self._kept_entries = KeptEntries(self._raft_disks)
         self._set_changes = SetChanges()
         self._shadows = ShadowStarts()
+        self._replaced = ReplacedMasters()
         self._kept_copies = KeptCopies()
         self._watched: dict[int, Watched] = {}
         """By identity of the member."""
@@ -154,6 +161,7 @@ class Invariants:
         for one in delta.changed_replica_sets:
             for wrong in self._set_changes.changed(process, index, one, node.image.brokers):
                 self._found(f"{server.name}: entry {index}, {wrong}")
+            self._look_at_joined(one)
             if one.master == NO_MASTER:
                 continue
             if (one.replica_set_id, one.leader_epoch) not in self._masters:
@@ -205,6 +213,25 @@ class Invariants:
                 f" with a log up to {end}, and {known.by_masters} was confirmed"
             )
 
+    def _look_at_joined(self, one: ReplicaSetImage) -> None:
+        """Who gets in step under `all` has what was confirmed until then, and what comes later."""
+        epoch, before = self._in_step.get(one.replica_set_id, (-1, frozenset[int]()))
+        if one.sync_state_set_epoch <= epoch:
+            return
+        self._in_step[one.replica_set_id] = one.sync_state_set_epoch, frozenset(one.sync_state_set)
+        known = self._confirmed.get(one.replica_set_id)
+        if known is None or epoch < 0 or one.policy.kind is not PolicyKind.ALL:
+            return
+        for broker_id in sorted({*one.sync_state_set} - before):
+            member = self._member_of(broker_id, one.replica_set_id)
+            if member is None or member.log.is_busy or one.may_have_lost(one.leader_epoch):
+                continue
+            if member.log.end_position < known.by_masters:
+                self._found(
+                    f"set {one.replica_set_id}: {broker_id} gets in step with a log up to"
+                    f" {member.log.end_position}, and {known.by_masters} was confirmed"
+                )
+
     def _member_of(self, broker_id: int, set_id: int) -> ReplicaSetMember | None:
         """Return a broker's open log of a set, unless its disk may hold anything."""
         for server in self._servers:
@@ -240,6 +267,8 @@ class Invariants:
         parked = len(member.waiting_for_all) + len(member.waiting_for_master)
         if parked > PARKED_MAX:
             self._found(f"{server.name}: {parked} requests wait in set {member.replica_set_id}")
+        if wrong := self._replaced.look(server, member, self._now_s()):
+            self._found(wrong)
         self._on_confirmed(watched, member)
 
     def _compare_anew(self, server: Server, member: ReplicaSetMember) -> None:
