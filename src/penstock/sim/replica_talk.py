@@ -25,7 +25,6 @@ from penstock.controller.image import ReplicaSetImage
 from penstock.controller.session import (
     PrepareTransfer,
     ProbeAnswer,
-    ProbedSet,
     ProbeSets,
     ReleasePromises,
     TransferReady,
@@ -85,8 +84,11 @@ class ReplicaTalk:
         self._held: dict[tuple[str, int, ReplicaSetId], int] = {}
         """(host, number of its process, set) -> up to where its disk was looked at."""
         self._files: dict[tuple[SimDisk, ReplicaSetId], SegmentFiles] = {}
-        self._probes: dict[tuple[int, int, int], tuple[ProbedSet, ...]] = {}
-        """(controller, broker, request) -> sets that it asked about."""
+        self._probes: dict[tuple[int, int, int], ProbeSets] = {}
+        """(controller, broker, request) -> what it asked."""
+        self._released: dict[ReplicaSetId, tuple[int, int]] = {}
+        """Set -> the last (controller epoch, request) whose promises are over: who answers such a
+        request late finds the release behind it."""
         self._transfers: dict[tuple[int, int, int], PrepareTransfer] = {}
         """(controller, broker, request) -> what it is to prepare."""
         self._hellos: dict[tuple[int, int, int], Hello] = {}
@@ -132,12 +134,15 @@ class ReplicaTalk:
         return self._promised.get(set_id, {}).get((server.name, server.starts), -1)
 
     def _probes_for(self, controller: Server, to: int, message: ProbeSets) -> None:
-        self._probes[controller.host.process_id, to, message.request_id] = message.sets
+        self._probes[controller.host.process_id, to, message.request_id] = message
 
     def _releases(self, controller: Server, to: int, message: ReleasePromises) -> None:
         del controller, to
+        asker = (message.controller_epoch, message.request_id)
         for probed in message.sets:
-            self._promised.pop(ReplicaSetId(probed.replica_set_id), None)
+            set_id = ReplicaSetId(probed.replica_set_id)
+            self._promised.pop(set_id, None)
+            self._released[set_id] = max(asker, self._released.get(set_id, asker))
 
     def _begins(self, slave: Server, to: int, message: Hello) -> None:
         self._hellos[slave.host.process_id, to, message.replica_set_id] = message
@@ -284,19 +289,21 @@ class ReplicaTalk:
         )
 
     def _reports(self, broker: Server, to: int, message: ProbeAnswer) -> None:
-        asked = self._probes.pop((to, broker.host.process_id, message.request_id), ())
-        for one in asked:
-            if any(each.replica_set_id == one.replica_set_id for each in message.reports):
-                key = (one.replica_set_id, one.leader_epoch)
-                self._answered.setdefault(key, set()).add(broker.host.process_id)
-        wanted = {one.replica_set_id: one.leader_epoch for one in asked if one.is_promise_wanted}
+        asked = self._probes.pop((to, broker.host.process_id, message.request_id), None)
+        probed = {} if asked is None else {one.replica_set_id: one for one in asked.sets}
         for report in message.reports:
             set_id = ReplicaSetId(report.replica_set_id)
             self._holds(broker, set_id, report.log_end_position, None)
-            if report.replica_set_id in wanted:
+            one = probed.get(report.replica_set_id)
+            if asked is None or one is None:
+                continue
+            answered = self._answered.setdefault((one.replica_set_id, one.leader_epoch), set())
+            answered.add(broker.host.process_id)
+            asker = (asked.controller_epoch, asked.request_id)
+            if one.is_promise_wanted and asker > self._released.get(set_id, (-1, -1)):
                 promised = self._promised.setdefault(set_id, {})
                 process = (broker.name, broker.starts)
-                promised[process] = max(wanted[set_id], promised.get(process, -1))
+                promised[process] = max(one.leader_epoch, promised.get(process, -1))
 
 
 def _member(server: Server, set_id: ReplicaSetId) -> ReplicaSetMember | None:
