@@ -226,7 +226,10 @@ class ReplicaTalk:
             return
         own = self._files_of(server, set_id)
         at = max(self._held.get(key, 0), member.log.start_position)
-        is_comparable = master is not None and not may_hold_anything(master)
+        # What a failed sync has lost is not there any more, on whichever side.
+        is_comparable = master is not None and not (
+            may_hold_anything(master) or master.has_disk_faults or server.has_disk_faults
+        )
         theirs = self._files_of(master, set_id) if master and is_comparable else None
         while at < position:
             frame = own.frame_at(at)
