@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from typing import TypeVar
 
 from penstock.base.ports import Clock, Scheduler
+from penstock.net.workers_turn import WORKERS_TURN
 
 SLICE = 200
 """Things of a handler between two turns: a topic's name to be looked up, a partition to be told."""
@@ -59,6 +60,7 @@ class Turns:
 
     def _give(self) -> None:
         self._is_due = False
+        WORKERS_TURN.come()
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():  # else who waited was cancelled

@@ -23,6 +23,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from penstock.net.receive import FrameBudget
+from penstock.net.workers_turn import WORKERS_TURN
 
 if TYPE_CHECKING:
     from penstock.net.connection import Connection
@@ -86,6 +87,7 @@ class AnswerRoom:
 
     def _give(self) -> None:
         self._is_due = False
+        WORKERS_TURN.come()
         self._left = TURN_BYTES
         has_given = False
         chosen = self._chosen()

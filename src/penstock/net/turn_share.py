@@ -20,6 +20,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from penstock.net.workers_turn import WORKERS_TURN
+
 TURN_SECONDS = 0.005
 """One more request may begin just before it is over; with a slice and a few answers that are begun
 a turn is below 10 ms."""
@@ -65,6 +67,7 @@ class TurnShare:
 
     def _begin(self) -> None:
         self._is_due = False
+        WORKERS_TURN.come()
         self.left = TURN_SECONDS
         visited = len(self._visited)
         try:

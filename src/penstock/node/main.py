@@ -11,6 +11,7 @@ import asyncio
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,10 @@ _OLD_COLLECTIONS = 10_000
 """So many collections of young objects before one that looks through all: that one holds the loop
 for tens of milliseconds while a long request is in memory, and what it could find is freed by
 reference counts or young."""
+
+_SWITCH_SECONDS = 0.000_5
+"""How long a worker that has synced asks a busy loop for the interpreter, a tenth of the default:
+see net/workers_turn.py."""
 
 log = logging.getLogger(__name__)
 
@@ -163,6 +168,7 @@ async def _start(node: Process, stopping: Stopping) -> bool:
         gc.collect()
         gc.freeze()
         gc.set_threshold(*gc.get_threshold()[:2], _OLD_COLLECTIONS)
+        sys.setswitchinterval(_SWITCH_SECONDS)
         return True
     starting.cancel()
     with suppress(asyncio.CancelledError):
