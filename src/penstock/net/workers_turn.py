@@ -11,6 +11,7 @@ Source: CPython's ceval_gil.c (take_gil); measured with benchmarks of attacks, A
 """
 
 import time
+from collections.abc import Callable
 
 PAUSE_SECONDS = 0.000_03
 """Asked for; a kernel makes 80 us of it. Threads that wait are woken in that time."""
@@ -21,15 +22,18 @@ BUSY_SECONDS = 0.003
 class WorkersTurn:
     """When the loop has paused last. One for all that computes for long on a loop."""
 
-    __slots__ = ("_paused",)
+    __slots__ = ("_paused", "watched")
 
     def __init__(self) -> None:
+        self.watched: list[Callable[[], bool]] = []
+        """Each tells whether some worker threads have work."""
         self._paused = 0.0
 
     def come(self) -> None:
-        """Let go of the interpreter's lock for a moment, unless that was just done."""
+        """Let go of the interpreter's lock, unless that was just done or no thread has work."""
         now = time.perf_counter()
-        if now - self._paused >= BUSY_SECONDS:
+        is_due = now - self._paused >= BUSY_SECONDS
+        if is_due and any(is_busy() for is_busy in self.watched):
             time.sleep(PAUSE_SECONDS)
             self._paused = time.perf_counter()
 

@@ -33,6 +33,7 @@ from typing import TypeVar
 
 from penstock.base.ports import Buffer, DiskFile
 from penstock.broker.stats import Histogram
+from penstock.net.workers_turn import WORKERS_TURN
 from penstock.runtime.compiled import read_places
 
 T = TypeVar("T")
@@ -331,10 +332,12 @@ class ThreadOffload:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, name: str, threads: int = 4) -> None:
         self._loop = loop
         self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._is_at_work = [False] * threads
         self._threads = [
-            threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True)
+            threading.Thread(target=self._run, name=f"{name}-{number}", args=(number,), daemon=True)
             for number in range(threads)
         ]
+        WORKERS_TURN.watched.append(self.is_busy)
         for thread in self._threads:
             thread.start()
 
@@ -354,13 +357,21 @@ class ThreadOffload:
 
         self._work.put(job)
 
-    def _run(self) -> None:
+    def is_busy(self) -> bool:
+        """Whether a thread works, or has work to begin."""
+        return any(self._is_at_work) or not self._work.empty()
+
+    def _run(self, number: int) -> None:
         while (job := self._work.get()) is not None:
+            self._is_at_work[number] = True
             job()
             del job
+            self._is_at_work[number] = False
 
     def close(self) -> None:
         """Let the work that was handed in be done, and end the threads. Waits."""
+        if self.is_busy in WORKERS_TURN.watched:  # else it is closed already
+            WORKERS_TURN.watched.remove(self.is_busy)
         for _ in self._threads:
             self._work.put(None)
         for thread in self._threads:
