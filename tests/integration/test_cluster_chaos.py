@@ -80,7 +80,8 @@ def test_without_hosts_of_their_own_processes_are_killed_and_the_rest_is_skipped
     found = report["rounds"][0]
     assert (found["verdict"], found["problems"]) == ("ok", [])
     assert [one["scenario"] for one in found["fault list"]] == ["stop-leader"]
-    assert found["acknowledged"] == found["delivered"] > 0
+    # What was written as its answer was lost is delivered too.
+    assert found["sent"] >= found["delivered"] >= found["acknowledged"] > 0
     assert set(found["acknowledged by client"]) == {"librdkafka", "kafka-python", "aiokafka"}
     assert found["equal MB"] > 0
     assert "<svg" in (tmp_path / "report" / "report.html").read_text()

@@ -90,7 +90,7 @@ class FaultKind(StrEnum):
     """A coordinator writes what only a later version can read (by `amount`: newer_records.py), and
     ends; started again, as ours, when it is over."""
     GARBLE = "garble"
-    """Replication links of `targets` change, repeat or lose some of what they carry."""
+    """Replication links of `targets` change or repeat some of what they carry."""
     STATUS = "status"
     """An operator asks how the cluster is."""
     SETTING = "setting"
