@@ -73,7 +73,7 @@ class Spans:
     quiet: float = 15.0
     attack: float = 20.0
     after: float = 30.0
-    wide_partitions: int = 2_000
+    wide_partitions: int = 1_900
 
 
 class Steps(NamedTuple):

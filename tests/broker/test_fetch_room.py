@@ -23,6 +23,7 @@ class HeldRoom:
     def __init__(self, node: LiveNode) -> None:
         self.node = node
         self.asked: list[tuple[Any, Callable[[int], int]]] = []
+        self.kept_bytes = 0
 
     def ask(self, connection: Any, most: int, begin: Callable[[int], int]) -> None:
         self.asked.append((connection, begin))
@@ -35,9 +36,15 @@ class HeldRoom:
             pass
 
     def give(self, size: int) -> int:
-        """Let the first who asked begin; returns what it has found."""
-        _, begin = self.asked.pop(0)
-        return self.node.call(lambda: begin(size))
+        """Let the first who asked begin; returns what it has found, and notes what it keeps."""
+        connection, begin = self.asked.pop(0)
+
+        def give() -> int:
+            found = begin(size)
+            self.kept_bytes = connection.kept_bytes
+            return found
+
+        return self.node.call(give)
 
 
 @pytest.fixture
@@ -125,7 +132,7 @@ def test_a_fetch_of_many_partitions_keeps_its_room_until_it_is_answered(
     room.wait_for(1)
     connection, _ = room.asked[0]
     assert room.give(2 * SIZE) == 2 * SIZE
-    assert node.call(lambda: connection.kept_bytes) == 2 * SIZE
+    assert room.kept_bytes == 2 * SIZE
     found = counts(client.receive(ApiKey.FETCH, 11))
     assert found[0] == 2
     assert sum(found.values()) == 2

@@ -1,10 +1,16 @@
 """Fetches of many partitions: what they find, how they wait, and how many may wait."""
 
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from penstock.broker import long_fetch
+from penstock.broker import fetch_partitions
+from penstock.broker.fetch_partitions import PARTITION_BYTES
+from penstock.broker.long_places import LONG_PLACES
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.cluster import produce_fields
@@ -83,7 +89,7 @@ def test_a_long_fetch_that_waits_is_woken_by_any_of_its_partitions(
     produce(other, 777)
     other.close()
     assert with_records(client.receive(ApiKey.FETCH, VERSION)) == [777]
-    assert wide.call(lambda: wide.broker.parked_partitions) == 0
+    until(wide, lambda: not wide.broker.fetch_partitions.parked)
 
 
 def test_a_session_of_many_partitions_goes_on_with_short_requests(
@@ -100,7 +106,7 @@ def test_a_session_of_many_partitions_goes_on_with_short_requests(
 def test_who_finds_no_room_to_wait_is_answered_at_once(
     wide: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(long_fetch, "PARKED_PARTITIONS_MAX", PARTITIONS - 1)
+    monkeypatch.setattr(fetch_partitions, "PARKED_MAX", PARTITIONS - 1)
     answer = client.ask(ApiKey.FETCH, VERSION, fields("wide", wait_ms=25_000))
     assert with_records(answer) == []
 
@@ -113,7 +119,61 @@ def test_a_parked_long_fetch_ends_when_its_client_has_gone(
     leaving.close()
     client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=2_500))
     client.receive(ApiKey.FETCH, VERSION)
-    assert wide.call(lambda: wide.broker.parked_partitions) == 0
-    assert (
-        wide.call(lambda: len(wide.broker.partitions.by_name[b"wide"].partitions[5].waiters)) == 0
-    )  # type: ignore[union-attr]
+    until(wide, lambda: not wide.broker.fetch_partitions.parked)
+    partition = wide.broker.partitions.by_name[b"wide"].partitions[5]
+    assert partition is not None
+    assert wide.call(lambda: len(partition.waiters)) == 0
+
+
+def until(node: LiveNode, is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not node.call(is_so):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def no_places(node: LiveNode) -> Iterator[None]:
+    """All places of long requests are taken."""
+    over = asyncio.Event()
+
+    async def hold() -> None:
+        async with node.broker.long_places.place(0):
+            await over.wait()
+
+    held = [asyncio.run_coroutine_threadsafe(hold(), node.loop) for _ in range(LONG_PLACES)]
+    yield
+    node.call(over.set)
+    for one in held:
+        one.result(30)
+
+
+def test_a_client_that_goes_while_its_long_fetch_waits_for_a_place_is_no_error(
+    wide: LiveNode, client: RawClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    partitions = wide.broker.fetch_partitions
+    leaving = wide.connect()
+    with no_places(wide):
+        leaving.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=30_000))
+        until(wide, lambda: partitions.looking)
+        leaving.close()
+    until(wide, lambda: not partitions.looking)
+    assert "unhandled" not in caplog.text
+    assert client.ask(ApiKey.FETCH, VERSION, fields("wide")).responses
+
+
+def test_what_the_partitions_of_a_fetch_take_is_counted_until_it_is_answered(
+    wide: LiveNode, client: RawClient
+) -> None:
+    def kept_bytes() -> int:
+        return sum(one.kept_bytes for one in wide.node._listener.connections)
+
+    client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=25_000))
+    until(wide, lambda: wide.broker.fetch_partitions.parked == PARTITIONS)
+    until(wide, lambda: kept_bytes() == PARTITIONS * PARTITION_BYTES)
+    other = wide.connect()
+    produce(other, 5)
+    other.close()
+    client.receive(ApiKey.FETCH, VERSION)
+    until(wide, lambda: not kept_bytes())
+    until(wide, lambda: not wide.broker.fetch_partitions.looking)

@@ -94,8 +94,8 @@ def test_a_client_that_asks_alone_is_served_at_once_and_for_all_that_it_wants() 
 def test_only_some_bytes_are_begun_in_one_turn() -> None:
     world = World()
     for one in world.connections(20):
-        one.ask(takes=MIB)
-    in_a_turn = TURN_BYTES // MIB
+        one.ask(takes=TURN_BYTES // 2)
+    in_a_turn = 2
     assert len(world.order) == in_a_turn
     world.loop.turn()
     assert len(world.order) == 2 * in_a_turn

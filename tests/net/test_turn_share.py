@@ -4,7 +4,14 @@ import asyncio
 from typing import cast
 
 from penstock.net.connection import Connection
-from penstock.net.turn_share import COUNTED_SECONDS, TURN_SECONDS, VISIT_SECONDS, TurnShare
+from penstock.net.turn_share import (
+    COUNTED_SECONDS,
+    ONES_SECONDS,
+    TURN_SECONDS,
+    VISIT_SECONDS,
+    Sent,
+    TurnShare,
+)
 from tests.net.serving import Recorder, Server, frame, run, serving
 from tests.net.test_answer_room import Turns
 
@@ -61,22 +68,22 @@ class Waiting:
         self.turn = turn
         self.order: list[str] = []
 
-    def come(self, name: str, count: int, seconds: float, *, is_fresh: bool = True) -> None:
+    def come(self, name: str, count: int, seconds: float, sent: Sent = Sent.ONE) -> None:
         def go_on() -> None:
             for number in range(count):
                 self.order.append(name)
                 if not self.turn.spend(seconds) and number + 1 < count:
-                    self.come(name, count - number - 1, seconds, is_fresh=False)
+                    self.come(name, count - number - 1, seconds, Sent.MORE)
                     return
 
-        self.turn.wait(go_on, is_fresh=is_fresh)
+        self.turn.wait(go_on, sent)
 
 
 def test_who_waits_goes_on_in_order_as_far_as_the_turn_goes() -> None:
     turn, loop = share()
     waiting = Waiting(turn)
     for number in range(5):
-        waiting.come(str(number), 1, HEAVY)
+        waiting.come(str(number), 1, HEAVY, Sent.SEVERAL)
     told = []
     while loop.due:
         loop.turn()
@@ -97,10 +104,42 @@ def test_a_client_with_one_request_goes_before_pipelines_that_had_some() -> None
     assert "x" in waiting.order[begun : begun + 2]
 
 
+def test_a_client_with_one_request_does_not_wait_for_a_visit_of_each_pipeline() -> None:
+    turn, loop = share()
+    waiting = Waiting(turn)
+    for _ in range(200):
+        waiting.come("p", 64, VISIT_SECONDS, Sent.SEVERAL)
+    waiting.come("x", 1, VISIT_SECONDS)
+    loop.turn()
+    assert "x" in waiting.order[:3]
+
+
+def test_one_of_those_who_sent_several_goes_on_in_each_turn_however_many_others_come() -> None:
+    turn, loop = share()
+    waiting = Waiting(turn)
+    waiting.come("s", 1, VISIT_SECONDS, Sent.SEVERAL)
+    waiting.come("m", 1, VISIT_SECONDS, Sent.MORE)
+    for _ in range(100):
+        waiting.come("x", 1, VISIT_SECONDS)
+    loop.turn()
+    assert {"s", "m"} <= set(waiting.order)
+
+
+def test_single_requests_begin_beside_what_others_have_used_up() -> None:
+    turn, loop = share()
+    assert not turn.spend(TURN_SECONDS)
+    assert turn.has_room(Sent.ONE)
+    assert not turn.has_room(Sent.SEVERAL)
+    assert not turn.spend(ONES_SECONDS)
+    assert not turn.has_room(Sent.ONE)
+    loop.turn()
+    assert turn.has_room(Sent.SEVERAL)
+
+
 def test_pipelines_go_on_however_many_others_come() -> None:
     turn, loop = share()
     waiting = Waiting(turn)
-    waiting.come("p", 3, VISIT_SECONDS, is_fresh=False)
+    waiting.come("p", 3, VISIT_SECONDS, Sent.MORE)
     for _ in range(3):
         for _ in range(100):
             waiting.come("x", 1, VISIT_SECONDS)
@@ -123,8 +162,8 @@ def test_one_that_fails_does_not_keep_the_others_waiting() -> None:
     def fail() -> None:
         raise ValueError
 
-    turn.wait(fail, is_fresh=True)
-    turn.wait(lambda: order.append(1), is_fresh=True)
+    turn.wait(fail, Sent.ONE)
+    turn.wait(lambda: order.append(1), Sent.ONE)
     failures = 0
     while loop.due:
         try:
@@ -132,6 +171,24 @@ def test_one_that_fails_does_not_keep_the_others_waiting() -> None:
         except ValueError:
             failures += 1
     assert (failures, order) == (1, [1])
+
+
+def test_a_single_request_is_answered_before_pipelines_that_came_first() -> None:
+    async def scenario() -> None:
+        watch, served = Stopwatch(), list[Connection]()
+        async with serving(heavy(watch, served).on_frame) as server:
+            server.listener.measure_by(watch)
+            floods = [await server.connect() for _ in range(20)]
+            other = await server.connect()
+            await server.until(lambda: len(server.listener.connections) == 21)
+            for flood in floods:
+                flood.send(frame(b"x") * 8)
+            await server.until(lambda: len(served) >= 4)
+            other.send(frame(b"y"))
+            assert await other.answer() == b"y"
+            assert len(served) < 20 * 2, "it does not wait until each of them had a turn"
+
+    run(scenario())
 
 
 async def begin(server: Server, watch: Stopwatch, count: int, each: bytes) -> None:

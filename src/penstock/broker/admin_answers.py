@@ -32,7 +32,8 @@ def error_fields(error: PlatformError | None) -> dict[str, object]:
 async def submit(broker: "Broker", command: Command[R]) -> R | MetadataError:
     """Return the controller's answer, or the error that stands for every part of the request."""
     try:
-        answer: R = await broker.controller.submit(command)
+        async with broker.long_places.away():
+            answer: R = await broker.controller.submit(command)
     except MetadataError as error:
         return error
     return answer

@@ -13,7 +13,6 @@ Who moves a member between roles (runtime) has to do nothing else: `add_member` 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine
@@ -21,10 +20,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.base.ports import Clock, Offload, Scheduler
 from penstock.broker.config import BrokerConfig
+from penstock.broker.fetch_partitions import FetchPartitions
 from penstock.broker.fetch_session import FetchSessionCache
 from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.internal_topic import InternalTopic
 from penstock.broker.leftovers import Leftovers
+from penstock.broker.long_places import LongPlaces
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.producer_ids import ProducerIdPool
 from penstock.broker.read_ahead import ReadAhead
@@ -46,8 +47,9 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 RunLong = Callable[["Reply", "RequestHeader", int, Coroutine[Any, Any, None]], None]
 """Runs what a request has to be done for it, while its connection hands over nothing more and
 keeps so many bytes."""
-LONG_PLACES = 4
-"""Long requests that are decoded: 100,000 elements are some 50 MB of objects."""
+
+FEW = 10_000
+"""Partitions of fetches: looking through their objects takes 6 ms."""
 
 log = logging.getLogger(__name__)
 
@@ -108,9 +110,8 @@ class Broker:
         self.apis: dict[int, Api] = {}
         self.turns = Turns(scheduler, clock)
         self.run_long: RunLong
-        self.long_places = asyncio.Semaphore(LONG_PLACES)
-        self.parked_partitions = 0
-        """Of all long fetches that are parked."""
+        self.long_places = LongPlaces()
+        self.fetch_partitions = FetchPartitions()
 
     def api_versions(self) -> list[tuple[int, int, int]]:
         """What is advertised: (key, lowest, highest version), by key."""
@@ -184,6 +185,13 @@ class Broker:
             self.groups.on_topics_deleted(topic.name for topic in delta.deleted_topics)
         if self.group_ownership is not None and (delta.created_topics or delta.added_partitions):
             self.group_ownership.reconcile()
+
+    @property
+    def has_long_work(self) -> bool:
+        """Whether there are many objects of requests of clients."""
+        fetches = self.fetch_partitions
+        partitions = fetches.parked + self.fetch_sessions.partitions
+        return bool(fetches.looking) or partitions > FEW or not self.long_places.is_idle
 
     def drop_leftovers(self) -> None:
         """Drop what the logs hold of topics that are no more."""

@@ -403,7 +403,7 @@ class FetchOperation:
             self._deadline.cancel()
         for read in self.reads:
             if read.hosted is not None:
-                read.hosted.waiters.pop(self, None)
+                read.hosted.leave(self)
 
 
 def _has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:

@@ -54,6 +54,10 @@ class FetchReply:
         """Where the request came in."""
         return self._reply.connection
 
+    def note_turn(self, microseconds: int) -> None:
+        """The loop was held for so long by a part of this request."""
+        self._reply.note_turn(microseconds)
+
     def send(self, reads: list[PartitionRead]) -> None:
         """Send the records; called once, by the operation."""
         session = self._session

@@ -145,6 +145,11 @@ class FetchSessionCache:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def partitions(self) -> int:
+        """Of all sessions together."""
+        return self._partition_count
+
     def create(self, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
         """Make a session, or return None where all places are taken by active ones."""
         if len(self._sessions) >= self._capacity:

@@ -1,12 +1,15 @@
 """A fetch of many partitions: decoded, looked at and answered in slices, and parked at a bound.
 
-    connection held ─► decode in slices ─► session ─► look, SLICE partitions in a turn
-        ▲                                               │ nothing there
-        └─ answer, encoded in slices ◄── found, error, deadline ◄── parked until woken, look again
+    connection held ─► room for an answer ─► share of partitions ─► decode in slices ─► session
+        ─► look, SLICE partitions in a turn ─► found, error: answer, encoded in slices
+               ▲                         └──► nothing there: park
+               └── room for an answer ◄── woken ◄┘ └──► deadline: answer
 
 One of a connection at a time, and looked at in the places of long requests, when there is room for
 an answer (net/answer_room.py); that room is kept until the answer is sent. The partitions that
-all of them together are parked on are bounded: who finds no room is answered at once, with nothing.
+all of them together look at and are parked on are bounded (fetch_partitions.py), and count in the
+budget. Room comes first: a client that does not take its answers waits without a share of those.
+
 A look that has found records goes through the others without reading: they come next time, as a
 session puts what was served behind them. It answers with what there is: the least number of bytes
 that a fetch may ask for would have to be counted over all of them at every wake-up.
@@ -20,44 +23,64 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from penstock.broker.fetch_operation import Consumer, FetchOperation, PartitionRead
+from penstock.broker.fetch_partitions import PARTITION_BYTES
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.net.connection import Connection
 
-SLICE = 200
+SLICE = 100
 """Partitions that are looked at in one turn of the loop."""
 PARTITIONS_HERE = 500
 """A fetch of more is a long one."""
-PARKED_PARTITIONS_MAX = 200_000
-"""Of all long fetches together: half a kilobyte each."""
 LOOK_AGAIN_S = 0.05
 """From one look in vain to the next: many small appends wake a fetch of many partitions once."""
 PEER_CHECK_S = 1.0
 
 
 class LongFetch:
-    """The looks of one fetch; `read` gives what they found, until `close`. Use once."""
+    """One fetch: `begin`, `read` what it asks for, answer, `close`. Use once."""
 
-    __slots__ = ("_broker", "_connection", "_consumer", "_kept", "_max_bytes", "_woken", "reads")
+    __slots__ = (
+        "_broker",
+        "_connection",
+        "_consumer",
+        "_granted",
+        "_is_parked",
+        "_kept",
+        "_max_bytes",
+        "_partitions",
+        "_reads",
+        "_woken",
+    )
 
-    def __init__(
-        self,
-        broker: "Broker",
-        connection: "Connection",
-        reads: list[PartitionRead],
-        *,
-        max_bytes: int,
-        consumer: Consumer,
-    ) -> None:
+    def __init__(self, broker: "Broker", connection: "Connection") -> None:
         self._broker = broker
         self._connection = connection
-        self.reads = reads
-        self._max_bytes = max_bytes
-        self._consumer = consumer
+        self._reads: list[PartitionRead] = []
+        self._consumer: Consumer
+        self._max_bytes = self._granted = 0
+        self._partitions = 0
+        """Of the broker's share, that this one has."""
+        self._is_parked = False
         self._kept = 0
         """Bytes that are counted for what a look may find, or has found."""
         self._woken = asyncio.Event()
+
+    async def begin(self, partitions: int) -> bool:
+        """Wait until so many partitions at most may be looked at; False: the peer has gone."""
+        self._max_bytes = self._connection.answer_bytes_max
+        self._granted = await self._room()
+        if not self._granted or self._connection.has_gone():
+            return False
+        await self._broker.fetch_partitions.look(partitions)
+        self._count_partitions(partitions)
+        return not self._connection.has_gone()
+
+    def have(self, partitions: int) -> None:
+        """Say how many partitions it is: mostly fewer than was thought."""
+        self._broker.fetch_partitions.leave(self._partitions - partitions)
+        self._count_partitions(partitions)
 
     def on_readable(self) -> None:
         """A partition's end has moved."""
@@ -67,24 +90,31 @@ class LongFetch:
         """A partition is gone, or has another master or log."""
         self._woken.set()
 
-    async def read(self, max_wait_ms: int) -> None:
-        """Look until there is something to tell, or the time is over, or the peer has gone."""
+    async def read(
+        self, reads: list[PartitionRead], consumer: Consumer, max_bytes: int, max_wait_ms: int
+    ) -> bool:
+        """Look until there is something to tell, or the time is over; False: the peer has gone.
+
+        `reads` has what was found then.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait_ms / 1000
-        if await self._look() or max_wait_ms <= 0:
-            return
-        broker = self._broker
-        if broker.parked_partitions + len(self.reads) > PARKED_PARTITIONS_MAX:
-            return
-        broker.parked_partitions += len(self.reads)
-        broker.stats.fetches_parked += 1
+        self._reads, self._consumer, self._max_bytes = reads, consumer, max_bytes
+        is_told = await self._look(min(self._granted, max_bytes))
+        if is_told or max_wait_ms <= 0 or not self._park():
+            return not self._connection.has_gone()
+        self._broker.stats.fetches_parked += 1
         try:
             await self._watch()  # before the look: what comes meanwhile wakes it
-            while not await self._look() and await self._is_woken(deadline):
+            while not await self._look_again() and await self._is_woken(deadline):
                 await self._watch()
         finally:
-            broker.parked_partitions -= len(self.reads)
             await self._leave()
+        return not self._connection.has_gone()
+
+    def _park(self) -> bool:
+        self._is_parked = self._broker.fetch_partitions.park(self._partitions)
+        return self._is_parked
 
     async def _is_woken(self, deadline: float) -> bool:
         """Wait for a partition; False when the time is over, or the peer has gone."""
@@ -99,8 +129,14 @@ class LongFetch:
         return True
 
     def close(self) -> None:
-        """Count what was found no more: it is on its way to the peer, or gone."""
+        """Count what it had no more: what was found is on its way to the peer, or gone."""
+        partitions = self._partitions
         self._keep(0)
+        self._count_partitions(0)
+        if self._is_parked:
+            self._broker.fetch_partitions.unpark(partitions)
+        elif partitions:
+            self._broker.fetch_partitions.leave(partitions)
 
     def _keep(self, size: int) -> None:
         if self._kept:
@@ -109,12 +145,23 @@ class LongFetch:
         if size:
             self._connection.keep(size)
 
-    async def _look(self) -> bool:
-        """Look at all partitions; returns whether there is something to tell, or nobody to tell."""
+    def _count_partitions(self, count: int) -> None:
+        more = (count - self._partitions) * PARTITION_BYTES
+        self._partitions = count
+        if more > 0:
+            self._connection.keep(more)
+        elif more:
+            self._connection.let_go(-more)
+
+    async def _look_again(self) -> bool:
         most = await self._room()
+        return not most or await self._look(most)
+
+    async def _look(self, most: int) -> bool:
+        """Look at all partitions; returns whether there is something to tell, or nobody to tell."""
         left, is_told = most, False
-        async with self._broker.long_places:
-            if not most or self._connection.has_gone():
+        async with self._broker.long_places.place(0):
+            if self._connection.has_gone():
                 return True
             self._woken.clear()
             for reads in self._slices():
@@ -171,8 +218,8 @@ class LongFetch:
             await self._broker.turns.next()
             for read in reads:
                 if read.hosted is not None:
-                    read.hosted.waiters.pop(self, None)
+                    read.hosted.leave(self)
 
     def _slices(self) -> Iterator[list[PartitionRead]]:
-        for at in range(0, len(self.reads), SLICE):
-            yield self.reads[at : at + SLICE]
+        for at in range(0, len(self._reads), SLICE):
+            yield self._reads[at : at + SLICE]

@@ -3,6 +3,7 @@
 Source: as in handlers/fetch.py, which takes those that are short.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from penstock.broker.broker import Broker
@@ -17,6 +18,7 @@ from penstock.broker.fetch_session import (
     PartitionKey,
     SessionPartition,
 )
+from penstock.broker.let_go import let_go
 from penstock.broker.long_fetch import SLICE, LongFetch
 from penstock.broker.request import Reply
 from penstock.broker.turns import Pace
@@ -29,37 +31,52 @@ from penstock.protocol.messages import decode_request_slices
 WAIT_MS_MAX = 30_000
 """A longer poll is answered empty after this time, and the consumer asks again. It bounds how long
 the fetches of clients that have gone stay parked."""
+WIRE_BYTES_MIN = 16
+"""Of a partition in a request of the oldest version."""
 
 
 async def decode_long(broker: Broker, header: RequestHeader, frame: bytes, reply: Reply) -> None:
-    """Decode a request of many partitions in slices, let its session follow, and look."""
-    version, pace, cache = header.api_version, Pace(broker.turns), broker.fetch_sessions
-    async with broker.long_places:
-        if reply.connection.has_gone():
+    """Decode a request of many partitions in slices, let its session follow, look, and answer."""
+    fetch = LongFetch(broker, reply.connection)
+    try:
+        if not await fetch.begin(len(frame) // WIRE_BYTES_MIN):
             return
-        slices = decode_request_slices(ApiKey.FETCH, version, memoryview(frame), header.body_at)
-        body = await broker.turns.run(slices, reply.note_turn)
-        wanted, forgotten = await _named(body, version, pace)
-        request = _without_partitions(body)
-        session = session_of(broker, request, wanted[:SLICE], version)
-        for at in range(0, max(len(wanted), len(forgotten)), SLICE):
-            if not isinstance(session, FetchSession):
-                break
-            await pace.step(SLICE)
-            parts, gone = wanted[at : at + SLICE], forgotten[at : at + SLICE]
-            if not cache.apply(session, parts, gone):
-                is_new = request.session_epoch == INITIAL_EPOCH
-                session = None if is_new else ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        del body
-    if isinstance(session, ErrorCode):
-        FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
-        return
-    is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
-    if session is not None:
+        async with broker.long_places.place(len(frame)):
+            request, session, wanted = await _decoded(broker, header, frame, reply)
+        version = header.api_version
+        if isinstance(session, ErrorCode):
+            FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
+            return
+        is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
+        answer = FetchReply(broker, reply, version, session, is_incremental)
+        await _answer(broker, fetch, request, wanted, answer)
+    finally:
+        fetch.close()
+
+
+async def _decoded(
+    broker: Broker, header: RequestHeader, frame: bytes, reply: Reply
+) -> tuple[FetchRequest, FetchSession | ErrorCode | None, list[SessionPartition]]:
+    """Return the request without its partitions, its session, and all that is to be looked at."""
+    version, pace, cache = header.api_version, Pace(broker.turns), broker.fetch_sessions
+    slices = decode_request_slices(ApiKey.FETCH, version, memoryview(frame), header.body_at)
+    owned = [await broker.turns.run(slices, reply.note_turn)]
+    wanted, forgotten = await _named(owned[0], version, pace)
+    request = _without_partitions(owned[0])
+    await broker.turns.run(let_go(owned), reply.note_turn)
+    session = session_of(broker, request, wanted[:SLICE], version)
+    for at in range(0, max(len(wanted), len(forgotten)), SLICE):
+        if not isinstance(session, FetchSession):
+            break
+        await pace.step(SLICE)
+        parts, gone = wanted[at : at + SLICE], forgotten[at : at + SLICE]
+        if not cache.apply(session, parts, gone):
+            is_new = request.session_epoch == INITIAL_EPOCH
+            session = None if is_new else ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    if isinstance(session, FetchSession):
         wanted = list(session.partitions.values())
-    answer = FetchReply(broker, reply, version, session, is_incremental)
-    max_bytes = answer_bytes(broker, request)
-    await look_long(broker, request._replace(max_bytes=max_bytes), wanted, answer)
+    request = request._replace(max_bytes=answer_bytes(broker, request))
+    return request, session, wanted
 
 
 async def _named(
@@ -112,20 +129,32 @@ def _without_partitions(body: Any) -> FetchRequest:
 
 
 async def look_long(
-    broker: Broker, request: FetchRequest, wanted: list[SessionPartition], answer: FetchReply
+    broker: Broker, request: FetchRequest, wanted: Collection[SessionPartition], answer: FetchReply
 ) -> None:
-    """Look at many partitions in slices, and answer."""
-    version = answer.version
+    """Look at the many partitions of a short request, and answer."""
+    fetch = LongFetch(broker, answer.connection)
+    try:
+        if await fetch.begin(len(wanted)):
+            await _answer(broker, fetch, request, list(wanted), answer)
+    finally:
+        fetch.close()
+
+
+async def _answer(
+    broker: Broker,
+    fetch: LongFetch,
+    request: FetchRequest,
+    wanted: list[SessionPartition],
+    answer: FetchReply,
+) -> None:
+    fetch.have(len(wanted))
     reads: list[PartitionRead] = []
     for at in range(0, len(wanted), SLICE):
         await broker.turns.next()
-        reads += find(broker, wanted[at : at + SLICE], version)
-    consumer = Consumer(selector_of(broker, version, request.rack_id), answer.has_session)
-    fetch = LongFetch(
-        broker, answer.connection, reads, max_bytes=request.max_bytes, consumer=consumer
-    )
-    try:
-        await fetch.read(min(request.max_wait_ms, WAIT_MS_MAX))
+        reads += find(broker, wanted[at : at + SLICE], answer.version)
+    consumer = Consumer(selector_of(broker, answer.version, request.rack_id), answer.has_session)
+    wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)
+    if await fetch.read(reads, consumer, request.max_bytes, wait_ms):
         await answer.send_in_turns(reads)
-    finally:
-        fetch.close()
+    del wanted[:]
+    await broker.turns.run(let_go(reads), answer.note_turn)

@@ -2,10 +2,10 @@
 
     on_frame ─► frame above LONG_FRAME_BYTES ─► connection held, frame copied ─► a place
        ─► decode in slices ─► the handler, a piece at a time (pieces.py)
-       ─► encode in slices ─► answer
+       ─► encode in slices ─► answer ─► let go in slices (let_go.py)
 
 A connection has one such request at a time: it hands over nothing more meanwhile. Of all of them
-LONG_PLACES are decoded at a time, in the order of their coming; the others are bytes that wait.
+a few are decoded at a time (long_places.py); the others are bytes that wait.
 What waits is dropped when its peer has gone. What can not be cut goes to its handler as it is.
 """
 
@@ -13,6 +13,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.broker.let_go import let_go
 from penstock.broker.pieces import Joined, path_of, pieces
 from penstock.broker.registry import Api
 from penstock.broker.request import Reply, Request
@@ -54,26 +55,31 @@ class LongRequests:
 
     async def answer(self, api: Api, header: RequestHeader, frame: bytes, reply: Reply) -> None:
         """Answer a request whose connection is held. Raises what decoder and handler raise."""
-        async with self._broker.long_places:
+        async with self._broker.long_places.place(len(frame)):
             if reply.connection.has_gone():
                 return
             slices = decode_request_slices(
                 api.key, header.api_version, memoryview(frame), header.body_at
             )
-            body = await self._turns.run(slices, reply.note_turn)
-            if not api.is_async and not api.sliced_by:
-                self._hand_over(api, header, body, reply)
-                return
-            answer = await self._handle(api, header, body, reply)
-            await self._tell(api, header, answer, reply)
+            owned = [await self._turns.run(slices, reply.note_turn)]
+            try:
+                if not api.is_async and not api.sliced_by:
+                    self._hand_over(api, header, owned[0], reply)
+                    return
+                owned.append(await self._handle(api, header, owned[0], reply))
+                await self._tell(api, header, owned[1], reply)
+            finally:
+                await self._turns.run(let_go(owned), reply.note_turn)
 
     async def answer_much(
         self, api: Api, header: RequestHeader, request: Request, reply: Reply
     ) -> None:
         """Answer a short request, whose connection is held, that asks for much. Raises as above."""
-        async with self._broker.long_places:
+        async with self._broker.long_places.place(LONG_FRAME_BYTES):
             if not reply.connection.has_gone():
-                await self._tell(api, header, await self._much(api, request), reply)
+                owned = [await self._much(api, request)]
+                await self._tell(api, header, owned[0], reply)
+                await self._turns.run(let_go(owned), reply.note_turn)
 
     async def _tell(self, api: Api, header: RequestHeader, answer: Answer, reply: Reply) -> None:
         if isinstance(answer, bytes):
@@ -121,4 +127,7 @@ class LongRequests:
         part = cast("Reply", _PartReply(request.connection, future))
         api.handle(self._broker, request, part)
         reply.note_turn(self._broker.clock.monotonic_us() - begun)
-        return await future
+        if future.done():
+            return future.result()
+        async with self._broker.long_places.away():
+            return await future

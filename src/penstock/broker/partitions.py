@@ -72,6 +72,12 @@ class HostedPartition:
         """Below it the page cache is not trusted to hold the records (slave_reads.py)."""
         self.trusted_from_position = 0
 
+    def leave(self, waiter: FetchWaiter) -> None:
+        """Wake it no more. What the last of many leaves behind is freed: a dict keeps its size."""
+        self.waiters.pop(waiter, None)
+        if not self.waiters:
+            self.waiters.clear()
+
     def wake(self) -> None:
         """Let every parked fetch look again; those that go on waiting have registered anew."""
         if self.waiters and self._is_unmoved_at_slave():

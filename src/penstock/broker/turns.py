@@ -16,7 +16,7 @@ from typing import TypeVar
 from penstock.base.ports import Clock, Scheduler
 from penstock.net.workers_turn import WORKERS_TURN
 
-SLICE = 200
+SLICE = 100
 """Things of a handler between two turns: a topic's name to be looked up, a partition to be told."""
 
 R = TypeVar("R")

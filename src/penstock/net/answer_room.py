@@ -28,9 +28,10 @@ from penstock.net.workers_turn import WORKERS_TURN
 if TYPE_CHECKING:
     from penstock.net.connection import Connection
 
-TURN_BYTES = 2 << 20
+TURN_BYTES = 512 << 10
 """Bytes of answers that are begun in one turn, and of one answer while others wait: reading,
-checking and sending them takes 2 ms, and several times that where memory is touched first."""
+checking and sending them takes half a millisecond, and several times that where memory is touched
+first."""
 FEW = 4
 """A client that is not flooding has no more requests waiting than this."""
 ANSWER_EIGHTHS, ANSWER_EIGHTHS_OF_MANY = 6, 5

@@ -43,6 +43,7 @@ from penstock.net.overdue import overdue
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
 from penstock.net.replies import ReplyPlace, ReplySlot
 from penstock.net.sockets import has_hung_up
+from penstock.net.turn_share import Sent
 
 _SIZE = Struct(">i")
 _SIZE_BYTES = _SIZE.size
@@ -155,8 +156,7 @@ class Connection(AnsweringSide):
         context = self._context
         limits, turn = context.limits, context.turn
         at = count = 0
-        if turn.left <= 0 and not self._paused & PAUSED_FRAMES:
-            self._wait_for_turn(is_fresh=True)
+        if turn.left <= 0 and self._must_wait(view, filled):
             return 0
         began = turn.stopwatch()
         self._is_in_loop = True
@@ -184,7 +184,7 @@ class Connection(AnsweringSide):
                 is_over = not turn.spend(now - began) or count >= limits.in_flight_max
                 began = now
                 if is_over and filled - at > FRAME_BYTES_MIN:
-                    self._wait_for_turn(is_fresh=False)
+                    self._wait_for_turn(Sent.MORE)
         except BaseException:
             self.end(CloseKind.HANDLER_FAILED)  # else the frame would be handled again
             raise
@@ -195,10 +195,18 @@ class Connection(AnsweringSide):
             self.frame_tick = context.tick
         return at
 
-    def _wait_for_turn(self, *, is_fresh: bool) -> None:
+    def _must_wait(self, view: memoryview, filled: int) -> bool:
+        """Wait for a turn with all that has come, unless it waits for something else already."""
+        sent = _sent_in(view, filled)
+        if self._paused & PAUSED_FRAMES or self._context.turn.has_room(sent):
+            return False
+        self._wait_for_turn(sent)
+        return True
+
+    def _wait_for_turn(self, sent: Sent) -> None:
         """Go on in a turn to come: enough was done in this one, here or by others."""
         self._paused |= PAUSED_TURN
-        self._context.turn.wait(self._begin_turn, is_fresh=is_fresh)
+        self._context.turn.wait(self._begin_turn, sent)
 
     def _begin_turn(self) -> None:
         self._go_on(PAUSED_TURN)
@@ -397,3 +405,11 @@ class Connection(AnsweringSide):
         if (self._part is None and not self._saved) or self._paused & PAUSED_FRAMES:
             return 0
         return self._context.tick - self.frame_tick
+
+
+def _sent_in(view: memoryview, filled: int) -> Sent:
+    """Return what the bytes [0, filled) are that nobody has looked at yet."""
+    if filled < _SIZE_BYTES:
+        return Sent.ONE
+    (size,) = _SIZE.unpack_from(view, 0)
+    return Sent.ONE if _SIZE_BYTES + size >= filled else Sent.SEVERAL

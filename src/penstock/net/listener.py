@@ -93,6 +93,8 @@ class Listener:
         self._refusals = RefusalLog(endpoint.name)
         self.on_relief: Callable[[], None] = _nothing
         """Called when clients pin far less than they did."""
+        self.has_let_go: Callable[[], bool] = _never
+        """Asked once a second: whether the same is so elsewhere."""
         self.pinned_elsewhere: Callable[[], int] = _nowhere
         """Asked once a second: what clients pin beside their connections, in bytes."""
 
@@ -252,7 +254,7 @@ class Listener:
         if budget.is_starved:
             self._end_oldest_part_frame()
         budget.peak = max(budget.peak, budget.used)
-        if budget.peak - budget.used > RELIEF_BYTES:
+        if budget.peak - budget.used > RELIEF_BYTES or self.has_let_go():
             budget.peak = budget.used
             self.on_relief()
 
@@ -282,6 +284,10 @@ class Listener:
 def _nowhere() -> int:
     """Nothing is pinned beside connections."""
     return 0
+
+
+def _never() -> bool:
+    return False
 
 
 def _nothing() -> None:

@@ -7,9 +7,10 @@
 One request is short, or is cut into slices (ADR 0033). Thousands of connections with one each are
 not, where a turn takes what all of them have sent. So a turn ends after TURN_SECONDS of handling:
 links of peers, which are not in it, heartbeats and answers come in between. What waits does so in
-its connection, which is read no further. Who has had nothing of what was sent goes before those who
-have had some and have more, and while several wait each has VISIT_SECONDS: a client with one
-request does not wait for the pipelines of all others.
+its connection, which is read no further. Who has sent a single request goes first, then those who
+have had nothing of what they sent, then those who have had some and have more; one of each goes on
+in every turn. While several wait each has VISIT_SECONDS: a client with one request waits neither
+for the pipelines of all others, nor for one visit of each of them.
 
 Nothing is scheduled as long as little is done: the clock starts anew once a turn has handled
 requests for COUNTED_SECONDS. ADR 0044.
@@ -19,33 +20,50 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from enum import IntEnum
 
 from penstock.net.workers_turn import WORKERS_TURN
 
-TURN_SECONDS = 0.005
+TURN_SECONDS = 0.002
 """One more request may begin just before it is over; with a slice and a few answers that are begun
 a turn is below 10 ms."""
+ONES_SECONDS = 0.001
+"""Beside them, for connections that have sent a single request: those do not wait for a turn."""
 VISIT_SECONDS = 0.0005
 """Of one connection while others wait; one request at least."""
-COUNTED_SECONDS = 0.001
+COUNTED_SECONDS = 0.0005
 """What is not counted of one turn may be counted in the next one."""
+
+
+class Sent(IntEnum):
+    """What a connection that waits has sent, in the order of who goes first."""
+
+    ONE = 0
+    """A single request, or a part of one."""
+    SEVERAL = 1
+    """Several, of which none was handled yet."""
+    MORE = 2
+    """More than what was handled in its last visit."""
 
 
 class TurnShare:
     """What handlers have left of the turn, and who waits for the next one. One for a listener."""
 
-    __slots__ = ("_fresh", "_is_due", "_loop", "_visit_left", "_visited", "left", "stopwatch")
+    __slots__ = ("_is_due", "_loop", "_visit_left", "_waiting", "left", "stopwatch")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self.stopwatch: Callable[[], float] = time.perf_counter
         """Tells seconds that pass while code runs, from any moment on."""
         self.left = TURN_SECONDS
-        """Seconds; below 0 nobody begins a request."""
+        """Seconds; below 0 only single requests begin."""
         self._visit_left = TURN_SECONDS
         self._is_due = False
-        self._fresh: deque[Callable[[], None]] = deque()
-        self._visited: deque[Callable[[], None]] = deque()
+        self._waiting: tuple[deque[Callable[[], None]], ...] = tuple(deque() for _ in Sent)
+
+    def has_room(self, sent: Sent) -> bool:
+        """Whether another request may begin in this turn, for who has sent so much."""
+        return self.left > (-ONES_SECONDS if sent is Sent.ONE else 0)
 
     def spend(self, seconds: float) -> bool:
         """Count the handling of a request; returns whether the connection may go on."""
@@ -55,9 +73,9 @@ class TurnShare:
             self._come_back()
         return self.left > 0 and self._visit_left > 0
 
-    def wait(self, go_on: Callable[[], None], *, is_fresh: bool) -> None:
-        """Call `go_on` in a turn to come; `is_fresh` where nothing of it was handled yet."""
-        (self._fresh if is_fresh else self._visited).append(go_on)
+    def wait(self, go_on: Callable[[], None], sent: Sent) -> None:
+        """Call `go_on` in a turn to come."""
+        self._waiting[sent].append(go_on)
         self._come_back()
 
     def _come_back(self) -> None:
@@ -69,20 +87,22 @@ class TurnShare:
         self._is_due = False
         WORKERS_TURN.come()
         self.left = TURN_SECONDS
-        visited = len(self._visited)
+        counts = list(map(len, self._waiting))
         try:
-            self._visit(self._visited, min(visited, 1))  # however many come who had nothing
-            self._visit(self._fresh, len(self._fresh))
-            self._visit(self._visited, visited - 1)
+            for sent in reversed(Sent):
+                self._visit(sent, min(counts[sent], 1))  # however many come who go first
+            for sent in Sent:
+                self._visit(sent, counts[sent] - 1)
         finally:
             self._visit_left = TURN_SECONDS
-            if self._fresh or self._visited:
+            if any(self._waiting):
                 self._come_back()
 
-    def _visit(self, waiting: deque[Callable[[], None]], count: int) -> None:
-        is_alone = len(self._fresh) + len(self._visited) == 1
+    def _visit(self, sent: Sent, count: int) -> None:
+        waiting = self._waiting[sent]
+        is_alone = sum(map(len, self._waiting)) == 1
         for _ in range(count):
-            if self.left <= 0:
+            if not self.has_room(sent):
                 return
             self._visit_left = TURN_SECONDS if is_alone else VISIT_SECONDS
             waiting.popleft()()

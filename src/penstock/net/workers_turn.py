@@ -5,7 +5,7 @@
 A thread gets the lock from one that computes only by asking for it, after an interval without any
 switch between threads; each system call of the loop that lets go of the lock for a moment may begin
 that interval anew. So a worker that has written and synced may wait for a second. A loop that has
-just worked for a millisecond sleeps for some microseconds: whoever waits has the lock then.
+just worked for half a millisecond sleeps for some microseconds: whoever waits has the lock then.
 
 Source: CPython's ceval_gil.c (take_gil); measured with benchmarks of attacks, ADR 0048.
 """
@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 PAUSE_SECONDS = 0.000_03
 """Asked for; a kernel makes 80 us of it. Threads that wait are woken in that time."""
-BUSY_SECONDS = 0.003
-"""Between two pauses: they take no more than one fortieth of the loop's time."""
+BUSY_SECONDS = 0.0005
+"""Between two pauses: of the time of a loop that is busy with long work they take a seventh."""
 
 
 class WorkersTurn:

@@ -43,7 +43,7 @@ from penstock.node.settings_entries import settings_entries
 from penstock.node.status_page import status_page
 from penstock.runtime.ha.client import FRAME_BYTES_MAX as HA_FRAME_BYTES_MAX
 from penstock.runtime.http_server import HttpServer, Page
-from penstock.runtime.memory import trim_memory
+from penstock.runtime.memory import FreeLists, trim_memory
 from penstock.runtime.randomness import random_uuid, token_text
 from penstock.runtime.replica_manager import PURPOSE as HA_PURPOSE
 from penstock.runtime.replica_manager import ManagerPorts, ReplicaManager
@@ -114,6 +114,7 @@ class Node:
         self._manager: ReplicaManager | None = None
         self._http: HttpServer | None = None
         self._listener: Listener | None = None
+        self._free_lists = FreeLists(machine.clock.monotonic_us)
         self._peer_listeners: list[PeerListener] = []
 
     @property
@@ -381,6 +382,7 @@ class Node:
         )
         listener.measure_by(self._machine.stopwatch)
         listener.pinned_elsewhere = lambda: self._broker.groups.pinned_bytes
+        listener.has_let_go = self._broker.long_places.has_let_go
         listener.on_relief = self._relieve
         listener.start(self._machine.open_socket)
         return listener
@@ -389,6 +391,8 @@ class Node:
         """Clients have let go of much: what was kept for more of them goes back to the system."""
         for disk in self._disks.values():
             disk.relieve()
+        if not self._broker.has_long_work:  # else it would look through what that is made of
+            self._free_lists.free()
         self._batch_workers.submit(trim_memory, _trimmed)
 
     def _metrics_page(self) -> Page:

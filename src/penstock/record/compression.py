@@ -18,7 +18,8 @@ linked blocks, so we write independent ones), CVE-2023-34455 (declared snappy le
 It deliberately does not read lz4 with the broken header checksum of magic 0 and 1.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from struct import Struct
 from typing import NamedTuple
 
@@ -41,7 +42,10 @@ _LZ4_HEADER_BYTES = 7
 _LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 _UINT32_LE = Struct("<I")
 _INT32 = Struct(">i")
-_INTO = Callable[[memoryview, bytearray], int]
+_INTO = Callable[[memoryview, memoryview], int]
+
+MAPPED_BYTES_MIN = 1 << 20
+"""From this size on memory comes from the system, not touched yet."""
 
 
 class Bounds(NamedTuple):
@@ -112,16 +116,27 @@ def _grow(into: _INTO, data: memoryview, size: int, limit: int) -> memoryview:
     were the text to change, damage would be reported where room was lacking, and nothing worse.
     """
     while True:
-        out = bytearray(size)
+        out = _room(size)
         try:
-            return memoryview(out)[: into(data, out)]
+            return out[: into(data, out)]
         except (DecompressionError, OSError) as error:
-            out.clear()  # whoever keeps the error keeps this frame
+            out.release()  # whoever keeps the error keeps this frame
             if "write" not in str(error):
                 raise CorruptBatch(f"compressed data: {error}") from error
             if size >= limit:
                 raise BatchTooLarge(size, limit) from error
         size = min(limit, max(4096, size * 4))
+
+
+def _room(size: int) -> memoryview:
+    """Return memory to decompress into.
+
+    The system fills large ones with zeros as they are written to, which a codec does without the
+    interpreter's lock. A bytearray fills itself: 64 MiB keep every other thread waiting for 30 ms.
+    """
+    if size < MAPPED_BYTES_MIN:
+        return memoryview(bytearray(size))
+    return memoryview(mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS))
 
 
 def _gunzip_guess(data: memoryview, limit: int) -> int:
@@ -153,9 +168,23 @@ def _lz4_guess(data: memoryview, limit: int) -> int:
 
 
 def _unsnappy(data: memoryview, limit: int) -> memoryview:
+    """The declared lengths are looked at before anything is allocated."""
+    out, at = _room(_unsnapped_bytes(data, limit)), 0
+    try:
+        for block in _snappy_blocks(data):
+            at += cramjam.snappy.decompress_raw_into(block, out[at:])
+    except (DecompressionError, OSError) as error:
+        out.release()  # whoever keeps the error keeps this frame
+        raise CorruptBatch(f"compressed data: {error}") from error
+    if at != len(out):
+        raise CorruptBatch(f"compressed data: {at} bytes where {len(out)} were declared")
+    return out
+
+
+def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
     if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
-        return memoryview(_unsnappy_raw(data, limit))
-    out = bytearray()
+        yield data
+        return
     at = XERIAL_HEADER_BYTES
     while at < len(data):
         if len(data) - at < _INT32.size:
@@ -164,28 +193,20 @@ def _unsnappy(data: memoryview, limit: int) -> memoryview:
         at += _INT32.size
         if length < 1 or length > len(data) - at:
             raise CorruptBatch(f"compressed data: snappy block of {length} bytes")
-        try:
-            out += _unsnappy_raw(data[at : at + length], limit - len(out))
-        except (BatchTooLarge, CorruptBatch):
-            out.clear()  # whoever keeps the error keeps this frame
-            raise
+        yield data[at : at + length]
         at += length
-    return memoryview(out)
 
 
-def _unsnappy_raw(data: memoryview, limit: int) -> bytearray:
-    """The declared length is looked at before anything is allocated."""
+def _unsnapped_bytes(data: memoryview, limit: int) -> int:
+    total = 0
     try:
-        size = cramjam.snappy.decompress_raw_len(data)
-        if size > limit:
-            raise BatchTooLarge(size, limit)
-        out = bytearray(size)
-        written = cramjam.snappy.decompress_raw_into(data, out)
+        for block in _snappy_blocks(data):
+            total += cramjam.snappy.decompress_raw_len(block)
     except (DecompressionError, OSError) as error:
         raise CorruptBatch(f"compressed data: {error}") from error
-    if written != size:
-        raise CorruptBatch(f"compressed data: {written} bytes where {size} were declared")
-    return out
+    if total > limit:
+        raise BatchTooLarge(total, limit)
+    return total
 
 
 def _unzstd(data: memoryview, limit: int) -> memoryview:

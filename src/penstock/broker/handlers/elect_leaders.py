@@ -64,7 +64,8 @@ async def _elect(broker: Broker, set_id: int, is_unclean: bool) -> PlatformError
         return NotActiveController(-1)
     make = partial(_unclean if is_unclean else _preferred, set_id)
     try:
-        await broker.operations.operate(make)
+        async with broker.long_places.away():
+            await broker.operations.operate(make)
     except MetadataError as refused:
         return refused
     return None

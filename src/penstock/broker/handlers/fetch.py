@@ -55,14 +55,14 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
         FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
         return
     is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
-    if session is not None:
-        wanted = list(session.partitions.values())
+    followed = wanted if session is None else session.partitions.values()
     max_bytes = answer_bytes(broker, request)
-    if len(wanted) > PARTITIONS_HERE:
+    if len(followed) > PARTITIONS_HERE:
         request = request._replace(max_bytes=max_bytes)
         answer = FetchReply(broker, reply, version, session, is_incremental)
-        broker.run_long(reply, header, 0, look_long(broker, request, wanted, answer))
+        broker.run_long(reply, header, 0, look_long(broker, request, followed, answer))
         return
+    wanted = list(followed)
     reads = find(broker, wanted, version)
     operation = FetchOperation(
         broker,

@@ -33,7 +33,8 @@ async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
     body = request.body
     key_type = getattr(body, "key_type", GROUP_KEY_TYPE)
     if key_type == GROUP_KEY_TYPE:
-        await broker.internal_topic.ensure()
+        async with broker.long_places.away():
+            await broker.internal_topic.ensure()
     if request.api_version < 4:
         return _coordinator(broker, key_type, body.key)
     keys = [key for key in body.coordinator_keys if request.is_first(key)]

@@ -57,14 +57,16 @@ async def handle(broker: Broker, request: Request) -> bytes:
     wanted: tuple[Any, ...] | None = request.body.topics
     pace = Pace(request.turns)
     if wanted is None or (request.api_version == 0 and not wanted):
-        found: Iterable[TopicImage | TopicMetadata] = list(broker.metadata.topics_by_id.values())
+        found: list[TopicImage | TopicMetadata] = list(broker.metadata.topics_by_id.values())
     else:
         found = await _wanted_topics(broker, request.body, wanted, pace)
     image = broker.metadata
     states = partition_states(image, broker.is_suspect)
     on_topic, on_cluster = _operations(request.body)
     encoding = MetadataEncoding(request.api_version, _cluster(image, on_cluster))
-    for one in found:
+    found.reverse()
+    while found:  # what an answer is made of is let go one by one, and not in a turn of its end
+        one = found.pop()
         await pace.step()
         if isinstance(one, TopicMetadata):
             encoding.add(one)

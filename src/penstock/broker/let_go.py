@@ -1,0 +1,53 @@
+"""Letting go of what a long request was made of, a slice at a time.
+
+CPython frees an array together with all that only the array holds, in one go: 100,000 decoded
+elements take 5 to 15 ms of the loop. So the elements are taken out first, which costs a reference
+each, and are then let go in slices.
+
+    [request] ─► its arrays' elements ─► their arrays' elements ─► ...
+                 slice │ slice │ ...
+
+It changes nothing that it goes through: what somebody else holds, too, stays as it is.
+"""
+
+from collections.abc import Generator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+SLICE = 500
+"""Elements that are freed in one turn: half a millisecond."""
+
+
+def let_go(owned: list[Any]) -> Generator[None, None, None]:
+    """Empty the list, and free what is in it and whatever only that holds, slice by slice."""
+    level = owned
+    while level:
+        below: list[Any] = []
+        while level:
+            for one in level[-SLICE:]:
+                for array in arrays_of(one):
+                    below += array
+            del level[-SLICE:]
+            yield
+        level = below
+
+
+def arrays_of(one: Any) -> list[Any]:
+    """Return the arrays in a decoded entity, or in the fields of an answer."""
+    if isinstance(one, Mapping):
+        return [value for value in one.values() if type(value) in {list, tuple}]
+    entity = type(one)
+    names = _array_names.get(entity)
+    if names is None:
+        names = _array_names[entity] = _find_array_names(entity)
+    return [value for name in names if (value := getattr(one, name))]
+
+
+_array_names: dict[type, tuple[str, ...]] = {}
+"""By type; as many as there are entities in messages."""
+
+
+def _find_array_names(entity: type) -> tuple[str, ...]:
+    if not is_dataclass(entity):
+        return ()
+    return tuple(one.name for one in fields(entity) if "tuple" in str(one.type))
