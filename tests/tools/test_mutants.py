@@ -168,6 +168,18 @@ def test_results_count_as_long_as_the_source_is_the_same(root):
     assert not results.is_known(mutant, "then"), "there may be a test for it by now"
 
 
+def test_what_tests_found_in_an_earlier_source_outlives_the_simulator_in_a_later_one(
+    tmp_path: Path,
+) -> None:
+    results = Results(tmp_path)
+    results.note(MUTANTS[0], "then", Outcome(status=FOUND, test="tests/a.py::b", seconds=1.0))
+    results.note_seeds(MUTANTS[0], "now", {"red": 0, "tried": 6})
+    assert results.is_known(MUTANTS[0], "then"), "it was found in that source"
+    assert not results.is_known(MUTANTS[0], "now"), "and is to be tried in this one"
+    assert results.has_seeds(MUTANTS[0], "now")
+    assert not results.has_seeds(MUTANTS[0], "then")
+
+
 def test_the_page_counts_what_was_found_and_names_what_was_not(root):
     (root / "docs").mkdir()
     results = Results(root)

@@ -106,8 +106,7 @@ def _run_seeds(mutants: list[Mutant], results: Results, options: argparse.Namesp
             except (AnchorLost, OSError) as error:
                 print(f"{mutant.name}: can not be planted: {error}", file=sys.stderr, flush=True)
                 continue
-            known = results.of(mutant) or {}
-            if "simulator" in known and known["fingerprint"] == fingerprint and not options.fresh:
+            if results.has_seeds(mutant, fingerprint) and not options.fresh:
                 continue
             seeds = red_seeds(tree, mutant, options.seeds, reached)
             results.note_seeds(mutant, fingerprint, seeds)

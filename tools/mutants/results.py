@@ -62,15 +62,18 @@ class Results:
             return
         self._load()
         before = self.of(mutant) or {}
-        kept = before.get("simulator") if before.get("fingerprint") == fingerprint else None
-        self._put(mutant, {"fingerprint": fingerprint, **asdict(outcome)}, kept)
+        self._put(mutant, {"fingerprint": fingerprint, **asdict(outcome)}, before.get("simulator"))
 
     def note_seeds(self, mutant: Mutant, fingerprint: str, seeds: dict[str, object]) -> None:
         """Keep what the simulator found."""
         self._load()
-        before = self.of(mutant) or {}
-        same = before if before.get("fingerprint") == fingerprint else {}
-        self._put(mutant, {**same, "fingerprint": fingerprint}, seeds)
+        before = self.of(mutant) or {"fingerprint": ""}
+        self._put(mutant, before, {**seeds, "fingerprint": fingerprint})
+
+    def has_seeds(self, mutant: Mutant, fingerprint: str) -> bool:
+        """Whether the simulator was tried with this bug in this source."""
+        seeds = (self.of(mutant) or {}).get("simulator", {})
+        return bool(seeds.get("fingerprint") == fingerprint)
 
     def _put(self, mutant: Mutant, entry: dict[str, Any], seeds: dict[str, object] | None) -> None:
         if seeds is not None:
