@@ -24,10 +24,10 @@ MODULES = (
     "record/_scan",
     "record/_walk",
     "protocol/_produce",
-    "runtime/_gather",
-    "storage/_frames",
-    "storage/_read_check",
-    "storage/_regions",
+    "runtime/io/_gather",
+    "storage/commit_log/_frames",
+    "storage/read/_read_check",
+    "storage/read/_regions",
 )
 
 

@@ -24,8 +24,8 @@ from penstock.base.ids import TopicId, TopicPartition
 from penstock.record.batch import BatchHeader, read_header
 from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.disk import FileDisk, ThreadOffload
+from penstock.storage.commit_log.set_log import Chunk, SetLog
 from penstock.storage.config import FlushPolicy, LogConfig
-from penstock.storage.set_log import Chunk, SetLog
 
 HEADER = Struct(">qiibIhiqqqhii")
 APPENDS_PER_TURN = 32

@@ -59,8 +59,8 @@ from penstock.replication import wire
 from penstock.replication.messages import Refused
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.session_messages import SESSION_CODEC
-from penstock.storage import base_image
-from penstock.storage.base_image import BaseImage, BaseSegment
+from penstock.storage.replicate import base_image
+from penstock.storage.replicate.base_image import BaseImage, BaseSegment
 from tests.badinput.batches import wrong_batch
 from tests.badinput.grammar import marked_request, valid_batch
 from tests.badinput.peers import plain_bodies

@@ -28,7 +28,7 @@ from penstock.record.build import Record, build_batch
 from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.confirm import Membership
 from penstock.replication.epochs import EpochHistory
-from penstock.storage.set_log import SetLog
+from penstock.storage.commit_log.set_log import SetLog
 from tests.controller.cluster import Cluster as Metadata
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import SMALL, World

@@ -10,7 +10,7 @@ from penstock.broker.long_fetch import PARTITIONS_HERE
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.storage.errors import ReadFailed
-from penstock.storage.reader import NeedsDisk
+from penstock.storage.read.reader import NeedsDisk
 from tests.broker.fetches import SIZE, counts, create, fill, request
 from tests.live_node import LiveNode, RawClient
 

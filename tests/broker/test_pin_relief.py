@@ -9,7 +9,7 @@ from penstock.base.ids import TopicId, TopicPartition
 from penstock.broker.pin_relief import PinRelief
 from penstock.groups.config import GroupConfig
 from penstock.groups.housekeeping import RewriteTracker
-from penstock.storage.pins import Movable, PinReport
+from penstock.storage.inspect.pins import Movable, PinReport
 
 ONE, TWO = (TopicPartition(TopicId(bytes(16)), n) for n in (0, 1))
 BOUND = 1_000

@@ -14,7 +14,7 @@ from penstock.broker.stats import BrokerStats
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.runtime.disk import FileHandle
-from penstock.storage.set_log import Chunk
+from penstock.storage.commit_log.set_log import Chunk
 from tests.broker.fetches import BATCH, SIZE, counts, create, fetch_from, fill, offsets, request
 from tests.live_node import ANSWER_SECONDS, LiveNode, RawClient
 from tests.storage.faulty_disk import FaultyDisk

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from penstock.base.ids import LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.replication.errors import ReplicationError
-from penstock.storage.partition_log import PartitionLog
+from penstock.storage.index.partition_log import PartitionLog
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import World, append, open_log, partition_number
 

@@ -8,7 +8,7 @@ from penstock.base.invariant import InvariantViolation
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.replication.confirm import Membership
 from penstock.replication.errors import NotMaster
-from penstock.storage.partition_log import PartitionLog
+from penstock.storage.index.partition_log import PartitionLog
 from tests.broker.test_replica_set import Parked, Watching
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import replicate

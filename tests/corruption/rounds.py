@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.record.batch import read_header
+from penstock.storage.commit_log.set_log import Chunk, SetLog
 from penstock.storage.errors import SegmentNotReady
-from penstock.storage.partition_log import PartitionLog
-from penstock.storage.set_log import Chunk, SetLog
+from penstock.storage.index.partition_log import PartitionLog
 from tests.corruption.brokers import NodeCluster
 from tests.corruption.byte_classes import UNUSED, Classes, classes_of
 from tests.corruption.damage import Damage, draw

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 import uvloop
 
-from penstock.storage import durable_mark, read_check
+from penstock.storage.commit_log import durable_mark
+from penstock.storage.read import read_check
 from tests.corruption.brokers import NodeCluster
 from tests.corruption.byte_classes import classes_of
 from tests.corruption.metadata_files import damage_identity, damage_raft
@@ -64,8 +65,8 @@ def rounds_with(root: Path, work: str, count: int, *, sets: int = 8) -> Tally:
 def test_reads_that_check_nothing_are_seen_by_the_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.storage.chunk.check_regions", read_check.check_regions)
-    monkeypatch.setattr("penstock.storage.read_check.check_batch", lambda *_: None)
+    monkeypatch.setattr("penstock.storage.read.chunk.check_regions", read_check.check_regions)
+    monkeypatch.setattr("penstock.storage.read.read_check.check_batch", lambda *_: None)
     tally = rounds_with(tmp_path, "running", 6)
     assert any("a reader got something else" in text for text in tally.wrong)
 
@@ -74,7 +75,7 @@ def test_reads_that_check_nothing_are_seen_by_the_judge(
 def test_rot_at_the_end_that_is_taken_for_a_torn_write_is_seen_by_the_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.storage.recovery.read_mark", lambda *_: 0)
+    monkeypatch.setattr("penstock.storage.recover.recovery.read_mark", lambda *_: 0)
     monkeypatch.setattr("tests.corruption.rounds.classes_of", last_frame_of)
     tally = rounds_with(tmp_path, "stopped", 4)
     assert any("not found" in text for text in tally.wrong)

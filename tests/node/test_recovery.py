@@ -14,8 +14,8 @@ from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.disk import FileDisk, ThreadOffload
+from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
-from penstock.storage.set_log import SetLog
 from tests.net.serving import run
 
 CONFIG = LogConfig(segment_bytes=32 << 20, first_segment_bytes=32 << 20, reserve_bytes=0)

@@ -36,10 +36,10 @@ from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.ha.client import FRAME_BYTES_MAX
 from penstock.runtime.replica_manager import ManagerPorts, OpenedLog, ReplicaManager
+from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import SegmentNotReady
-from penstock.storage.repair import cut_below_damage
-from penstock.storage.set_log import SetLog
+from penstock.storage.recover.repair import cut_below_damage
 from tests.storage.world import make_batch
 
 SECRET = b"the secret of these tests"

@@ -14,8 +14,8 @@ from penstock.runtime.ha.followed_set import (
     FollowParts,
     FollowStats,
 )
-from penstock.storage.run import Run
-from penstock.storage.set_log import SetLog
+from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.replicate.run import Run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import open_member, take_run
 from tests.storage.world import World, append, open_log, partition_number

@@ -7,8 +7,8 @@ import pytest
 
 from penstock.broker.replica_set import Role
 from penstock.controller.session import FAILED
+from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
 from penstock.storage.errors import CorruptFrame, CorruptLog
-from penstock.storage.frames import FRAME_HEADER_BYTES
 from tests.runtime.ha_brain import Brain
 from tests.runtime.ha_cluster import PARTITION, Broker, HaCluster, ha_cluster
 from tests.runtime.ha_running import run_long

@@ -26,7 +26,7 @@ from penstock.sim.remains import Remains
 from penstock.sim.run import Run, run_plan
 from penstock.sim.server import Server
 from penstock.sim.weather import Effect, pairs
-from penstock.storage.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
+from penstock.storage.inspect.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

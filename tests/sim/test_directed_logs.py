@@ -18,8 +18,8 @@ from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.sim.run import Run
 from penstock.sim.server import Server
 from penstock.sim.topology import data_path
+from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import FlushPolicy
-from penstock.storage.set_log import SetLog
 from tests.sim.test_directed import APART, EMPTY_SET, follow, image_of, server
 from tests.sim.test_directed_sets import LONE, member_of
 

@@ -9,7 +9,7 @@ from penstock.sim.kernel.disk import SimDisk
 from penstock.sim.plan import Plan, Shape
 from penstock.sim.run import Run, run_plan
 from penstock.sim.shadow_starts import ShadowStarts
-from penstock.storage.writer import LogWriter
+from penstock.storage.commit_log.writer import LogWriter
 from tests.sim.test_talk import members
 
 pytestmark = [

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.storage.base_export import BaseExport
+from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, check_body, check_header
+from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
-from penstock.storage.frames import FRAME_HEADER_BYTES, check_body, check_header
-from penstock.storage.partition_log import PartitionLog
-from penstock.storage.run import ColdRun, Run
-from penstock.storage.set_log import SetLog
-from penstock.storage.verify import list_segments
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.inspect.verify import list_segments
+from penstock.storage.replicate.base_export import BaseExport
+from penstock.storage.replicate.run import ColdRun, Run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import (
     ALL,

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from penstock.storage.base_image import BaseImage
 from penstock.storage.config import Retention
 from penstock.storage.errors import BadInstall, BaseNotReady, ExportEnded
+from penstock.storage.replicate.base_image import BaseImage
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     asked,

@@ -1,6 +1,6 @@
 """Frames claim no more than the set has confirmed, and under `async` several syncs less."""
 
-from penstock.storage.claim import ASYNC_SYNCS, Claim
+from penstock.storage.commit_log.claim import ASYNC_SYNCS, Claim
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import give_run, member, open_member, take_run
 from tests.storage.world import World, append

@@ -7,10 +7,11 @@ import pytest
 from crc32c import crc32c
 
 from penstock.base.ids import TopicId, TopicPartition
-from penstock.storage import compiled, read_check
+from penstock.storage import compiled
+from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, put_batch_frame
 from penstock.storage.errors import CorruptFrame
-from penstock.storage.frames import FRAME_HEADER_BYTES, put_batch_frame
-from penstock.storage.regions import Region
+from penstock.storage.read import read_check
+from penstock.storage.read.regions import Region
 
 OURS = TopicPartition(TopicId(bytes(range(16))), 7)
 OTHER = TopicPartition(TopicId(bytes(range(16))), 8)

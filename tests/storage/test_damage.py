@@ -2,15 +2,15 @@
 
 import pytest
 
+from penstock.storage.commit_log.durable_mark import MARK_BYTES, mark_path
+from penstock.storage.commit_log.pending_change import ChangeKind
+from penstock.storage.commit_log.snapshot import decode_snapshot, encode_partition, encode_snapshot
+from penstock.storage.commit_log.truncation import read_snapshots
 from penstock.storage.config import LogConfig
-from penstock.storage.durable_mark import MARK_BYTES, mark_path
 from penstock.storage.errors import CorruptFrame, CorruptLog
-from penstock.storage.pending_change import ChangeKind
-from penstock.storage.reader import NeedsDisk
-from penstock.storage.repair import NOTHING_KEPT, cut_below_damage, plan_repair
-from penstock.storage.scrub import FROM_START
-from penstock.storage.snapshot import decode_snapshot, encode_partition, encode_snapshot
-from penstock.storage.truncation import read_snapshots
+from penstock.storage.read.reader import NeedsDisk
+from penstock.storage.recover.repair import NOTHING_KEPT, cut_below_damage, plan_repair
+from penstock.storage.recover.scrub import FROM_START
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import member, open_member
 from tests.storage.world import (

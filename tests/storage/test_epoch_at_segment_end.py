@@ -13,9 +13,9 @@ import pytest
 
 from penstock.replication.alignment import Continue, LogShape, Truncate, align
 from penstock.replication.epochs import EpochStart
+from penstock.storage.commit_log.frames import EPOCH_PAYLOAD, HEADER, KIND_END, KIND_EPOCH
 from penstock.storage.errors import BadRun, LogFenced, OutOfSpace, SegmentNotReady
-from penstock.storage.frames import EPOCH_PAYLOAD, HEADER, KIND_END, KIND_EPOCH
-from penstock.storage.verify import LogCheck, Severity
+from penstock.storage.inspect.verify import LogCheck, Severity
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     check_equal,

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
+from penstock.storage.commit_log.files import Reason, explain_files
 from penstock.storage.config import Retention
-from penstock.storage.files import Reason, explain_files
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import settle
 from tests.storage.world import DIRECTORY, SMALL, World, append, open_log, partition_number

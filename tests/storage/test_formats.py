@@ -8,11 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.ids import TopicId, TopicPartition
-from penstock.storage import frames
+from penstock.storage.commit_log import frames
+from penstock.storage.commit_log.frames import build_frame, check_body, check_header
+from penstock.storage.commit_log.snapshot import (
+    PartitionState,
+    Snapshot,
+    decode_snapshot,
+    encode_partition,
+    encode_snapshot,
+)
 from penstock.storage.errors import CorruptFile, CorruptFrame
-from penstock.storage.frames import build_frame, check_body, check_header
-from penstock.storage.partition_log import Columns
-from penstock.storage.sealed_index import (
+from penstock.storage.index.partition_log import Columns
+from penstock.storage.index.sealed_index import (
     Sealed,
     encode_index,
     find_entry,
@@ -20,14 +27,7 @@ from penstock.storage.sealed_index import (
     read_directory,
     read_index_header,
 )
-from penstock.storage.side_file import decode_side, encode_side
-from penstock.storage.snapshot import (
-    PartitionState,
-    Snapshot,
-    decode_snapshot,
-    encode_partition,
-    encode_snapshot,
-)
+from penstock.storage.index.side_file import decode_side, encode_side
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import World, append, open_log, partition_number
 

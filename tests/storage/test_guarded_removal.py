@@ -1,7 +1,7 @@
 """A segment out of retention goes when the last read off the loop that may use it has ended."""
 
+from penstock.storage.commit_log.set_log import NeedsDisk
 from penstock.storage.config import Retention
-from penstock.storage.set_log import NeedsDisk
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import (
     ALL,

@@ -2,10 +2,10 @@
 
 import pytest
 
+from penstock.storage.commit_log.durable_mark import mark_path
+from penstock.storage.commit_log.files import has_log
 from penstock.storage.config import Retention
-from penstock.storage.durable_mark import mark_path
 from penstock.storage.errors import CorruptLog
-from penstock.storage.files import has_log
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import open_member, take_run
 from tests.storage.world import (

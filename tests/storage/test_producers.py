@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.record.batch import read_header
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
-from penstock.storage.producers import SEQUENCE_MAX, Duplicate, ProducerStates, ProducerTable
+from penstock.storage.index.producers import SEQUENCE_MAX, Duplicate, ProducerStates, ProducerTable
 from tests.storage.world import make_batch
 
 

@@ -6,9 +6,9 @@ behind the last record there is no frame.
 
 import pytest
 
+from penstock.storage.commit_log.frames import EPOCH_PAYLOAD, KIND_EPOCH, WHOLE_SET, build_frame
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog
-from penstock.storage.frames import EPOCH_PAYLOAD, KIND_EPOCH, WHOLE_SET, build_frame
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import DIRECTORY, World, append, open_log, partition_number
 

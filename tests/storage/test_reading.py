@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.sim.kernel.disk_file import SimFile
-from penstock.storage import compiled, regions
-from penstock.storage.block_cache import SEGMENTS_MAX, BlockCache, SealedSegment
-from penstock.storage.chunk import NO_MORE, Chunk, Wanted, make_plan
+from penstock.storage import compiled
 from penstock.storage.errors import OffsetOutOfRange, ReadFailed
-from penstock.storage.lookup import Block
-from penstock.storage.partition_log import Columns
-from penstock.storage.regions import GAP_BYTES_MAX, REGION_BYTES_MAX
-from penstock.storage.sealed_index import Sealed
+from penstock.storage.index.block_cache import SEGMENTS_MAX, BlockCache, SealedSegment
+from penstock.storage.index.lookup import Block
+from penstock.storage.index.partition_log import Columns
+from penstock.storage.index.sealed_index import Sealed
+from penstock.storage.read import regions
+from penstock.storage.read.chunk import NO_MORE, Chunk, Wanted, make_plan
+from penstock.storage.read.regions import GAP_BYTES_MAX, REGION_BYTES_MAX
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import (
     ALL,

@@ -176,7 +176,7 @@ def test_replay_after_a_kill_is_bounded_by_the_checkpoint_interval():
 def test_progress_goes_from_nothing_to_all():
     _, disk, _, _ = started(batches=50)
     seen = []
-    from penstock.storage.set_log import SetLog
+    from penstock.storage.commit_log.set_log import SetLog
 
     world = World()
     SetLog.recover(

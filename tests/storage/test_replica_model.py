@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.storage.config import FlushPolicy, Retention
 from penstock.storage.errors import OutOfSpace, PositionOutOfRange
-from penstock.storage.run import Run
+from penstock.storage.replicate.run import Run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     copy_until,

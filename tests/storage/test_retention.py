@@ -243,7 +243,7 @@ def test_silent_producers_are_forgotten_with_retention(world, log):
 
 
 def test_retention_gives_the_loop_away_between_slices(world, disk):
-    from penstock.storage import retention
+    from penstock.storage.commit_log import retention
 
     log = open_log(world, disk)
     logs = [log.open_partition(partition_number(number)) for number in range(1200)]

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import pytest
 
 from penstock.storage.errors import BadRun
-from penstock.storage.run import Run
-from penstock.storage.run_check import Follows, check_run
+from penstock.storage.replicate.run import Run
+from penstock.storage.replicate.run_check import Follows, check_run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import take_run
 from tests.storage.world import World, append, open_log, partition_number

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.record.batch import read_header
+from penstock.storage.commit_log.frames import HEADER, KIND_END
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import (
     BadRun,
@@ -14,8 +15,7 @@ from penstock.storage.errors import (
     LogFollows,
     PositionOutOfRange,
 )
-from penstock.storage.frames import HEADER, KIND_END
-from penstock.storage.producers import Duplicate
+from penstock.storage.index.producers import Duplicate
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     check_equal,

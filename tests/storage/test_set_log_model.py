@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from penstock.record.batch import read_header
+from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
 from penstock.storage.config import FlushPolicy, Retention
 from penstock.storage.errors import OutOfOrderSequence, OutOfSpace
-from penstock.storage.frames import FRAME_HEADER_BYTES
-from penstock.storage.producers import Duplicate
+from penstock.storage.index.producers import Duplicate
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import (
     SMALL,

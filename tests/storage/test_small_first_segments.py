@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import pytest
 
+from penstock.storage.commit_log.segments import usual_capacity
 from penstock.storage.errors import OutOfSpace, SegmentNotReady
-from penstock.storage.segments import usual_capacity
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import SMALL, World, append, open_log, partition_number, read_all
 

@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from penstock.storage.catching_up import encode_note, note_path, read_note
+from penstock.storage.commit_log.catching_up import encode_note, note_path, read_note
+from penstock.storage.commit_log.frames import KIND_BATCH
+from penstock.storage.commit_log.truncation import plan_reset
 from penstock.storage.config import Retention
 from penstock.storage.errors import CorruptLog, LogBusy, LogFenced, PositionOutOfRange
-from penstock.storage.frames import KIND_BATCH
-from penstock.storage.truncation import plan_reset
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import (
     copy_of,

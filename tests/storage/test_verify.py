@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.storage.dump import dump_frames
-from penstock.storage.verify import LogCheck, Severity
+from penstock.storage.inspect.dump import dump_frames
+from penstock.storage.inspect.verify import LogCheck, Severity
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import DIRECTORY, SMALL, World, append, open_log, partition_number
 

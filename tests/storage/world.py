@@ -13,9 +13,9 @@ from crc32c import crc32c
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk
 from penstock.record.batch import BatchHeader, read_header
+from penstock.storage.commit_log.set_log import Chunk, NeedsDisk, SetLog
 from penstock.storage.config import FlushPolicy, LogConfig
-from penstock.storage.partition_log import PartitionLog
-from penstock.storage.set_log import Chunk, NeedsDisk, SetLog
+from penstock.storage.index.partition_log import PartitionLog
 
 HEADER = Struct(">qiibIhiqqqhii")
 DIRECTORY = "set-1"

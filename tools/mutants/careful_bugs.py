@@ -7,7 +7,7 @@ from .suites import CONTROLLER, GROUPS, IN_STEP
 
 KEEPER = "replication/sync_state.py"
 FOLLOWED = "runtime/ha/followed_set.py"
-CHECKPOINT = "storage/checkpoint.py"
+CHECKPOINT = "storage/commit_log/checkpoint.py"
 MASTERSHIPS = "controller/masterships.py"
 TRANSFERS = "controller/transfers.py"
 DRAINS = "controller/drains.py"
@@ -87,7 +87,7 @@ LOGS = (
     plant(
         "producers-window-over-epochs", "Producers",
         "what a producer sent in an earlier epoch answers a batch of a later one as a duplicate",
-        ("storage/producers.py", "            if state[0] == header.producer_epoch\n            else (span,)",
+        ("storage/index/producers.py", "            if state[0] == header.producer_epoch\n            else (span,)",
          "            if state[0] <= header.producer_epoch\n            else (span,)"),
         kind=Kind.EPOCH, near=("tests/storage/test_producers.py",),
     ),
@@ -156,7 +156,7 @@ REMEMBERED = (
     plant(
         "retention-active-by-the-last-record", "Retention",
         "records that are to be kept go from the active segment where an older one came after them",
-        ("storage/retention.py",
+        ("storage/commit_log/retention.py",
          "if partition.timestamps[-1] >= limit_ms or not 0 <= max(partition.timestamps) < limit_ms:",
          "if partition.timestamps[-1] >= limit_ms:"),
         kind=Kind.RANGE, near=("tests/storage/test_retention.py",),

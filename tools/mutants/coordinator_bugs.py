@@ -140,10 +140,10 @@ REWRITING = (
 
 PINNING = (
     plant("retention-dead-entry-pins", "Retention", "a partition whose log start is just behind a segment keeps it",
-          ("storage/retention.py", "        if partition.log_start_offset < entry.end_offset:\n", "        if partition.log_start_offset <= entry.end_offset:\n"),
+          ("storage/commit_log/retention.py", "        if partition.log_start_offset < entry.end_offset:\n", "        if partition.log_start_offset <= entry.end_offset:\n"),
           kind=Kind.RANGE, near=PINS),
     plant("retention-any-movable-counts", "Retention", "positions are moved out of files that others keep anyway",
-          ("storage/pins.py", "if all(is_movable for", "if any(is_movable for"),
+          ("storage/inspect/pins.py", "if all(is_movable for", "if any(is_movable for"),
           kind=Kind.STALE, near=PINS),
     plant("retention-relief-by-an-old-report", "Retention", "internal partitions are rewritten again and again by one report",
           ("broker/pin_relief.py", "report.number == progress.report_number or progress.open_count", "progress.open_count"),

@@ -5,11 +5,11 @@
 from .mutant import Kind, plant
 from .suites import DISK, FOLLOWING, PRODUCERS, RECOVERY, RETENTION, WRITING
 
-WRITER = "storage/writer.py"
-COMMIT = "storage/group_commit.py"
-RECOVER = "storage/recovery.py"
-RETAIN = "storage/retention.py"
-WINDOW = "storage/producers.py"
+WRITER = "storage/commit_log/writer.py"
+COMMIT = "storage/commit_log/group_commit.py"
+RECOVER = "storage/recover/recovery.py"
+RETAIN = "storage/commit_log/retention.py"
+WINDOW = "storage/index/producers.py"
 REAL = "runtime/disk.py"
 
 REAL_DISK = (
@@ -107,7 +107,7 @@ RETENTION_BUGS = (
     plant(
         "retention-removes-living-segment", "Retention",
         "a segment goes when the first of its partitions is done with it",
-        ("storage/pins.py", "        if not pinning:\n", "        if len(pinning) < 2:\n"),
+        ("storage/inspect/pins.py", "        if not pinning:\n", "        if len(pinning) < 2:\n"),
         kind=Kind.GUARD, near=RETENTION,
     ),
     plant(
@@ -119,7 +119,7 @@ RETENTION_BUGS = (
     plant(
         "retention-removes-under-a-read", "Retention",
         "a file is removed and used again while a read off the loop still has it",
-        ("storage/segments.py", "self.guard.when_clear(lambda: self._delete(segment))",
+        ("storage/commit_log/segments.py", "self.guard.when_clear(lambda: self._delete(segment))",
          "self._delete(segment)"),
         kind=Kind.GUARD, near=("tests/storage/test_guarded_removal.py", *RETENTION),
     ),
@@ -154,7 +154,7 @@ PRODUCER_BUGS = (
     plant(
         "producers-lost-at-failover", "Producers",
         "a slave does not remember producers, so a new master takes retries again",
-        ("storage/run_append.py", "            index(partition, header, position, size)\n",
+        ("storage/replicate/run_append.py", "            index(partition, header, position, size)\n",
          "            index(partition, header._replace(producer_id=-1), position, size)\n"),
         kind=Kind.SNAPSHOT, near=FOLLOWING,
     ),

@@ -5,11 +5,11 @@
 from .mutant import Kind, plant
 from .suites import CUTTING, FOLLOWING, RECOVERY, WRITING
 
-WRITER = "storage/writer.py"
-COMMIT = "storage/group_commit.py"
-RECOVER = "storage/recovery.py"
-CHANGE = "storage/pending_change.py"
-CHECK = "storage/run_check.py"
+WRITER = "storage/commit_log/writer.py"
+COMMIT = "storage/commit_log/group_commit.py"
+RECOVER = "storage/recover/recovery.py"
+CHANGE = "storage/commit_log/pending_change.py"
+CHECK = "storage/replicate/run_check.py"
 
 SYNCS = (
     plant(
@@ -78,7 +78,7 @@ SYNCS = (
     plant(
         "log-snapshot-before-its-bytes", "Left-out fsync: commit log",
         "a snapshot is written before the bytes that it speaks of are durable",
-        ("storage/checkpoint.py",
+        ("storage/commit_log/checkpoint.py",
          "if writer.flushed_position < position or not self.may_write(position):",
          "if not self.may_write(position):"),
         kind=Kind.ORDER, near=("tests/storage/test_snapshot_durability.py", *RECOVERY),
@@ -112,14 +112,14 @@ SYNCS = (
     plant(
         "log-installed-segment-not-synced", "Left-out fsync: commit log",
         "a copied segment is swapped in before it is durable",
-        ("storage/install.py", "        file.sync()\n        self.close()\n",
+        ("storage/replicate/install.py", "        file.sync()\n        self.close()\n",
          "        self.close()\n"),
         kind=Kind.GUARD, near=("tests/storage/test_base_copy.py", *CUTTING),
     ),
     plant(
         "log-catching-up-note-late", "Left-out fsync: commit log",
         "a slave trusts no claims any more before the note that says so is durable",
-        ("storage/catching_up.py", "self._offload.submit(lambda: disk.replace(path, note), self._noted)",
+        ("storage/commit_log/catching_up.py", "self._offload.submit(lambda: disk.replace(path, note), self._noted)",
          "self._noted(None, None)"),
         kind=Kind.ORDER, near=("tests/storage/test_catching_up_durability.py", *FOLLOWING),
     ),
@@ -129,7 +129,7 @@ RECOVERY_BUGS = (
     plant(
         "log-frame-checksum-unchecked", "Checksums",
         "recovery takes a frame whose checksum does not agree",
-        ("storage/frames.py",
+        ("storage/commit_log/frames.py",
          "    if crc32c(buffer[at + 4 : covered_end]) != header.crc:\n"
          '        raise CorruptFrame(header.position, "frame checksum does not agree")\n', ""),
         kind=Kind.GUARD, near=("tests/storage/test_formats.py", *RECOVERY),
@@ -137,7 +137,7 @@ RECOVERY_BUGS = (
     plant(
         "log-batch-checksum-unchecked", "Checksums",
         "recovery keeps a torn batch: its checksum is not looked at",
-        ("storage/frames.py",
+        ("storage/commit_log/frames.py",
          "    if crc32c(buffer[covered_end:end]) != CRC.unpack_from(buffer, payload + 17)[0]:\n"
          '        raise CorruptFrame(header.position, "batch checksum does not agree")\n', ""),
         kind=Kind.GUARD, near=("tests/storage/test_formats.py", *RECOVERY),
@@ -160,10 +160,10 @@ RECOVERY_BUGS = (
     plant(
         "log-reads-unchecked", "Checksums",
         "a consumer is given a record that has rotted on the disk",
-        ("storage/read_check.py",
+        ("storage/read/read_check.py",
          "        crc32c(data[head + 4 : covered_end]) != crc\n        or crc32c",
          "        crc32c"),
-        ("storage/read_check.py", "[covered_end : at + size]) != batch_crc\n",
+        ("storage/read/read_check.py", "[covered_end : at + size]) != batch_crc\n",
          "[covered_end : at + size]) < 0\n"),
         kind=Kind.GUARD, near=("tests/storage/test_rotten_reads.py", "tests/storage/test_reading.py"),
     ),
@@ -177,7 +177,7 @@ RECOVERY_BUGS = (
     plant(
         "log-recovery-cuts-one-frame-too-many", "Recovery",
         "the last whole frame of the log is not read at a start",
-        ("storage/scan.py", "            self.position += header.frame_bytes\n            yield",
+        ("storage/recover/scan.py", "            self.position += header.frame_bytes\n            yield",
          "            if not any(self._file.read(\n"
          "                self.position - self._base + header.frame_bytes, FRAME_HEADER_BYTES\n"
          "            )):\n                return\n"
@@ -206,7 +206,7 @@ RECOVERY_BUGS = (
     plant(
         "log-slave-forgets-epochs", "Leader epochs",
         "a slave does not remember masterships that reach it with the stream",
-        ("storage/run_append.py",
+        ("storage/replicate/run_append.py",
          "            self._checkpointer.epochs.append((frame.leader_epoch, frame.value))\n", ""),
         kind=Kind.SNAPSHOT, near=FOLLOWING,
     ),
@@ -229,7 +229,7 @@ RECOVERY_BUGS = (
     plant(
         "log-snapshot-of-unconfirmed", "Recovery",
         "a snapshot of what the set has not confirmed is written, and can not be cut any more",
-        ("storage/checkpoint.py", "return self._is_sole_member or position <= self.confirmed_position",
+        ("storage/commit_log/checkpoint.py", "return self._is_sole_member or position <= self.confirmed_position",
          "return True"),
         kind=Kind.SNAPSHOT, near=CUTTING,
     ),
@@ -267,21 +267,21 @@ TRUNCATION = (
     plant(
         "log-truncation-keeps-producer-windows", "Truncation",
         "a producer's retry of a batch that was cut is answered as a duplicate, and lost",
-        ("storage/truncation.py",
+        ("storage/commit_log/truncation.py",
          "kept = tuple(span for span in window if span[2] < ends.get(key[0], 0))", "kept = window"),
         kind=Kind.CLEARED, near=("tests/storage/test_truncation_durability.py", *CUTTING),
     ),
     plant(
         "log-install-unchecked", "Checksums",
         "a copied base is swapped in without looking at its frames",
-        ("storage/install.py",
+        ("storage/replicate/install.py",
          "if scan.position == end or (not is_last and scan.error is None):", "if True:"),
         kind=Kind.GUARD, near=("tests/storage/test_base_copy.py",),
     ),
     plant(
         "log-install-keeps-segments-of-another-copy", "Truncation",
         "a copy goes on with segments of an earlier copy from another history",
-        ("storage/install.py",
+        ("storage/replicate/install.py",
          "if not kept or _epoch_at(earlier, kept[-1].data_end)"
          " != _epoch_at(image, kept[-1].data_end):",
          "if not kept:"),
@@ -317,7 +317,7 @@ RUNS = (
     plant(
         "slave-takes-run-at-gap", "Following",
         "a slave takes a run that does not begin at the end of its log",
-        ("storage/run_append.py",
+        ("storage/replicate/run_append.py",
          "        if run.position != end:\n            raise GapInRun(run.position, end)\n", ""),
         kind=Kind.GUARD, near=FOLLOWING,
     ),

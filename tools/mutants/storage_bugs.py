@@ -5,14 +5,14 @@
 from .mutant import Kind, plant
 from .suites import CUTTING, FOLLOWING, RECOVERY, RETENTION, WRITING
 
-COMMIT = "storage/group_commit.py"
-CHECKPOINT = "storage/checkpoint.py"
-RECOVER = "storage/recovery.py"
-CHANGE = "storage/pending_change.py"
-SEGMENTS = "storage/segments.py"
-RETAIN = "storage/retention.py"
-TRUNCATE = "storage/truncation.py"
-APPENDER = "storage/run_append.py"
+COMMIT = "storage/commit_log/group_commit.py"
+CHECKPOINT = "storage/commit_log/checkpoint.py"
+RECOVER = "storage/recover/recovery.py"
+CHANGE = "storage/commit_log/pending_change.py"
+SEGMENTS = "storage/commit_log/segments.py"
+RETAIN = "storage/commit_log/retention.py"
+TRUNCATE = "storage/commit_log/truncation.py"
+APPENDER = "storage/replicate/run_append.py"
 CLOSING = ("tests/storage/test_close_durability.py", *WRITING)
 FILES = ("tests/storage/test_missing_files.py", *RECOVERY)
 READING = ("tests/storage/test_reading.py", "tests/storage/test_set_log_model.py")
@@ -73,7 +73,7 @@ ORDERS = (
     plant(
         "log-planned-anew-after-half-a-cut", "Wrong order: commit log",
         "a truncation that is tried again is planned by files that the first attempt has removed",
-        ("storage/open_log.py", "                if read_change(disk, directory) is None:\n                    prepare()\n",
+        ("storage/commit_log/open_log.py", "                if read_change(disk, directory) is None:\n                    prepare()\n",
          "                prepare()\n"),
         kind=Kind.ORDER, near=("tests/storage/test_truncation_faults.py", *CUTTING),
     ),
@@ -111,7 +111,7 @@ RANGES = (
     plant(
         "log-high-watermark-one-batch-low", "Bounds: commit log",
         "a batch that ends exactly at the confirm position is not shown",
-        ("storage/partition_log.py", "            if end > position:\n", "            if end >= position:\n"),
+        ("storage/index/partition_log.py", "            if end > position:\n", "            if end >= position:\n"),
         kind=Kind.RANGE, near=MEMORY,
     ),
     plant(
@@ -145,7 +145,7 @@ SNAPSHOTS = (
     plant(
         "log-deleted-records-not-in-snapshot", "Memory, snapshot, replay: commit log",
         "a log start that was raised by a frame is not in the next snapshot: deleted records come back",
-        ("storage/set_log.py", "        partition.log_start_offset = offset\n        self.writer.dirty.append(partition)\n",
+        ("storage/commit_log/set_log.py", "        partition.log_start_offset = offset\n        self.writer.dirty.append(partition)\n",
          "        partition.log_start_offset = offset\n"),
         kind=Kind.SNAPSHOT, near=MEMORY,
     ),
@@ -159,7 +159,7 @@ SNAPSHOTS = (
     plant(
         "log-dropped-partition-in-snapshot", "Memory, snapshot, replay: commit log",
         "a partition that was dropped stays in the snapshots, and is back after a start",
-        ("storage/set_log.py", "        self._checkpointer.dropped.append(partition.serial)\n", ""),
+        ("storage/commit_log/set_log.py", "        self._checkpointer.dropped.append(partition.serial)\n", ""),
         kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(
@@ -212,7 +212,7 @@ EPOCHS = (
     plant(
         "log-epoch-begins-behind-the-marker", "Wrong epoch: commit log",
         "a mastership that begins with an end marker is said to begin with the next segment",
-        ("storage/writer.py", "epoch, data_end if has_marker else old.end", "epoch, old.end"),
+        ("storage/commit_log/writer.py", "epoch, data_end if has_marker else old.end", "epoch, old.end"),
         kind=Kind.EPOCH, near=("tests/storage/test_epoch_at_segment_end.py", *FOLLOWING),
     ),
     plant(
@@ -224,7 +224,7 @@ EPOCHS = (
     plant(
         "log-copy-resumed-by-another-epoch", "Wrong epoch: commit log",
         "segments of an earlier copy are kept by the oldest mastership that both images name",
-        ("storage/install.py", "    return below[-1] if below else None\n", "    return below[0] if below else None\n"),
+        ("storage/replicate/install.py", "    return below[-1] if below else None\n", "    return below[0] if below else None\n"),
         kind=Kind.EPOCH, near=COPYING,
     ),
 )  # fmt: skip

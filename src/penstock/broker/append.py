@@ -32,7 +32,7 @@ from penstock.record.compiled import check_batch
 from penstock.record.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
 from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
-from penstock.storage.producers import Duplicate
+from penstock.storage.index.producers import Duplicate
 
 ACKS_ALL = -1
 NO_TIMESTAMP = -1

@@ -37,8 +37,8 @@ from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.slave_reads import NO_PREFERENCE, ReplicaSelector
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.errors import NotMaster
+from penstock.storage.commit_log.set_log import NO_MORE, Chunk, NeedsDisk
 from penstock.storage.errors import OffsetOutOfRange
-from penstock.storage.set_log import NO_MORE, Chunk, NeedsDisk
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker

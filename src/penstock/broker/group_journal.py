@@ -34,8 +34,8 @@ from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
 from penstock.record.read import iter_records
 from penstock.replication.errors import ReplicationError
+from penstock.storage.commit_log.set_log import Chunk, NeedsDisk
 from penstock.storage.errors import LogFenced, StorageError
-from penstock.storage.set_log import Chunk, NeedsDisk
 
 OFFSETS_TOPIC = INTERNAL_TOPIC
 WRITE_TIMEOUT_MS = 30_000

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.storage.set_log import NO_MORE
+from penstock.storage.commit_log.set_log import NO_MORE
 
 if TYPE_CHECKING:
     from penstock.broker.fetch_operation import PartitionRead

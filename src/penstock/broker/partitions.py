@@ -23,7 +23,7 @@ from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.controller.image import PartitionImage, TopicImage
 from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
 from penstock.storage.errors import LogBusy
-from penstock.storage.partition_log import PartitionLog
+from penstock.storage.index.partition_log import PartitionLog
 
 
 class FetchWaiter(Protocol):

@@ -25,8 +25,8 @@ from penstock.broker.next_fetch import Upcoming
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.replica_set import Role
 from penstock.broker.stats import BrokerStats
-from penstock.storage.partition_log import PartitionLog
-from penstock.storage.set_log import Chunk, Loaded, NeedsDisk
+from penstock.storage.commit_log.set_log import Chunk, Loaded, NeedsDisk
+from penstock.storage.index.partition_log import PartitionLog
 
 SWEEP_MS = 1_000
 

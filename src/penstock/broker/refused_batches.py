@@ -24,7 +24,7 @@ from penstock.base.ports import Clock
 from penstock.broker.error_map import error_code_of
 from penstock.protocol.error_codes import ErrorCode
 from penstock.storage.errors import OutOfOrderSequence
-from penstock.storage.producers import SEQUENCE_MAX
+from penstock.storage.index.producers import SEQUENCE_MAX
 
 KEPT_MAX = 10_000
 KEPT_MS = 30_000

@@ -29,8 +29,8 @@ from penstock.broker.purgatory import AckQueue
 from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.epochs import EpochHistory
 from penstock.replication.errors import NotEnoughReplicas, NotMaster
-from penstock.storage.partition_log import PartitionLog
-from penstock.storage.set_log import SetLog
+from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.index.partition_log import PartitionLog
 
 NO_MASTER = -1
 

@@ -62,7 +62,7 @@ def dump(
 ) -> None:
     """Print one line for each frame, in the order of the log; exit code 1 if it ends in damage."""
     from penstock.runtime.disk import FileDisk
-    from penstock.storage.dump import dump_frames
+    from penstock.storage.inspect.dump import dump_frames
 
     logs = logs_in(directory)
     left = most if most is not None else sys.maxsize
@@ -83,7 +83,7 @@ def dump(
 def verify(directory: DirectoryArgument, output: OutputOption = Output.TABLE) -> None:
     """Check all checksums, offsets and indexes; exit code 1 if data is damaged or missing."""
     from penstock.runtime.disk import FileDisk
-    from penstock.storage.verify import LogCheck, Severity
+    from penstock.storage.inspect.verify import LogCheck, Severity
 
     findings: list[dict[str, object]] = []
     checked: list[dict[str, object]] = []
@@ -129,7 +129,7 @@ def pins(
     Example: penstock log pins /var/lib/penstock
     """
     from penstock.runtime.disk import FileDisk
-    from penstock.storage.pins_of_files import read_pins
+    from penstock.storage.inspect.pins_of_files import read_pins
 
     partitions: list[dict[str, object]] = []
     segments: list[dict[str, object]] = []

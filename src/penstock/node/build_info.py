@@ -19,9 +19,9 @@ TWINS = (
     "penstock.record._scan",
     "penstock.record._walk",
     "penstock.runtime._gather",
-    "penstock.storage._frames",
-    "penstock.storage._read_check",
-    "penstock.storage._regions",
+    "penstock.storage.commit_log._frames",
+    "penstock.storage.read._read_check",
+    "penstock.storage.read._regions",
 )
 COST = (
     "a small Produce request takes about twice the processor time, "

@@ -25,10 +25,10 @@ from penstock.node.replica_file import (
     renew_log_id,
 )
 from penstock.runtime.replica_manager import OpenedLog
+from penstock.storage.commit_log.files import has_log
+from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.errors import CorruptLog
-from penstock.storage.files import has_log
-from penstock.storage.repair import cut_below_damage
-from penstock.storage.set_log import SetLog
+from penstock.storage.recover.repair import cut_below_damage
 
 log = logging.getLogger(__name__)
 

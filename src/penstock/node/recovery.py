@@ -16,10 +16,10 @@ from typing import TypeVar
 from penstock.base.ports import Clock, Disk, Offload, Scheduler
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.readiness import Readiness
+from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog
-from penstock.storage.recovery_report import RecoveryReport
-from penstock.storage.set_log import SetLog
+from penstock.storage.recover.report import RecoveryReport
 
 T = TypeVar("T")
 

@@ -48,7 +48,7 @@ from penstock.runtime.ha.server import HaServer
 from penstock.runtime.ha.set_driver import SetDriver
 from penstock.runtime.ha.transfer import prepare_transfer
 from penstock.runtime.scrubber import Scrubber
-from penstock.storage.set_log import SetLog
+from penstock.storage.commit_log.set_log import SetLog
 
 PURPOSE = b"ha"
 TICK_MS = 50

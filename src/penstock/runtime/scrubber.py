@@ -4,7 +4,7 @@
     hurry(set): a slave could not use a copy of it; next, and faster
 
 One slice at a time over all sets, so the rate is the process's. What a slice is stands in
-storage/scrub.py, what is done about damage in ha/mending.py.
+storage/recover/scrub.py, what is done about damage in ha/mending.py.
 """
 
 import logging
@@ -16,7 +16,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable, Scheduler
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.storage.errors import CorruptFrame
-from penstock.storage.scrub import FROM_START, Scrubbed
+from penstock.storage.recover.scrub import FROM_START, Scrubbed
 
 SLICE_BYTES = 1 << 20
 HURRY_BYTES_PER_SECOND = 64 << 20

@@ -6,7 +6,7 @@ have to leave the log as a crash does, and the next start replays it.
 
 import asyncio
 
-from penstock.storage.set_log import SetLog
+from penstock.storage.commit_log.set_log import SetLog
 
 
 async def settle(log: SetLog) -> None:

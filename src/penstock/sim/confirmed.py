@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from penstock.sim.kernel.disk import SimDisk
 from penstock.sim.kernel.inode import Inode
-from penstock.storage.frames import FRAME_HEADER_BYTES, HEADER, KIND_END
+from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, HEADER, KIND_END
 
 _KIND, _FRAME_BYTES, _EPOCH, _POSITION = 3, 4, 5, 6
 

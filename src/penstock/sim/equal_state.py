@@ -16,8 +16,8 @@ from penstock.base.ids import TopicPartition
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.node.node import Node
 from penstock.sim.server import Server
-from penstock.storage.partition_log import PartitionLog
-from penstock.storage.producers import BatchSpan
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.producers import BatchSpan
 
 _Named = tuple[str, ReplicaSetMember]
 

@@ -2,9 +2,9 @@
 
     ask every log for two retention passes, then for a snapshot ─► look
 
-Every file of a log has a reason (storage/files.py), and a segment file is part of the log that is
-open, prepared for it, or a spare. A closed segment is kept because some partition needs it that
-exists, and that the log names (storage/pins.py).
+Every file of a log has a reason (storage/commit_log/files.py), and a segment file is part of the
+log that is open, prepared for it, or a spare. A closed segment is kept because some partition needs
+it that exists, and that the log names (storage/inspect/pins.py).
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,9 +16,9 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.sim.server import Server
 from penstock.sim.topology import data_path
-from penstock.storage.files import Reason, explain_files
-from penstock.storage.pins import Pin
-from penstock.storage.segments import segment_path
+from penstock.storage.commit_log.files import Reason, explain_files
+from penstock.storage.commit_log.segments import segment_path
+from penstock.storage.inspect.pins import Pin
 
 PASSES = 2
 """The first finds what nobody needs, and by the second it is gone."""

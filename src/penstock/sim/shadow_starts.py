@@ -21,9 +21,9 @@ from penstock.runtime.raft.storage import FirstStart, RaftStorage
 from penstock.sim.kernel.disk import SimDisk
 from penstock.sim.server import Server
 from penstock.sim.topology import data_path
-from penstock.storage.partition_log import PartitionLog
-from penstock.storage.producers import ProducerStates
-from penstock.storage.recovery import Recovery
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.producers import ProducerStates
+from penstock.storage.recover.recovery import Recovery
 
 SHARE = 0.02
 """How often a look at a member ends in a try."""

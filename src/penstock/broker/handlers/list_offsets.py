@@ -34,7 +34,7 @@ from penstock.record.batch import read_header
 from penstock.record.compression import Bounds
 from penstock.record.errors import RecordError
 from penstock.record.scan import first_record_at
-from penstock.storage.set_log import TimestampHit
+from penstock.storage.commit_log.set_log import TimestampHit
 
 KEY = ApiKey.LIST_OFFSETS
 VERSIONS = range(1, 12)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
 from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted, Reason
-from penstock.storage.base_export import BaseExport
+from penstock.storage.replicate.base_export import BaseExport
 
 if TYPE_CHECKING:
     from penstock.runtime.ha.slave_session import SlaveSession

@@ -52,7 +52,7 @@ from penstock.replication.messages import (
 from penstock.runtime.ha.install import SlaveInstall
 from penstock.runtime.ha.shape import shape_of
 from penstock.storage.errors import BadRun, GapInRun, LogBusy, LogFenced, StorageError
-from penstock.storage.run import Run
+from penstock.storage.replicate.run import Run
 
 log = logging.getLogger(__name__)
 

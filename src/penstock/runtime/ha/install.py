@@ -17,9 +17,9 @@ from functools import partial
 from penstock.base.errors import PlatformError
 from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted
 from penstock.runtime.ha.base_export import PIECE_BYTES_MAX
-from penstock.storage.base_image import BaseImage
+from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.errors import BadInstall
-from penstock.storage.set_log import SetLog
+from penstock.storage.replicate.base_image import BaseImage
 
 Done = Callable[[PlatformError | None], None]
 

@@ -32,7 +32,7 @@ from penstock.replication.sync_state import (
 from penstock.runtime.ha.shape import shape_of
 from penstock.runtime.ha.shared_run import SharedRun
 from penstock.runtime.ha.slave_session import SlaveSession
-from penstock.storage.run import ColdRun, Run
+from penstock.storage.replicate.run import ColdRun, Run
 
 log = logging.getLogger(__name__)
 

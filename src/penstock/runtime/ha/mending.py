@@ -19,13 +19,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.storage.repair import NOTHING_KEPT
+from penstock.storage.recover.repair import NOTHING_KEPT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from penstock.runtime.ha.set_driver import SetDriver
-    from penstock.storage.set_log import SetLog
+    from penstock.storage.commit_log.set_log import SetLog
 
 STEP_ASIDE_MS = 2_000
 """How often a master with damage looks whether another member could lead."""

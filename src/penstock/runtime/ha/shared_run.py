@@ -11,8 +11,8 @@ itself. The bytes are the reader's own copy, which nobody writes to.
 from collections.abc import Iterable
 from typing import Protocol
 
-from penstock.storage.run import ColdRun, Run
-from penstock.storage.set_log import SetLog
+from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.replicate.run import ColdRun, Run
 
 
 class Reading(Protocol):

@@ -32,7 +32,7 @@ from penstock.replication.messages import (
 )
 from penstock.runtime.ha.base_export import ServedImage
 from penstock.runtime.ha.shape import shape_of
-from penstock.storage.run import ColdRun, Run
+from penstock.storage.replicate.run import ColdRun, Run
 
 if TYPE_CHECKING:
     from penstock.runtime.ha.master_set import MasterSet

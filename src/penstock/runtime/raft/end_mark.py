@@ -6,7 +6,8 @@ The last frame of the log may hold a vote, and nothing behind it proves that it 
 note is written in place after every sync, without one of its own: after power loss it may say too
 little. Before the log is rewritten, which makes it shorter, the note is taken back durably.
 
-Source: ours, as storage/durable_mark.py; ADR 0020. One call at a time, each may wait for the disk.
+Source: ours, as storage/commit_log/durable_mark.py; ADR 0020. One call at a time, each may wait for
+the disk.
 """
 
 import struct

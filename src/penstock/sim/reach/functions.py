@@ -1,4 +1,5 @@
-"""The functions of a module that a run can come to, by name: `storage/writer.py:LogWriter.append`.
+"""The functions of a module that a run can come to, by name:
+`storage/commit_log/writer.py:LogWriter.append`.
 
 What has no body of its own is none: a method of a Protocol, an overload, `...` or `pass` alone.
 Lambdas are none either.

@@ -1,9 +1,0 @@
-"""Types of the compiled twin."""
-
-from collections.abc import Sequence
-
-from penstock.storage.regions import Region
-
-def choose(
-    positions: Sequence[int], sizes: Sequence[int], entry: int, max_bytes: int, limit: int
-) -> tuple[list[Region], int, int]: ...

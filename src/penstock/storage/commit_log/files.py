@@ -1,0 +1,114 @@
+"""Which files make up a log, and why each of them is kept.
+
+    segment     closed: the newest snapshot counts on it, or it is behind that; the last one with
+                frames, or prepared for what comes. Whose records keep a closed one: pins.py
+    derived     index of a segment that is there; side file of a kept snapshot; the snapshots
+    aside       spares, files under way, a base that is being copied, notes, the log's name
+
+What is none of these was left behind by something that should have removed it: LEAKED. A start
+removes what a crash has left, so beside a log at rest, just opened, there is none.
+
+Source: the layout in docs/formats/commit-log.md. May wait for the disk.
+"""
+
+from enum import StrEnum
+
+from penstock.base.ports import Disk
+from penstock.storage.commit_log.catching_up import note_path
+from penstock.storage.commit_log.durable_mark import mark_path
+from penstock.storage.commit_log.pending_change import PARTS, STAGING, PendingChange
+from penstock.storage.commit_log.segments import index_path, segment_path
+from penstock.storage.commit_log.snapshot import Snapshot
+from penstock.storage.commit_log.truncation import read_snapshots
+from penstock.storage.index.side_file import side_path
+
+NAME = "replica.json"
+
+
+class Reason(StrEnum):
+    """Why a file of a log is kept."""
+
+    NEEDED = "needed: the newest snapshot counts on it"
+    BEHIND = "behind the newest snapshot, or prepared for what comes"
+    INDEX = "index of a segment that is there"
+    SIDE = "index entries that a kept snapshot counts on"
+    SNAPSHOT = "one of the newest snapshots"
+    SPARE = "deleted, to be written over"
+    UNFINISHED = "being made; a start removes it"
+    STAGED = "of a base that is being copied"
+    NOTE = "a note about the log, or its name"
+    LEAKED = "nobody needs it"
+
+
+def has_log(disk: Disk, directory: str) -> bool:
+    """Return whether anything of a log was ever made in the directory.
+
+    A directory of which nothing is left but the name of the log (node/replica_file.py) has lost it.
+    """
+    if any(disk.list(f"{directory}/{part}") for part in PARTS):
+        return True
+    names = {f"{directory}/{name}" for name in disk.list(directory)}
+    return not names.isdisjoint({mark_path(directory), PendingChange.path(directory)})
+
+
+def explain_files(disk: Disk, directory: str) -> dict[str, Reason]:
+    """Return why each file of a log is kept, by its path. Reads snapshots, and names only."""
+    snapshots = list(read_snapshots(disk, directory))
+    found: dict[str, Reason] = {}
+    notes = {mark_path(directory), note_path(directory), PendingChange.path(directory)}
+    notes.add(f"{directory}/{NAME}")
+    for name in disk.list(directory):
+        path = f"{directory}/{name}"
+        if path in notes:
+            found[path] = Reason.NOTE
+        elif "." in name:
+            found[path] = _unfinished(name)
+    for name in disk.list(f"{directory}/log"):
+        found[f"{directory}/log/{name}"] = _of_segment(name, snapshots)
+    _explain_derived(disk, directory, snapshots, found)
+    for part in ("", *(f"/{part}" for part in PARTS)):
+        for name in disk.list(f"{directory}/{STAGING}{part}"):
+            if name not in PARTS:
+                found[f"{directory}/{STAGING}{part}/{name}"] = Reason.STAGED
+    return found
+
+
+def _unfinished(name: str) -> Reason:
+    return Reason.UNFINISHED if name.endswith((".tmp", ".new")) else Reason.LEAKED
+
+
+def _of_segment(name: str, snapshots: list[Snapshot]) -> Reason:
+    if name.endswith(".spare"):
+        return Reason.SPARE
+    if not name.endswith(".log"):
+        return _unfinished(name)
+    if not snapshots:
+        return Reason.BEHIND
+    base, newest = int(name[:20]), snapshots[0]
+    if base in newest.segments:
+        return Reason.NEEDED
+    return Reason.BEHIND if base > newest.active_base else Reason.LEAKED
+
+
+def _explain_derived(
+    disk: Disk, directory: str, snapshots: list[Snapshot], found: dict[str, Reason]
+) -> None:
+    """Explain indexes, side files and snapshots; the segments stand in `found` already."""
+    sides = {side_path(directory, one.active_base, one.side_generation) for one in snapshots}
+    newest_side = max((one.side_generation for one in snapshots), default=0)
+    for name in disk.list(f"{directory}/index"):
+        path = f"{directory}/index/{name}"
+        reason = _unfinished(name)
+        if name.endswith(".idx"):
+            base = int(name[:20])
+            has_segment = segment_path(directory, base) in found
+            reason = Reason.INDEX if has_segment else Reason.LEAKED
+            assert path == index_path(directory, base)
+        elif name.endswith(".side"):
+            is_kept = path in sides or int(name[21:-5]) > newest_side
+            reason = Reason.SIDE if is_kept else Reason.LEAKED
+        found[path] = reason
+    for name in disk.list(f"{directory}/snapshot"):
+        is_snapshot = name.endswith(".snap")
+        path = f"{directory}/snapshot/{name}"
+        found[path] = Reason.SNAPSHOT if is_snapshot else _unfinished(name)

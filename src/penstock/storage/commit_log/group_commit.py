@@ -1,0 +1,188 @@
+"""Group commit: one sync at a time, each for everything that was written when it began.
+
+    written   ────A────B────C──►            A starts a sync; B and C are written meanwhile
+    sync       [---A---][---B C---]         and share the next one, which starts at once
+
+A sync takes every file written since the last one, oldest first: so a roll never lets the flushed
+position pass data of an older file. Then it is noted (durable_mark.py). Under `sync` each write
+asks for one; under `async` they come by time and by bytes.
+
+A sync that has failed is the last one: the kernel takes the lost pages for clean, and the next one
+would succeed. So nothing is synced beside or behind a sync whose result is not known.
+
+Files that are still to be synced are kept open, however many segments were closed meanwhile.
+
+Source: RocketMQ `GroupCommitService` and `FlushRealTimeService`; "fsyncgate". It knows files and
+positions, not what is in them.
+"""
+
+from collections.abc import Callable
+
+from penstock.base.ports import Cancellable, DiskFile, Offload, Scheduler
+from penstock.storage.commit_log.durable_mark import DurableMark
+from penstock.storage.commit_log.segments import ReadGuard
+from penstock.storage.config import FlushPolicy, LogConfig
+
+
+class _Sync:
+    """A sync under way. Its work notes here, off the loop, how it went: the loop hears it later."""
+
+    __slots__ = ("error", "files", "has_worked", "target", "ticket")
+
+    def __init__(self, files: list[DiskFile], target: int, ticket: int) -> None:
+        self.files = files
+        self.target = target
+        self.ticket = ticket
+        """Of the guard: keeps the files open."""
+        self.has_worked = False
+        self.error: OSError | None = None
+
+    def run(self, mark: DurableMark) -> None:
+        """Do it; off the loop. Raises OSError."""
+        try:
+            for file in self.files:
+                file.sync()
+        except OSError as error:
+            self.error = error
+            raise
+        mark.write(self.target)
+        self.has_worked = True
+
+
+class GroupCommit:
+    """Syncs of one log. `on_synced(position)` and `on_failed(reason)` are called on the loop."""
+
+    def __init__(  # noqa: PLR0913  ports and callbacks
+        self,
+        *,
+        config: LogConfig,
+        guard: ReadGuard,
+        offload: Offload,
+        scheduler: Scheduler,
+        on_synced: Callable[[int], None],
+        on_failed: Callable[[str], None],
+        mark: DurableMark,
+    ) -> None:
+        self._config = config
+        self._guard = guard
+        self._offload = offload
+        self._scheduler = scheduler
+        self._on_synced = on_synced
+        self._on_failed = on_failed
+        self._mark = mark
+        self._is_sync_policy = config.flush_policy is FlushPolicy.SYNC
+        self._unsynced: list[DiskFile] = []
+        self._ticket = -1
+        """Keeps `_unsynced` open; -1 while there are none."""
+        self._under_way: _Sync | None = None
+        self._written = 0
+        self._synced = 0
+        self._wanted = 0
+        self._timer: Cancellable | None = None
+        self.is_stopped = False
+        self._on_settled: Callable[[], None] | None = None
+
+    def start(self, position: int) -> None:
+        """Begin at `position`, up to which everything is synced."""
+        self._written = self._synced = self._wanted = position
+
+    def note_written(self, file: DiskFile, position: int) -> None:
+        """Take note that the log is written up to `position`, the newest bytes in `file`."""
+        self._written = position
+        if not self._unsynced:
+            self._ticket = self._guard.enter()
+        elif self._unsynced[-1] is file:
+            return
+        self._unsynced.append(file)
+
+    def follow_policy(self) -> None:
+        """Sync what was written when the flush policy says so."""
+        waiting = self._written - self._synced
+        if self._is_sync_policy or waiting >= self._config.flush_interval_bytes:
+            self.request()
+        elif self._timer is None:
+            delay = self._config.flush_interval_ms
+            self._timer = self._scheduler.call_later(delay, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.request()
+
+    def request(self) -> None:
+        """Have everything written so far synced, by the sync under way or the next one."""
+        self._wanted = self._written
+        if self._under_way is not None or not self._unsynced or self.is_stopped:
+            return
+        sync = self._under_way = self._take()
+        mark = self._mark
+
+        def done(_: None, error: BaseException | None) -> None:
+            self._guard.leave(sync.ticket)
+            self._finished(sync.target, error)
+
+        self._offload.submit(lambda: sync.run(mark), done)
+
+    def _take(self) -> _Sync:
+        """Return the sync of everything that was written, with the ticket of its files."""
+        files, self._unsynced = self._unsynced, []
+        ticket, self._ticket = self._ticket, -1
+        return _Sync(files, self._written, ticket)
+
+    def _finished(self, target: int, error: BaseException | None) -> None:
+        self._under_way = None
+        if error is not None and not isinstance(error, OSError):
+            raise error
+        if not self.is_stopped:
+            if error is not None:
+                self._on_failed(f"sync failed: {error}")
+            else:
+                self._succeeded(target)
+        self._tell_settled()
+
+    def _succeeded(self, target: int) -> None:
+        self._synced = target
+        self._on_synced(target)
+        if target < self._wanted:
+            self.request()
+        elif target < self._written:
+            self.follow_policy()
+
+    def settle(self, action: Callable[[], None]) -> None:
+        """Sync what was written, and run `action` when no sync is under way any more."""
+        self.request()
+        self._on_settled = action
+        self._tell_settled()
+
+    def _tell_settled(self) -> None:
+        if self._under_way is None and self._on_settled is not None:
+            settled, self._on_settled = self._on_settled, None
+            settled()
+
+    def stop(self) -> None:
+        """Start no sync any more, and take no result of the one under way."""
+        self.is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._unsynced:
+            self._guard.leave(self._take().ticket)
+
+    def sync_now(self) -> bool:
+        """Stop, and sync everything here and now, waiting for it. Raises OSError.
+
+        Returns whether all of it is durable for certain: not where a sync is under way that may
+        still fail, which the one made here would not notice.
+        """
+        before, rest = self._under_way, self._take() if self._unsynced else None
+        self.stop()
+        try:
+            if before is not None and before.error is not None:
+                raise before.error
+            is_certain = before is None or before.has_worked
+            for file in [*(before.files if before else ()), *(rest.files if rest else ())]:
+                file.sync()
+        finally:
+            if rest is not None:
+                self._guard.leave(rest.ticket)
+        if is_certain:
+            self._mark.write(self._written)
+        return is_certain

@@ -1,0 +1,297 @@
+"""An open log and how it is opened anew: the inner layer of SetLog.
+
+    recover ─► LogParts ─► in use ─► realign: halt ─► nothing under way ─► off the loop:
+                 ▲                            make the change certain, complete it, recover
+                 └────────────── new parts ◄──────────────┘
+
+The object stays the same over a truncation or a swap, its parts are new. So no part needs to know
+the way back, and the code that runs after a crash is the code that always runs.
+
+A disk that is full meanwhile fences nothing: the log stays busy, and it is tried again until there
+is room. What had been made certain by then is completed and not planned anew.
+
+Source: Kafka closes and reopens a log it truncates (`UnifiedLog.truncateFullyAndStartAt`); here
+recovery does it. It knows neither runs nor partitions.
+"""
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Clock, Disk, Offload, Scheduler
+from penstock.storage.commit_log.parts import LogParts, LogPlace
+from penstock.storage.commit_log.pending_change import read_change
+from penstock.storage.config import LogConfig
+from penstock.storage.errors import LogBusy, LogFenced, OutOfSpace
+from penstock.storage.recover.recovery import Progress, Recovery
+
+Done = Callable[[PlatformError | None], None]
+
+
+class LogCallback:
+    """A callback of one of the parts that the owner sets on the log."""
+
+    __slots__ = ("_name", "_part")
+
+    def __init__(self, part: str, name: str) -> None:
+        self._part = part
+        self._name = name
+
+    def __get__(self, log: "OpenLog", owner: type) -> Callable[..., None]:
+        found: Callable[..., None] = getattr(getattr(log.parts, self._part), self._name)
+        return found
+
+    def __set__(self, log: "OpenLog", callback: Callable[..., None]) -> None:
+        log.callbacks[self._part, self._name] = callback
+        setattr(getattr(log.parts, self._part), self._name, callback)
+
+
+class OpenLog:
+    """Opens, reopens and closes the log in one directory.
+
+    The owner sets the callbacks, called on the loop: `on_written()`, `on_flushed()`,
+    `on_durable()` after the position of that name has moved, `on_fenced(error)` once.
+    """
+
+    on_written = LogCallback("writer", "on_written")
+    on_flushed = LogCallback("writer", "on_flushed")
+    on_durable = LogCallback("writer", "on_durable")
+    on_fenced = LogCallback("writer", "on_fenced")
+    on_damage = LogCallback("reader", "on_damage")
+    """on_damage(position, reason): a read has found bytes that are not what was written. May be
+    called in the middle of the read, and again for the same place."""
+    on_append_ready = LogCallback("appender", "on_ready")
+    """append_run, which has taken less than it was given, may take more now."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        clock: Clock,
+        offload: Offload,
+        scheduler: Scheduler,
+    ) -> None:
+        self.config = config
+        self.directory = directory
+        self._disk = disk
+        self._place = LogPlace(disk, directory, config, clock, offload, scheduler)
+        self._is_closed = False
+        self.callbacks: dict[tuple[str, str], Callable[..., None]] = {}
+        """What the owner has set, for the parts that come after these."""
+        self.on_reopened: Callable[[], None] = _nothing
+        """After a truncation, reset or install, just before the operation's own `done`:
+        partitions are other objects, positions have changed, `epochs` is another list. A follower
+        may realign itself too, when a crash had left it with a segment too many."""
+        self.is_busy = False
+        """Whether the log is being truncated, reset or replaced: all else raises LogBusy."""
+        self._use(LogParts(self._place))
+
+    def _use(self, parts: LogParts) -> None:
+        self.parts = parts
+        self.writer = parts.writer
+        self.partitions = parts.partitions
+        self.recovery = parts.recovery
+        """What the last recovery found."""
+        self.append = parts.writer.append
+        """append(partition, batch, header) -> base offset; see LogWriter.append."""
+        self._store = parts.store
+        self._reader = parts.reader
+        self._checkpointer = parts.checkpointer
+        self._states = parts.states
+
+    @classmethod
+    def recover(  # noqa: PLR0913  the five ports, and where
+        cls,
+        *,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        clock: Clock,
+        offload: Offload,
+        scheduler: Scheduler,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Open the log in `directory`, making an empty one where there is none. Waits.
+
+        Everything up to the end it comes back with is durable.
+
+        Raises:
+            CorruptLog: durable data is damaged or missing; nothing was changed.
+            OutOfSpace: there is no room for a first segment, or for the snapshot at the end.
+        """
+        log = cls(
+            disk=disk,
+            directory=directory,
+            config=config,
+            clock=clock,
+            offload=offload,
+            scheduler=scheduler,
+        )
+        log.open(log.replay(progress or _no_progress))
+        return log
+
+    def replay(self, progress: Progress) -> Recovery:
+        """Do the long part of `recover`: read the files. May run on another thread, once.
+
+        Raises what `recover` raises, and what `progress` raises.
+        """
+        with _no_space_is_ours(self.directory):
+            return self.parts.replay(progress)
+
+    def open(self, recovery: Recovery) -> None:
+        """Take over what `replay` has found; from here on the log can be used. Waits a little."""
+        with _no_space_is_ours(self.directory):
+            self.parts.take_over(recovery)
+        self._use(self.parts)
+        self._store.prepare_next()
+
+    @property
+    def is_sole_member(self) -> bool:
+        """Whether the log confirms itself (the default) and snapshots at once.
+
+        If not, no snapshot is written above `confirmed_position`. Set it before `open` where it is
+        known; it may change at any time.
+        """
+        return self._checkpointer.is_sole_member
+
+    @is_sole_member.setter
+    def is_sole_member(self, is_sole: bool) -> None:
+        self._checkpointer.is_sole_member = is_sole
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether a write or sync has failed: no more writes until the log is recovered."""
+        return self.writer.fenced is not None and not self.is_busy
+
+    def _realign(self, prepare: Callable[[], None], done: Done) -> None:
+        """Open the log anew; `prepare`, off the loop, makes a pending change certain."""
+        if self.is_busy or self._is_closed:
+            done(LogBusy(self.directory))
+            return
+        self.is_busy = True
+        self.parts.halt(lambda: self._reopen(prepare, done))
+
+    def _reopen(self, prepare: Callable[[], None], done: Done) -> None:
+        if self._is_closed:
+            return
+        parts = LogParts(self._place)
+        parts.checkpointer.is_sole_member = self.is_sole_member
+        disk, directory = self._disk, self.directory
+
+        def work() -> None:
+            with _no_space_is_ours(directory):
+                if read_change(disk, directory) is None:
+                    prepare()
+                recovery = parts.replay(_no_progress)
+                with _closed_on_error(parts):
+                    parts.take_over(recovery)
+
+        def opened(_: None, error: BaseException | None) -> None:
+            if self._is_closed:
+                parts.close()
+            elif isinstance(error, OutOfSpace):
+                self._reopen_later(prepare, done)
+            else:
+                self.is_busy = False
+                if error is None:
+                    self._go_on(parts, done)
+                else:
+                    self._fail(error, done)
+
+        self._place.offload.submit(work, opened)
+
+    def _reopen_later(self, prepare: Callable[[], None], done: Done) -> None:
+        """Try again when there may be room; the old parts say that the log is full."""
+        self.writer.is_full = True
+        delay = self.config.space_check_ms
+        self._place.scheduler.call_later(delay, lambda: self._reopen(prepare, done))
+
+    def _go_on(self, parts: LogParts, done: Done) -> None:
+        old = self._checkpointer
+        old.close()
+        for (part, name), callback in self.callbacks.items():
+            setattr(getattr(parts, part), name, callback)
+        parts.checkpointer.note_confirmed(old.confirmed_position)
+        self._use(parts)
+        self._store.prepare_next()
+        self.on_reopened()
+        done(None)
+        self.on_append_ready()
+
+    def _fail(self, error: BaseException, done: Done) -> None:
+        """The log stays closed; the change, if it was made certain, is completed next time."""
+        if not isinstance(error, OSError | PlatformError):
+            raise error
+        fenced = LogFenced(str(error))
+        self.writer.fenced = fenced
+        self.callbacks.get(("writer", "on_fenced"), _ignore)(fenced)
+        done(fenced)
+
+    def settle(self, done: Callable[[], None]) -> None:
+        """Have everything synced, and call `done` when no sync is under way: `close` is clean then.
+
+        Whether it worked is seen by the log being fenced.
+        """
+        if self.is_busy or self._is_closed or self.is_fenced:
+            done()
+        else:
+            self.writer.settle(done)
+
+    def close(self) -> None:
+        """Write, sync and snapshot everything, so that the next start has nothing to replay.
+
+        Waits for the disk. A fenced log is only closed, and so is one with a sync under way, which
+        may fail: its bytes must not be called durable (`settle`). Where the set has not confirmed
+        all of it no snapshot is written, and the next start replays from the last one.
+
+        Raises:
+            LogFenced: what was written could not be synced. OSError: the snapshot was not written.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self.is_busy:
+            return
+        self.writer.on_turn = _nothing
+        try:
+            if not self.is_fenced and self.writer.finish():
+                end = self.writer.end_position
+                if end == self.writer.written_position and self._checkpointer.may_write(end):
+                    self._checkpointer.write_now(is_clean=True)
+        finally:
+            self.parts.close()
+
+
+@contextmanager
+def _closed_on_error(parts: LogParts) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, PlatformError):
+        parts.close()
+        raise
+
+
+@contextmanager
+def _no_space_is_ours(directory: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise OutOfSpace(directory, error.strerror) from error
+        raise
+
+
+def _nothing() -> None:
+    """Stand in for a callback that nobody has set."""
+
+
+def _ignore(_: object) -> None:
+    """Stand in for a callback that nobody has set."""
+
+
+def _no_progress(_done: int, _total: int) -> None:
+    """Tell nobody."""

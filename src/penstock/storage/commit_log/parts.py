@@ -1,0 +1,199 @@
+"""What an open commit log consists of, put together: store, writer, reader, checkpoints.
+
+A log that is truncated or replaced gets new parts, made from its files by recovery; the SetLog in
+front of them stays the same. So no part has to know how to go back.
+
+Source: composition only; each part names its own. It does not know who uses the log.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from penstock.base.ids import TopicPartition
+from penstock.base.ports import Clock, Disk, Offload, Scheduler
+from penstock.storage.commit_log.checkpoint import Checkpointer
+from penstock.storage.commit_log.durable_mark import DurableMark
+from penstock.storage.commit_log.retention import RetentionPass
+from penstock.storage.commit_log.segments import Segment, SegmentStore, index_path
+from penstock.storage.commit_log.tracked_offload import TrackedOffload
+from penstock.storage.commit_log.writer import LogWriter
+from penstock.storage.config import LogConfig
+from penstock.storage.index.block_cache import SealedSegment
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.producers import ProducerStates
+from penstock.storage.index.sealed_index import Sealed, encode_index
+from penstock.storage.read.reader import LogReader
+from penstock.storage.recover.recovery import Progress, Recovery
+from penstock.storage.recover.report import RecoveryReport
+from penstock.storage.replicate.run_append import RunAppender
+from penstock.storage.replicate.run_read import RunReader
+
+
+class LogPlace(NamedTuple):
+    """Where a log lives and what it gets from outside."""
+
+    disk: Disk
+    directory: str
+    config: LogConfig
+    clock: Clock
+    offload: Offload
+    scheduler: Scheduler
+
+
+class LogParts:
+    """The parts of one open log. `replay` and `take_over` may run off the loop, before use."""
+
+    def __init__(self, place: LogPlace) -> None:
+        disk, directory, config, clock, offload, scheduler = place
+        self._place = place
+        self.offload = TrackedOffload(offload)
+        self.states = ProducerStates(config.producer_ids_max, clock.wall_ms())
+        self.store = SegmentStore(disk, directory, config, self.offload)
+        self.mark = DurableMark(disk, directory)
+        self.writer = LogWriter(
+            self.store,
+            directory=directory,
+            config=config,
+            offload=self.offload,
+            scheduler=scheduler,
+            mark=self.mark,
+        )
+        self.reader = LogReader(
+            disk=disk,
+            directory=directory,
+            store=self.store,
+            writer=self.writer,
+            offload=self.offload,
+            config=config,
+        )
+        self.checkpointer = Checkpointer(
+            disk=disk,
+            directory=directory,
+            config=config,
+            store=self.store,
+            writer=self.writer,
+            states=self.states,
+        )
+        self.retention = RetentionPass(
+            disk=disk,
+            directory=directory,
+            store=self.store,
+            reader=self.reader,
+            writer=self.writer,
+            checkpointer=self.checkpointer,
+        )
+        self.runs = RunReader(disk=disk, store=self.store, writer=self.writer, reader=self.reader)
+        self.appender = RunAppender(
+            disk=disk,
+            directory=directory,
+            offload=self.offload,
+            store=self.store,
+            writer=self.writer,
+            checkpointer=self.checkpointer,
+        )
+        self.appender.open_partition = self.open_partition
+        self.partitions: dict[TopicPartition, PartitionLog] = {}
+        self.recovery = RecoveryReport()
+        self._next_serial = 0
+        self.writer.on_rolled = self._rolled
+        self.writer.on_turn = self.turn
+        self.checkpointer.every_partition = self.partitions.values
+
+    def replay(self, progress: Progress) -> Recovery:
+        """Read the files, completing a change that was under way. Waits for the disk."""
+        place = self._place
+        recovery = Recovery(place.disk, place.directory, place.config, self.states)
+        recovery.run(progress)
+        return recovery
+
+    def take_over(self, recovery: Recovery) -> None:
+        """Begin with what recovery found; write a snapshot where that is allowed. Waits."""
+        self.partitions = recovery.partitions
+        self.appender.partitions = recovery.partitions
+        self.recovery = recovery.report
+        self._next_serial = recovery.next_serial
+        self.store.start(recovery.segments, recovery.spares)
+        checkpointer = self.checkpointer
+        checkpointer.epochs = recovery.epochs
+        checkpointer.every_partition = recovery.partitions.values
+        checkpointer.start(
+            recovery.snapshot_position,
+            recovery.side_generation,
+            confirmed=recovery.confirmed_position,
+        )
+        epoch, start = recovery.epochs[-1] if recovery.epochs else (-1, 0)
+        self.writer.touched = recovery.touched
+        self.writer.start(recovery.position, leader_epoch=epoch, epoch_start=start)
+        if checkpointer.may_write(recovery.position) or recovery.needs_snapshot:
+            checkpointer.write_now(is_clean=False)
+        recovery.finish()
+        self.mark.write(recovery.position)
+
+    def open_partition(self, topic_partition: TopicPartition) -> PartitionLog:
+        """Return the partition's log, an empty one if there is none yet."""
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            partition = PartitionLog(topic_partition, self._next_serial, self.states)
+            self._next_serial += 1
+            self.partitions[topic_partition] = partition
+        return partition
+
+    def turn(self) -> None:
+        """Bring the time up to date, and go on with checkpoints."""
+        place = self._place
+        self.states.now_ms = place.clock.wall_ms()
+        if not self.store.is_closed:
+            self.checkpointer.poll(place.clock, self.offload)
+
+    def _rolled(self, segment: Segment) -> None:
+        """A segment was closed: its index goes from memory to a file, off the loop."""
+        pending: dict[TopicPartition, Sealed] = {}
+        for partition in self.writer.touched:
+            end_offset = partition.log_end_offset
+            columns = partition.take_columns()
+            if columns.bases and not partition.is_dropped:
+                pending[partition.topic_partition] = Sealed(columns, end_offset)
+        self.writer.touched = []
+        segment.pending = pending
+        self.store.closing.append(segment)
+        self.checkpointer.request(is_urgent=False)
+        path = index_path(self._place.directory, segment.base)
+        base, data_end, end, disk = segment.base, segment.data_end, segment.end, self._place.disk
+
+        def work() -> int:
+            data = encode_index(base, data_end, pending, segment_end=end)
+            disk.replace(path, data)
+            return len(data)
+
+        self.offload.submit(work, partial(self._sealed, segment))
+
+    def _sealed(
+        self, segment: Segment, index_bytes: int | None, error: BaseException | None
+    ) -> None:
+        """The columns are but a cache now. Without the file they are made from the log again."""
+        if error is not None and not isinstance(error, OSError):
+            raise error
+        parts, segment.pending = segment.pending, None
+        self.store.closing.remove(segment)
+        if parts and index_bytes is not None:
+            sealed = SealedSegment(segment.base, segment.path, parts, index_bytes)
+            self.reader.cache.put_segment(sealed)
+
+    def halt(self, when_idle: Callable[[], None]) -> None:
+        """Begin nothing any more; `when_idle` once nothing is under way off the loop."""
+        self.writer.halt()
+        self.checkpointer.discard()
+        self.store.close()
+
+        def idle() -> None:
+            self.mark.close()
+            when_idle()
+
+        self.offload.when_idle(idle)
+
+    def close(self) -> None:
+        """Close every file."""
+        self.store.close()
+        self.mark.close()
+        self.checkpointer.close()

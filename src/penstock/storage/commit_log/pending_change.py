@@ -1,0 +1,187 @@
+"""A change of a whole log that must happen wholly or not at all, whatever crash comes between.
+
+    <directory>/pending-change     is made durable first; as long as it is there, a start completes
+                                   the change before it looks at anything else
+
+    truncate   everything from `position` on goes                   the newest snapshot stays valid
+    rebuild    the same, below every snapshot: the log is read anew from its first segment, and the
+               payload says what the segments can not tell any more
+    reset      everything goes; an empty segment remains
+    install    the files of the staging directory take the place of the old ones
+
+    file    header 48 bytes, big-endian: magic "PSCH", version u16, kind u16, position i64,
+            segment base i64, segment end i64, payload bytes u32, crc32c u32 of the payload,
+            crc32c u32 of the 40 before, 4 zero; then the payload
+
+Every step can be done again: it asks what is there, and not how far an earlier attempt came.
+
+Source: a redo record of one step. Two published bugs of RocketMQ are the reason for its care: a
+stale tail that came back after a restart, and one that was read again behind newer frames.
+All of it waits for the disk.
+"""
+
+from enum import IntEnum
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from penstock.base.ports import Disk
+from penstock.storage.commit_log.durable_mark import remove_mark
+from penstock.storage.commit_log.segments import segment_path
+from penstock.storage.errors import CorruptLog
+
+HEADER = Struct(">4sHHqqqII")
+CRC = Struct(">I4x")
+MAGIC = b"PSCH"
+VERSION = 1
+HEADER_BYTES = HEADER.size + CRC.size
+STAGING = "install"
+PARTS = ("log", "index", "snapshot")
+
+assert HEADER_BYTES == 48
+
+
+class ChangeKind(IntEnum):
+    """What is to happen to the log."""
+
+    TRUNCATE = 1
+    REBUILD = 2
+    RESET = 3
+    INSTALL = 4
+
+
+class PendingChange(NamedTuple):
+    """One change. The log's last segment afterwards is [segment_base, segment_end)."""
+
+    kind: ChangeKind
+    position: int
+    """Where the log ends afterwards."""
+    segment_base: int
+    segment_end: int
+    payload: bytes = b""
+    """Of a rebuild a snapshot with what is to be added; of an install the names of its files."""
+
+    @staticmethod
+    def path(directory: str) -> str:
+        """Return where a pending change of the log is written."""
+        return f"{directory}/pending-change"
+
+    def encode(self) -> bytes:
+        """Return the file's bytes."""
+        head = HEADER.pack(
+            MAGIC,
+            VERSION,
+            self.kind,
+            self.position,
+            self.segment_base,
+            self.segment_end,
+            len(self.payload),
+            crc32c(self.payload),
+        )
+        return b"".join((head, CRC.pack(crc32c(head)), self.payload))
+
+
+def write_change(disk: Disk, directory: str, change: PendingChange) -> None:
+    """Make the change certain: from here on it happens, now or at the next start."""
+    disk.replace(change.path(directory), change.encode())
+
+
+def read_change(disk: Disk, directory: str) -> PendingChange | None:
+    """Return the change that is under way, if there is one.
+
+    Raises:
+        CorruptLog: the file is damaged, so nobody knows what was to happen.
+    """
+    path = PendingChange.path(directory)
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return None
+    try:
+        data = file.read(0, file.size())
+    finally:
+        file.close()
+    if len(data) >= HEADER_BYTES:
+        magic, version, kind, position, base, end, size, body_crc = HEADER.unpack_from(data)
+        (crc,) = CRC.unpack_from(data, HEADER.size)
+        payload = bytes(data[HEADER_BYTES:])
+        is_whole = crc == crc32c(data[: HEADER.size]) and size == len(payload)
+        if is_whole and magic == MAGIC and version == VERSION and body_crc == crc32c(payload):
+            return PendingChange(ChangeKind(kind), position, base, end, payload)
+    raise CorruptLog(directory, 0, f"{path} is damaged: a change of the log was interrupted")
+
+
+def remove_change(disk: Disk, directory: str) -> None:
+    """The change is over."""
+    disk.remove(PendingChange.path(directory))
+    disk.sync_directory(directory)
+
+
+def complete_change(disk: Disk, directory: str, change: PendingChange) -> None:
+    """Do what is still to be done of a change, durably. Can be repeated. Raises OSError."""
+    remove_mark(disk, directory)
+    if change.kind is ChangeKind.INSTALL:
+        _move_in(disk, directory, change.payload.decode().split("\n"))
+    elif change.kind is ChangeKind.RESET:
+        _remove_all_but(disk, directory, frozenset())
+        _fit_last(disk, directory, change)
+    else:
+        _remove_behind(disk, directory, change)
+        _fit_last(disk, directory, change)
+
+
+def _remove_behind(disk: Disk, directory: str, change: PendingChange) -> None:
+    """Remove the segments behind the cut, and snapshots that speak of what is gone.
+
+    Not even as spares: their frames name positions that the log will reach again. Nor does a spare
+    stay that was made before: its segment may have lain behind the cut.
+    """
+    for name in disk.list(f"{directory}/log"):
+        is_behind = name.endswith(".log") and int(name[:20]) > change.segment_base
+        if is_behind or name.endswith(".spare"):
+            disk.remove(f"{directory}/log/{name}")
+    for name in disk.list(f"{directory}/snapshot"):
+        is_kept = change.kind is ChangeKind.TRUNCATE and int(name[:20]) <= change.position
+        if name.endswith(".snap") and not is_kept:
+            disk.remove(f"{directory}/snapshot/{name}")
+    for part in PARTS:
+        disk.sync_directory(f"{directory}/{part}")
+
+
+def _fit_last(disk: Disk, directory: str, change: PendingChange) -> None:
+    """Cut the last segment at the position, and give it its size back, with empty blocks."""
+    file = disk.open(segment_path(directory, change.segment_base), create=True)
+    try:
+        file.truncate(change.position - change.segment_base)
+        file.sync()
+        file.allocate(change.segment_end - change.segment_base)
+        file.sync()
+    finally:
+        file.close()
+    disk.sync_directory(f"{directory}/log")
+
+
+def _remove_all_but(disk: Disk, directory: str, kept: frozenset[str]) -> None:
+    for part in PARTS:
+        for name in disk.list(f"{directory}/{part}"):
+            if f"{part}/{name}" not in kept:
+                disk.remove(f"{directory}/{part}/{name}")
+        disk.sync_directory(f"{directory}/{part}")
+
+
+def _move_in(disk: Disk, directory: str, names: list[str]) -> None:
+    """Move the staged files in, over old ones; then remove every file that is not theirs.
+
+    A name that is not staged any more was moved in by an earlier attempt.
+    """
+    staging = f"{directory}/{STAGING}"
+    for part in PARTS:
+        disk.make_directory(f"{directory}/{part}")
+        staged = frozenset(disk.list(f"{staging}/{part}"))
+        for name in names:
+            in_part = name.removeprefix(f"{part}/")
+            if in_part != name and in_part in staged:
+                disk.rename(f"{staging}/{name}", f"{directory}/{name}")
+    _remove_all_but(disk, directory, frozenset(names))
+    disk.remove(f"{staging}/manifest")

@@ -1,0 +1,74 @@
+"""The length of a closed segment's file, which its index remembers.
+
+A file that lost bytes behind its frames looks, at the next start, as if retention had removed a
+segment between it and the next one. Such a file gets its length back: the bytes had no meaning. One
+that lost frames is damaged.
+
+Source: ours, ADR 0020. It waits for the disk.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from penstock.base.ports import Disk
+from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
+from penstock.storage.commit_log.segments import Segment, index_path
+from penstock.storage.errors import CorruptFile, CorruptLog
+from penstock.storage.index.sealed_index import IndexHeader, read_index_header
+
+
+def restore_lengths(disk: Disk, directory: str, segments: Sequence[Segment]) -> list[str]:
+    """Restore the lengths of all segments that do not reach the next one; return what was done.
+
+    Raises CorruptLog, OSError.
+    """
+    return [
+        f"{older.path} was cut short behind its frames"
+        for older, newer in pairwise(segments)
+        if older.end < newer.base and restore_length(disk, directory, older)
+    ]
+
+
+def restore_length(disk: Disk, directory: str, segment: Segment) -> bool:
+    """Give a closed segment's file back the length that its index names.
+
+    Returns whether it was too short. `segment.end` is set anew then.
+
+    Raises:
+        CorruptLog: frames are gone with the rest. OSError.
+    """
+    header = _index_header(disk, directory, segment.base)
+    if header is None or header.segment_end <= segment.end:
+        return False
+    frames_end = header.data_end
+    if header.segment_end - frames_end >= FRAME_HEADER_BYTES:
+        frames_end += FRAME_HEADER_BYTES  # the end marker
+    if segment.end < frames_end:
+        raise CorruptLog(directory, segment.end, "the segment file is cut short")
+    extend(disk, segment.path, header.segment_end - segment.base)
+    segment.end = header.segment_end
+    return True
+
+
+def extend(disk: Disk, path: str, size: int) -> None:
+    """Make a file `size` bytes long, durably. Raises OSError."""
+    file = disk.open(path)
+    try:
+        file.truncate(size)
+        file.sync()
+    finally:
+        file.close()
+
+
+def _index_header(disk: Disk, directory: str, base: int) -> IndexHeader | None:
+    path = index_path(directory, base)
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return None
+    try:
+        return read_index_header(path, base, file.read)
+    except CorruptFile:
+        return None
+    finally:
+        file.close()

@@ -1,0 +1,276 @@
+"""The commit log of one replica set: the door of the storage room.
+
+    directory/log/       segments: frames of all partitions, in order of arrival
+    directory/index/     one sealed index for each closed segment; side file of the active one
+    directory/snapshot/  the newest two snapshots of everything that is not in the frames
+
+    append ─► writer (staging, one write a turn, group commit) ─► on_written, on_flushed
+    read   ─► reader (page cache on the loop, the rest in the Offload)
+        roll   ─► sealed index, snapshot;  retention ─► snapshot, then files go
+    replicas ─► runs of frames, truncation, copies of a base: replicable.py
+
+Use: `SetLog.recover(...)`, set the callbacks, `begin_epoch`, then append and read. Everything is
+called on the loop; only `recover` and `close` wait for the disk.
+
+Invariant: flushed_position <= written_position <= end_position, none ever falls; offsets of a
+partition go on without holes; what lies below durable_position is there after a crash.
+
+Source: architecture decisions 1, 3, 5; RocketMQ's commit log, Kafka's batches. ADR 0002.
+It knows no topics, no replicas and no high watermark: `limit_position` is the caller's business.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from penstock.base.errors import PlatformError
+from penstock.base.ids import TopicPartition
+from penstock.base.invariant import invariant
+from penstock.storage.commit_log.frames import KIND_LOG_START, LOG_START_PAYLOAD
+from penstock.storage.commit_log.parts import LogParts
+from penstock.storage.commit_log.retention import SettingsOf
+from penstock.storage.commit_log.usage import LogNumbers, Usage
+from penstock.storage.errors import OffsetOutOfRange
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.timestamps import Examine, InMemory, TimeSearch, TimestampHit
+from penstock.storage.inspect.pins import PinReport
+from penstock.storage.read.chunk import NO_MORE, Chunk
+from penstock.storage.read.reader import Loaded, NeedsDisk, as_platform_error
+from penstock.storage.recover.scrub import Done as ScrubDone
+from penstock.storage.recover.scrub import scrub
+from penstock.storage.replicate.replicable import ReplicableLog
+
+__all__ = ["NO_MORE", "Chunk", "Loaded", "NeedsDisk", "SetLog", "TimestampHit", "Usage"]
+
+T = TypeVar("T")
+Found = Callable[[T | None, PlatformError | None], None]
+
+
+class SetLog(ReplicableLog):
+    """One commit log. Made by `recover`; callbacks as OpenLog says."""
+
+    def _use(self, parts: LogParts) -> None:
+        super()._use(parts)
+        parts.retention.trim = self.delete_records
+
+    @property
+    def end_position(self) -> int:
+        """Position (exclusive) behind the newest appended frame."""
+        return self.writer.end_position
+
+    @property
+    def written_position(self) -> int:
+        """Position (exclusive) up to which the operating system has the bytes."""
+        return self.writer.written_position
+
+    @property
+    def flushed_position(self) -> int:
+        """Position (exclusive) up to which the bytes are on the disk."""
+        return self.writer.flushed_position
+
+    @property
+    def durable_position(self) -> int:
+        """flushed_position under `sync`, written_position under `async`."""
+        return self.writer.durable_position
+
+    @property
+    def leader_epoch(self) -> int:
+        """The epoch that appended frames carry; -1 before the first."""
+        return self.writer.leader_epoch
+
+    @property
+    def epochs(self) -> list[tuple[int, int]]:
+        """(leader epoch, start position) of every mastership still known, oldest first."""
+        return self._checkpointer.epochs
+
+    @property
+    def is_full(self) -> bool:
+        """Whether appends were refused for want of space and there still is none."""
+        return self.writer.is_full
+
+    def open_partition(self, topic_partition: TopicPartition) -> PartitionLog:
+        """Return the partition's log, an empty one if there is none yet."""
+        return self.parts.open_partition(topic_partition)
+
+    def drop_partition(self, topic_partition: TopicPartition) -> None:
+        """Forget a partition; its bytes go with their segments.
+
+        A crash before the next checkpoint brings it back: the owner, who knows which topics
+        exist, drops it again.
+        """
+        partition = self.partitions.pop(topic_partition, None)
+        if partition is None:
+            return
+        self._states.forget_partition(partition.serial)
+        self._checkpointer.dropped.append(partition.serial)
+        partition.is_dropped = True
+
+    def read(
+        self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
+    ) -> Chunk | NeedsDisk:
+        """Return whole batches from the one that holds `offset` on.
+
+        At least one batch, even if it is larger than `max_bytes`, otherwise as many as fit; none
+        whose frame ends above `limit_position` (exclusive). An empty chunk means that there is
+        nothing to read yet. What is not in memory comes as NeedsDisk.
+
+        Raises:
+            OffsetOutOfRange: below the log start or above the log end.
+        """
+        return self._reader.read(partition, offset, max_bytes, limit_position)
+
+    def offset_at_position(self, partition: PartitionLog, position: int) -> int:
+        """Return the first offset whose frame does not lie wholly below `position`.
+
+        That is the high watermark for a confirm position. Waits for the disk where the position
+        lies in a closed segment: use `find_offset_at` for positions that may be old.
+        """
+        return self._reader.offset_at_position(partition, position)
+
+    def find_offset_at(
+        self,
+        partition: PartitionLog,
+        position: int,
+        done: Callable[[int | None, PlatformError | None], None],
+    ) -> None:
+        """Find the same without waiting: `done(offset, error)`, at once or later on the loop."""
+        self._reader.find_offset_at(partition, position, done)
+
+    def offset_for_timestamp(
+        self,
+        partition: PartitionLog,
+        timestamp_ms: int,
+        limit_position: int,
+        done: Found[T],
+        *,
+        examine: Examine[T],
+    ) -> None:
+        """Find the first batch with a record at or after `timestamp_ms`, off the loop.
+
+        `examine(hit)` looks into the batch, off the loop too; None sends the search on. `done` is
+        called on the loop with what it found, or both None if nothing below the limit is meant.
+        """
+        search = self._search(partition, limit_position)
+        self._reader.off_loop(lambda: search.first_at(timestamp_ms, examine), partial(_found, done))
+
+    def offset_for_max_timestamp(
+        self,
+        partition: PartitionLog,
+        limit_position: int,
+        done: Found[T],
+        *,
+        examine: Examine[T],
+    ) -> None:
+        """Find the batch with the largest timestamp of the partition; otherwise as above."""
+        search = self._search(partition, limit_position)
+        self._reader.off_loop(lambda: search.newest(examine), partial(_found, done))
+
+    def _search(self, partition: PartitionLog, limit_position: int) -> TimeSearch:
+        topic_partition = partition.topic_partition
+        start = partition.log_start_offset
+        in_memory = []
+        for segment in self._store.closing:
+            sealed = (segment.pending or {}).get(topic_partition)
+            if sealed is not None and sealed.end_offset > start:
+                count = len(sealed.columns.bases)
+                in_memory.append(InMemory(segment.base, segment.path, sealed.columns, count))
+        active = self._store.active
+        columns = partition.columns
+        if columns.bases and partition.log_end_offset > start:
+            in_memory.append(InMemory(active.base, active.path, columns, len(columns.bases)))
+        return TimeSearch(
+            self._disk,
+            self.directory,
+            self._reader.closed(),
+            in_memory,
+            topic_partition,
+            start,
+            min(limit_position, self.writer.written_position),
+        )
+
+    def delete_records(self, partition: PartitionLog, offset: int) -> int:
+        """Raise the log start offset to `offset`; return the new one, which never falls.
+
+        It is durable when `end_position`, as it is on return, is.
+
+        Raises:
+            OffsetOutOfRange: `offset` lies above the log end offset or is negative.
+            OutOfSpace, LogFenced: the frame that records it can not be written.
+        """
+        if not 0 <= offset <= partition.log_end_offset:
+            raise OffsetOutOfRange(offset, partition.log_start_offset, partition.log_end_offset)
+        if offset <= partition.log_start_offset:
+            return partition.log_start_offset
+        payload = LOG_START_PAYLOAD.pack(offset)
+        self.writer.append_frame(KIND_LOG_START, partition.frame_key, payload)
+        partition.log_start_offset = offset
+        self.writer.dirty.append(partition)
+        return offset
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """Append the start of a mastership; what is appended from now on carries its epoch.
+
+        The log follows nobody any more. Beginning the present epoch again appends nothing.
+        Raises OutOfSpace, LogFenced, LogBusy.
+        """
+        if leader_epoch == self.writer.leader_epoch:
+            self.writer.lead()
+            return
+        start = self.writer.begin_epoch(leader_epoch)
+        self.parts.appender.lead()
+        epochs = self._checkpointer.epochs
+        invariant(not epochs or epochs[-1][0] < leader_epoch, "leader epochs must rise")
+        epochs.append((leader_epoch, start))
+
+    def apply_retention(self, now_ms: int, settings_of: SettingsOf) -> None:
+        """Begin to delete what is out of retention, in slices; does nothing while that runs.
+
+        Also forgets producers that have been silent for producer_id_expiration_ms.
+        """
+        self._states.expire(now_ms - self.config.producer_id_expiration_ms)
+        self.parts.retention.begin(self.partitions, now_ms, settings_of)
+
+    @property
+    def pins(self) -> PinReport:
+        """Who kept which segment when retention last looked at all of them."""
+        return self.parts.retention.pins
+
+    def scrub(self, position: int, max_bytes: int, done: ScrubDone) -> None:
+        """Check about `max_bytes` of what is flushed, from `position` on: FROM_START, or where the
+        slice before says. `done(found, error)` on the loop.
+
+        Damage in the log comes as CorruptFrame, and to `on_damage`; LogBusy, ReadFailed.
+        """
+        disk, directory = self._disk, self.directory
+        scrub(disk, directory, self.parts, position=position, max_bytes=max_bytes, done=done)
+
+    def checkpoint(self, then: Callable[[bool], None] | None = None) -> None:
+        """Have a snapshot taken soon; `then(worked)` is called on the loop when it is durable."""
+        self._checkpointer.request(then)
+        self.parts.turn()
+
+    def usage(self) -> Usage:
+        """Return what the log takes; asks the file system for its free space."""
+        sizes = {key: partition.size_bytes for key, partition in self.partitions.items()}
+        segments = sum(segment.end - segment.base for segment in self._store.segments)
+        return Usage(sizes, segments, self._disk.free_bytes())
+
+    def numbers(self) -> LogNumbers:
+        """Return what the metrics page shows; asks the file system for its free space."""
+        segments = self._store.segments
+        return LogNumbers(
+            segment_count=len(segments),
+            segment_bytes=sum(segment.end - segment.base for segment in segments),
+            free_bytes=self._disk.free_bytes(),
+            snapshot_position=self._checkpointer.saved_position,
+            deleted_segments=self.parts.retention.deleted_segments,
+            has_checkpoint_failed=self._checkpointer.last_error is not None,
+        )
+
+
+def _found(
+    done: Found[T],
+    hit: T | None,
+    error: BaseException | None,
+) -> None:
+    done(hit, None if error is None else as_platform_error(error))

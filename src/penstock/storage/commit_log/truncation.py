@@ -1,0 +1,193 @@
+"""Planning the truncation of a log: what has to be known before the tail is gone.
+
+    snapshot at or below the cut?   yes: cut, recover from it   (always after a clean election)
+                                    no: rebuild from the first segment, helped by seeds
+
+Seeds: partitions whose older batches retention has deleted are not in the segments below the cut.
+The newest snapshot knows them where their last batch lies below the cut; otherwise the first batch
+above the cut tells where the partition ended. Both are read before anything is removed.
+
+Source: KIP-101 for why a log is cut at all; the rebuild is ours. All of it waits for the disk.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from penstock.base.ids import TopicPartition
+from penstock.base.ports import Disk
+from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange
+from penstock.storage.commit_log.segments import segment_path
+from penstock.storage.commit_log.snapshot import (
+    PartitionState,
+    Snapshot,
+    decode_snapshot,
+    encode_partition,
+    encode_snapshot,
+    snapshot_path,
+)
+from penstock.storage.errors import CorruptFile
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.producers import ProducerKey, ProducerState, ProducerStates
+from penstock.storage.index.rebuild import scan_columns
+
+SegmentBounds = tuple[int, int]
+"""(base, end)"""
+
+
+def plan_reset(segment_base: int, segment_end: int) -> PendingChange:
+    """Return the change that leaves nothing but one empty segment."""
+    return PendingChange(ChangeKind.RESET, segment_base, segment_base, segment_end)
+
+
+def plan_truncation(
+    disk: Disk,
+    directory: str,
+    segments: Sequence[SegmentBounds],
+    position: int,
+    *,
+    last: SegmentBounds | None = None,
+) -> PendingChange:
+    """Return the change that takes away everything from `position` on.
+
+    `segments` are all of the log's, oldest first; `last` becomes the newest one, with these bounds:
+    without it the one that holds the position.
+    """
+    base, end = last or [bounds for bounds in segments if bounds[0] <= position][-1]
+    snapshots = list(read_snapshots(disk, directory))
+    usable = [snapshot for snapshot in snapshots if snapshot.position <= position]
+    if usable and all(snapshot.active_base <= base for snapshot in usable):
+        return PendingChange(ChangeKind.TRUNCATE, position, base, end)
+    payload = b""
+    if snapshots:
+        seeds = _seeds(disk, directory, snapshots[0], segments, position)
+        payload = encode_snapshot(seeds, [encode_partition(state) for state in seeds.partitions])
+    else:
+        payload = encode_snapshot(_no_seeds(position), [])
+    return PendingChange(ChangeKind.REBUILD, position, base, end, payload)
+
+
+def read_snapshots(disk: Disk, directory: str) -> Iterator[Snapshot]:
+    """Yield the snapshots that can be read, the newest first."""
+    names = [name for name in disk.list(f"{directory}/snapshot") if name.endswith(".snap")]
+    for name in reversed(names):
+        path = snapshot_path(directory, int(name[:20]))
+        with suppress(CorruptFile, FileNotFoundError):
+            yield decode_snapshot(path, read_whole(disk, path))
+
+
+def read_whole(disk: Disk, path: str) -> memoryview:
+    """Return all bytes of a file."""
+    file = disk.open(path)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+def _no_seeds(position: int) -> Snapshot:
+    return Snapshot(position, False, position, 0, 0, [], [], [], [])
+
+
+def _seeds(
+    disk: Disk,
+    directory: str,
+    newest: Snapshot,
+    segments: Sequence[SegmentBounds],
+    position: int,
+) -> Snapshot:
+    """Return what of the newest snapshot still holds when the log ends at `position`."""
+    wanted = {
+        state.topic_partition for state in newest.partitions if state.last_end_position > position
+    }
+    firsts = _first_offsets(disk, directory, segments, position, wanted)
+    first_base = max(segments[0][0], 1)
+    partitions: list[PartitionState] = []
+    for state in newest.partitions:
+        if state.last_end_position <= position:
+            partitions.append(state)
+        elif firsts.get(state.topic_partition, 0) > 0:
+            end = firsts[state.topic_partition]
+            start = min(state.log_start_offset, end)
+            last_end = min(first_base, position)
+            partitions.append(
+                state._replace(
+                    log_start_offset=start, log_end_offset=end, last_end_position=last_end
+                )
+            )
+    ends = {state.serial: state.log_end_offset for state in partitions}
+    producers = list(_producers_below(newest, ends))
+    return _no_seeds(position)._replace(partitions=partitions, producers=producers)
+
+
+def _first_offsets(
+    disk: Disk,
+    directory: str,
+    segments: Sequence[SegmentBounds],
+    position: int,
+    wanted: set[TopicPartition],
+) -> dict[TopicPartition, int]:
+    """Return the first offset at or above `position` of each wanted partition."""
+    found: dict[TopicPartition, int] = {}
+    if _is_whole_below(segments, position):
+        return found  # what has no batch below the position has begun behind it
+    for base, end in segments:
+        if end <= position or len(found) == len(wanted):
+            continue
+        file = disk.open(segment_path(directory, base))
+        try:
+            parts, _ = scan_columns(file, base, max(base, position), end)
+        finally:
+            file.close()
+        for topic_partition, sealed in parts.items():
+            if topic_partition in wanted:
+                found.setdefault(topic_partition, sealed.columns.bases[0])
+    return found
+
+
+def _is_whole_below(segments: Sequence[SegmentBounds], position: int) -> bool:
+    """Whether no segment below `position` was ever deleted."""
+    reached = 0
+    for base, end in segments:
+        if base != reached or base >= position:
+            break
+        reached = end
+    return reached >= position
+
+
+def _producers_below(
+    newest: Snapshot, ends: dict[int, int]
+) -> Iterator[tuple[ProducerKey, ProducerState]]:
+    """Yield the producers' windows without the batches that are cut off."""
+    for key, (epoch, last_ms, window) in newest.producers:
+        kept = tuple(span for span in window if span[2] < ends.get(key[0], 0))
+        if kept:
+            yield key, (epoch, last_ms, kept)
+
+
+def add_seeds(
+    partitions: dict[TopicPartition, PartitionLog],
+    seeds: Snapshot,
+    states: ProducerStates,
+    next_serial: int,
+) -> int:
+    """Add to `partitions`, as the segments told them, what only the seeds know.
+
+    New ones get serials from `next_serial` on; returns the next free one.
+    """
+    serials: dict[int, int] = {}
+    for state in seeds.partitions:
+        partition = partitions.get(state.topic_partition)
+        if partition is None:
+            partition = PartitionLog(state.topic_partition, next_serial, states)
+            next_serial += 1
+            partition.log_start_offset = partition.log_end_offset = state.log_end_offset
+            partition.last_end_position = state.last_end_position
+            partitions[state.topic_partition] = partition
+        start = min(state.log_start_offset, partition.log_end_offset)
+        partition.log_start_offset = max(partition.log_start_offset, start)
+        partition.max_timestamp = max(partition.max_timestamp, state.max_timestamp)
+        serials[state.serial] = partition.serial
+    for (serial, producer_id), producer in seeds.producers:
+        if serial in serials:
+            states.entries.setdefault((serials[serial], producer_id), producer)
+    return next_serial

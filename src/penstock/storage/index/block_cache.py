@@ -1,0 +1,105 @@
+"""Index blocks of closed segments in memory, so that a read need not look for them on disk.
+
+Source: ours, ADR 0022.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from penstock.base.ids import TopicPartition
+from penstock.storage.index.lookup import Block
+from penstock.storage.index.sealed_index import Sealed
+
+SEGMENTS_MAX = 8
+"""Segments that are kept whole: a read asks each of them."""
+_BLOCK_BYTES = 512
+"""What a block costs beside its columns."""
+
+
+class SealedSegment(NamedTuple):
+    """The whole index of a closed segment."""
+
+    base: int
+    path: str
+    parts: Mapping[TopicPartition, Sealed]
+    index_bytes: int
+
+
+class BlockCache:
+    """Index blocks of closed segments, the least recently used go first.
+
+    The last few segments that were closed here are kept whole, in half of the room: who reads what
+    was just written comes to them next, and nothing needs to be looked up on disk for that.
+    """
+
+    __slots__ = ("_blocks", "_bytes", "_capacity", "_of_partition", "_segments", "_segments_bytes")
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self._capacity = capacity_bytes
+        self._bytes = 0
+        self._blocks: OrderedDict[tuple[int, int], Block] = OrderedDict()
+        self._of_partition: dict[int, list[Block]] = {}
+        self._segments: dict[int, SealedSegment] = {}
+        """By base, in the order in which they were closed."""
+        self._segments_bytes = 0
+
+    def find(self, serial: int, key: TopicPartition, offset: int) -> Block | None:
+        """Return the block of the partition that holds `offset`, if it is here."""
+        for segment in self._segments.values():
+            sealed = segment.parts.get(key)
+            if sealed is not None:
+                first_offset = sealed.columns.bases[0]
+                if first_offset <= offset < sealed.end_offset:
+                    return Block(
+                        segment.base, segment.path, first_offset, sealed.end_offset, sealed.columns
+                    )
+        for block in self._of_partition.get(serial, ()):
+            if block.first_offset <= offset < block.end_offset:
+                self._blocks.move_to_end((serial, block.segment_base))
+                return block
+        return None
+
+    def put(self, serial: int, block: Block) -> None:
+        """Keep a block, and let others go when there are too many."""
+        key = (serial, block.segment_base)
+        if key in self._blocks:
+            return
+        self._blocks[key] = block
+        self._of_partition.setdefault(serial, []).append(block)
+        self._bytes += _block_bytes(block)
+        while self._bytes + self._segments_bytes > self._capacity and len(self._blocks) > 1:
+            oldest, dropped = self._blocks.popitem(last=False)
+            self._forget(oldest[0], dropped)
+
+    def put_segment(self, segment: SealedSegment) -> None:
+        """Keep a segment that was closed just now, and let the oldest of them go."""
+        room = self._capacity // 2
+        if segment.index_bytes > room:
+            return
+        self._segments[segment.base] = segment
+        self._segments_bytes += segment.index_bytes
+        while self._segments_bytes > room or len(self._segments) > SEGMENTS_MAX:
+            self._drop_whole(next(iter(self._segments)))
+
+    def _drop_whole(self, base: int) -> None:
+        dropped = self._segments.pop(base, None)
+        if dropped is not None:
+            self._segments_bytes -= dropped.index_bytes
+
+    def drop_segment(self, segment_base: int) -> None:
+        """Forget the blocks of a segment that is removed."""
+        self._drop_whole(segment_base)
+        for key in [key for key in self._blocks if key[1] == segment_base]:
+            self._forget(key[0], self._blocks.pop(key))
+
+    def _forget(self, serial: int, block: Block) -> None:
+        self._bytes -= _block_bytes(block)
+        blocks = self._of_partition[serial]
+        blocks.remove(block)
+        if not blocks:
+            del self._of_partition[serial]
+
+
+def _block_bytes(block: Block) -> int:
+    return 28 * len(block.columns.bases) + _BLOCK_BYTES

@@ -1,0 +1,135 @@
+"""Which closed segment holds an offset or a timestamp of a partition: work off the loop.
+
+Everything here may wait for the disk and is used inside an Offload, on the closed segments as they
+were when the work was handed over. An offset is found by binary search over the segments; one in
+which the partition has no batches says nothing, so the search then looks further to the left. A
+missing or damaged index is rebuilt from its segment on the way.
+
+Source: architecture decision 3.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from penstock.base.ids import TopicPartition
+from penstock.base.ports import Disk
+from penstock.storage.commit_log.segments import index_path
+from penstock.storage.errors import CorruptFile
+from penstock.storage.index.partition_log import Columns
+from penstock.storage.index.rebuild import rebuild_index
+from penstock.storage.index.sealed_index import (
+    IndexEntry,
+    IndexHeader,
+    Reader,
+    find_entry,
+    read_block,
+    read_directory,
+    read_index_header,
+)
+
+T = TypeVar("T")
+
+
+class ClosedSegment(NamedTuple):
+    """What work off the loop may know of a closed segment with an index."""
+
+    base: int
+    path: str
+
+
+class Block(NamedTuple):
+    """The columns of one partition in one closed segment; `end_offset` is exclusive."""
+
+    segment_base: int
+    segment_path: str
+    first_offset: int
+    end_offset: int
+    columns: Columns
+
+
+class SealedLookup:
+    """Finds index entries in closed segments; one instance for each piece of work."""
+
+    def __init__(self, disk: Disk, directory: str, segments: Sequence[ClosedSegment]) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._segments = segments
+        self._rebuilt: dict[int, memoryview] = {}
+        """Indexes made anew by this piece of work, by segment base."""
+
+    def _with_index(
+        self, segment: ClosedSegment, use: Callable[[str, IndexHeader, Reader], T]
+    ) -> T:
+        """Call `use` on the segment's index; make the index anew if it is missing or damaged."""
+        path = index_path(self._directory, segment.base)
+        rebuilt = self._rebuilt.get(segment.base)
+        if rebuilt is None:
+            try:
+                return self._try_index(path, segment, use)
+            except (CorruptFile, FileNotFoundError):
+                data = rebuild_index(self._disk, self._directory, segment.base, segment.path)
+            rebuilt = self._rebuilt[segment.base] = memoryview(data)
+
+        def read(position: int, length: int) -> memoryview:
+            return memoryview(bytes(rebuilt[position : position + length]))
+
+        return use(path, read_index_header(path, segment.base, read), read)
+
+    def _try_index(
+        self, path: str, segment: ClosedSegment, use: Callable[[str, IndexHeader, Reader], T]
+    ) -> T:
+        file = self._disk.open(path)
+        try:
+            return use(path, read_index_header(path, segment.base, file.read), file.read)
+        finally:
+            file.close()
+
+    def directory_of(self, segment: ClosedSegment) -> list[IndexEntry]:
+        """Return what the segment holds, by partition."""
+        return self._with_index(segment, read_directory)
+
+    def _entry(self, segment: ClosedSegment, wanted: TopicPartition) -> IndexEntry | None:
+        return self._with_index(
+            segment, lambda path, header, read: find_entry(path, header, wanted, read)
+        )
+
+    def _block(self, segment: ClosedSegment, entry: IndexEntry) -> Block:
+        columns = self._with_index(segment, lambda path, _, read: read_block(path, entry, read))
+        offsets = (entry.first_offset, entry.end_offset)
+        return Block(segment.base, segment.path, *offsets, columns)
+
+    def find(self, wanted: TopicPartition, offset: int) -> Block | None:
+        """Return the block that holds `offset`; None when no closed segment does."""
+        found: tuple[ClosedSegment, IndexEntry] | None = None
+        low, high = 0, len(self._segments)
+        while low < high:
+            middle = (low + high) // 2
+            probe = self._nearest_left(wanted, low, middle)
+            if probe is None:
+                low = middle + 1
+            elif probe[1].first_offset <= offset:
+                found = (self._segments[probe[0]], probe[1])
+                low = middle + 1
+            else:
+                high = probe[0]
+        if found is None or offset >= found[1].end_offset:
+            return None
+        return self._block(*found)
+
+    def _nearest_left(
+        self, wanted: TopicPartition, low: int, start: int
+    ) -> tuple[int, IndexEntry] | None:
+        for at in range(start, low - 1, -1):
+            entry = self._entry(self._segments[at], wanted)
+            if entry is not None:
+                return at, entry
+        return None
+
+    def blocks(
+        self, wanted: TopicPartition, accept: Callable[[IndexEntry], bool]
+    ) -> Iterator[Block]:
+        """Yield the partition's blocks, oldest first, whose entry `accept` says yes to."""
+        for segment in self._segments:
+            entry = self._entry(segment, wanted)
+            if entry is not None and accept(entry):
+                yield self._block(segment, entry)

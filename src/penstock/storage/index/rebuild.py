@@ -1,0 +1,110 @@
+"""Rebuilding a sealed index from its segment: the log is the truth, the index is derived.
+
+Source: Kafka `LogSegment.recover` (throws every index away and reads the log).
+"""
+
+from array import array
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ports import Disk, DiskFile
+from penstock.record.batch import read_header
+from penstock.storage.commit_log.frames import KIND_BATCH
+from penstock.storage.commit_log.segments import Segment, index_path
+from penstock.storage.errors import CorruptFile, CorruptFrame, CorruptLog
+from penstock.storage.index.partition_log import Columns
+from penstock.storage.index.sealed_index import Sealed, encode_index, read_index_header
+from penstock.storage.recover.scan import SegmentScan
+
+
+def scan_columns(
+    file: DiskFile, base: int, position: int, end: int
+) -> tuple[dict[TopicPartition, Sealed], SegmentScan]:
+    """Read the frames of [position, end) into columns; the scan says where and why it stopped."""
+    columns: dict[tuple[bytes, int], Columns] = {}
+    ends: dict[tuple[bytes, int], int] = {}
+    scan = SegmentScan(file, base, position, end)
+    for header, payload in scan:
+        if header.kind != KIND_BATCH:
+            continue
+        key = (header.topic_id, header.partition)
+        found = columns.get(key)
+        if found is None:
+            found = columns[key] = Columns(array("q"), array("q"), array("i"), array("q"))
+        batch = read_header(payload)
+        add_entry(found, batch.base_offset, header.position, len(payload), batch.max_timestamp)
+        ends[key] = batch.base_offset + batch.last_offset_delta + 1
+    parts = {
+        TopicPartition(TopicId(topic_id), partition): Sealed(found, ends[topic_id, partition])
+        for (topic_id, partition), found in columns.items()
+    }
+    return parts, scan
+
+
+def add_entry(columns: Columns, base: int, position: int, size: int, timestamp: int) -> None:
+    """Append one batch to columns that are arrays."""
+    bases, positions, sizes, timestamps = columns
+    assert isinstance(bases, array)
+    assert isinstance(positions, array)
+    assert isinstance(sizes, array)
+    assert isinstance(timestamps, array)
+    bases.append(base)
+    positions.append(position)
+    sizes.append(size)
+    timestamps.append(timestamp)
+
+
+def rebuild_index(disk: Disk, directory: str, base: int, path: str) -> bytes:
+    """Return the index of the closed segment at `path`, made anew and put in its place.
+
+    A disk that does not take the file (it may be full) is no reason to fail: the caller has the
+    bytes. Waits for the disk.
+
+    Raises:
+        CorruptFrame: the segment itself is damaged.
+    """
+    file = disk.open(path)
+    try:
+        parts, scan = scan_columns(file, base, base, base + file.size())
+    finally:
+        file.close()
+    if scan.error is not None:
+        raise CorruptFrame(scan.error.position, scan.error.reason)
+    data = encode_index(base, scan.position, parts, segment_end=scan.end)
+    with suppress(OSError):
+        disk.replace(index_path(directory, base), data)
+    return data
+
+
+def rebuild_missing(
+    disk: Disk, directory: str, closed: Sequence[Segment], on_damaged: Callable[[str], None]
+) -> None:
+    """Make the indexes of closed segments that are not there or damaged.
+
+    Raises:
+        CorruptLog: a segment is damaged itself, so that it can not be read for its index.
+    """
+    for segment in closed:
+        if _has_index(disk, directory, segment.base, on_damaged):
+            continue
+        try:
+            rebuild_index(disk, directory, segment.base, segment.path)
+        except CorruptFrame as error:
+            raise CorruptLog(directory, error.position, error.reason) from error
+
+
+def _has_index(disk: Disk, directory: str, base: int, on_damaged: Callable[[str], None]) -> bool:
+    path = index_path(directory, base)
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return False
+    try:
+        read_index_header(path, base, file.read)
+    except CorruptFile as error:
+        on_damaged(str(error))
+        return False
+    finally:
+        file.close()
+    return True

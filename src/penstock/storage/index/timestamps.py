@@ -1,0 +1,114 @@
+"""Lookup by time: the first batch at or after a timestamp, and the batch with the newest one.
+
+The search runs off the loop, over the sealed indexes first and then over the columns that are in
+memory. Those columns only grow, so it is enough to note on the loop how many entries count.
+
+The search finds batches: which record inside is meant, `examine` finds out, off the loop as well.
+Where it says that a batch holds none (its header promised too much, or the record that is meant
+lies below the log start), the search by time goes on with the next batch.
+
+Source: Kafka ListOffsets (KIP-79: first record whose timestamp is not smaller; KIP-734: -3 is the
+record with the largest timestamp). Timestamps need not rise with offsets.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from penstock.base.ids import TopicPartition
+from penstock.base.ports import Disk
+from penstock.storage.index.lookup import ClosedSegment, SealedLookup
+from penstock.storage.index.partition_log import Columns
+from penstock.storage.index.sealed_index import IndexEntry
+from penstock.storage.read.chunk import Wanted, make_plan
+from penstock.storage.read.reader import read_file
+
+T = TypeVar("T")
+
+
+class TimestampHit(NamedTuple):
+    """A batch that was looked for by time."""
+
+    base_offset: int
+    max_timestamp: int
+    batch: memoryview
+
+
+Examine = Callable[[TimestampHit], T | None]
+
+
+class InMemory(NamedTuple):
+    """Columns of one segment as they were when the search began."""
+
+    segment_base: int
+    segment_path: str
+    columns: Columns
+    batch_count: int
+
+
+class TimeSearch(NamedTuple):
+    """One search: where to look, and which offsets and positions count."""
+
+    disk: Disk
+    directory: str
+    closed: Sequence[ClosedSegment]
+    in_memory: Sequence[InMemory]
+    topic_partition: TopicPartition
+    log_start_offset: int
+    limit_position: int
+
+    def first_at(self, timestamp_ms: int, examine: Examine[T]) -> T | None:
+        """Return what `examine` makes of the first batch whose largest timestamp is not smaller.
+
+        Where that is None, of the next such batch. Waits for the disk.
+        """
+        for place in self._places(timestamp_ms):
+            for entry in self._entries(place):
+                if place.columns.timestamps[entry] < timestamp_ms:
+                    continue
+                found = examine(self._hit(place, entry))
+                if found is not None:
+                    return found
+        return None
+
+    def newest(self, examine: Examine[T]) -> T | None:
+        """Return what `examine` makes of the first batch with the largest timestamp of all.
+
+        Waits for the disk.
+        """
+        best: tuple[InMemory, int] | None = None
+        best_timestamp = -1
+        for place in self._places(0):
+            for entry in self._entries(place):
+                if place.columns.timestamps[entry] > best_timestamp:
+                    best_timestamp = place.columns.timestamps[entry]
+                    best = (place, entry)
+        return None if best is None else examine(self._hit(*best))
+
+    def _places(self, timestamp_ms: int) -> Iterator[InMemory]:
+        """Yield the segments that can hold an answer, oldest first."""
+
+        def accept(entry: IndexEntry) -> bool:
+            is_kept = entry.end_offset > self.log_start_offset
+            return is_kept and entry.max_timestamp >= timestamp_ms
+
+        lookup = SealedLookup(self.disk, self.directory, self.closed)
+        for block in lookup.blocks(self.topic_partition, accept):
+            count = len(block.columns.bases)
+            yield InMemory(block.segment_base, block.segment_path, block.columns, count)
+        yield from self.in_memory
+
+    def _entries(self, place: InMemory) -> range:
+        """Return the entries at or above the log start and wholly below the limit."""
+        columns = place.columns
+        low = 0
+        if place.batch_count and columns.bases[0] < self.log_start_offset:
+            low = columns.entry_of(self.log_start_offset)
+        high = min(place.batch_count, columns.first_entry_at(self.limit_position))
+        return range(low, high)
+
+    def _hit(self, place: InMemory, entry: int) -> TimestampHit:
+        base_offset = place.columns.bases[entry]
+        wanted = Wanted(self.topic_partition, 0, base_offset, 1, self.limit_position)
+        plan = make_plan(place.columns, wanted)
+        chunk = read_file(self.disk, place.segment_path, place.segment_base, plan, wanted)
+        return TimestampHit(base_offset, place.columns.timestamps[entry], chunk.data)

@@ -1,0 +1,1 @@
+"""Reading whole, checked batches of one partition."""

@@ -1,0 +1,295 @@
+"""The reading end: whole batches of one partition, as pieces of what was read from the file.
+
+    plan        which batches, from the index alone (chunk.py)
+    gather      what the page cache holds, on the loop; every batch is checked
+    NeedsDisk   it does not hold the beginning: `load` does the same work in the Offload
+
+The index of the active segment and of segments that are just closing is in memory; blocks of older
+segments are cached, from the moment they close, and found off the loop when they are not there.
+
+Source: performance measurements in ADR 0002; `preadv2(RWF_NOWAIT)`.
+Nothing at or above the written position is ever read, whatever limit is asked for.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Disk, DiskFile, Offload
+from penstock.storage.commit_log.segments import Segment, SegmentStore
+from penstock.storage.commit_log.writer import LogWriter
+from penstock.storage.config import LogConfig
+from penstock.storage.errors import CorruptFrame, CorruptLog, OffsetOutOfRange, ReadFailed
+from penstock.storage.index.block_cache import BlockCache
+from penstock.storage.index.lookup import Block, ClosedSegment, SealedLookup
+from penstock.storage.index.partition_log import Columns, PartitionLog
+from penstock.storage.index.sealed_index import IndexEntry
+from penstock.storage.read.chunk import NO_MORE, Chunk, Plan, Wanted, make_plan, read_plan
+
+T = TypeVar("T")
+
+Failed = PlatformError | None
+Loaded = Callable[[Chunk | None, Failed], None]
+
+
+class NeedsDisk:
+    """A read that would wait for the disk. `size` is what it was asked to return at most."""
+
+    __slots__ = ("_load", "size")
+
+    def __init__(self, size: int, load: Callable[[Loaded], None]) -> None:
+        self.size = size
+        self._load = load
+
+    def load(self, done: Loaded) -> None:
+        """Read off the loop; `done(chunk, error)` is called on the loop, one of them is None."""
+        self._load(done)
+
+
+class LogReader:
+    """Reads of one log. Lives on the loop; the Offload gets arguments, never this object."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: str,
+        store: SegmentStore,
+        writer: LogWriter,
+        offload: Offload,
+        config: LogConfig,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._store = store
+        self._writer = writer
+        self._offload = offload
+        self.cache = BlockCache(config.index_cache_bytes)
+        self._is_checking = config.check_reads
+        self.on_damage: Callable[[int, str], None] = _nobody
+        """Called on the loop with (position, reason) when bytes are not what was written."""
+
+    def read(
+        self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
+    ) -> Chunk | NeedsDisk:
+        """Return batches from the one that holds `offset` on; see SetLog.read."""
+        if self._store.is_closed and self._writer.fenced is not None:
+            raise self._writer.fenced
+        if not partition.log_start_offset <= offset <= partition.log_end_offset:
+            raise OffsetOutOfRange(offset, partition.log_start_offset, partition.log_end_offset)
+        if offset == partition.log_end_offset:
+            return Chunk([], 0, offset)
+        limit = min(limit_position, self._writer.written_position)
+        key = partition.topic_partition
+        wanted = Wanted(key, partition.serial, offset, max_bytes, limit, self._is_checking)
+        bases = partition.bases
+        if bases and offset >= bases[0]:
+            return self._read_segment(self._store.active, partition.columns, wanted, NO_MORE)
+        for segment in self._store.closing:
+            sealed = (segment.pending or {}).get(wanted.topic_partition)
+            if sealed is not None and sealed.columns.bases[0] <= offset < sealed.end_offset:
+                return self._read_segment(segment, sealed.columns, wanted, sealed.end_offset)
+        block = self.cache.find(partition.serial, key, offset)
+        if block is not None:
+            segment_of_block = self._store.segment_of(block.segment_base)
+            if segment_of_block is not None:
+                columns, end_offset = block.columns, block.end_offset
+                return self._read_segment(segment_of_block, columns, wanted, end_offset)
+        return self._later(wanted, None)
+
+    def _read_segment(
+        self, segment: Segment, columns: Columns, wanted: Wanted, end_offset: int
+    ) -> Chunk | NeedsDisk:
+        plan = make_plan(columns, wanted, end_offset)
+        if not plan.regions:
+            return Chunk([], 0, wanted.offset)
+        if segment.file is not None:
+            try:
+                chunk = read_plan(plan, wanted, segment.base, segment.file.gather_cached)
+            except OSError as error:
+                raise as_platform_error(error) from error
+            except CorruptFrame as error:
+                self.on_damage(error.position, error.reason)
+                raise
+            if chunk is not None:
+                return chunk
+        return self._later(wanted, (segment, plan))
+
+    def _later(self, wanted: Wanted, known: tuple[Segment, Plan] | None) -> NeedsDisk:
+        size = wanted.max_bytes if known is None else known[1].size
+        return NeedsDisk(size, lambda done: self._load(wanted, known, done))
+
+    def closed(self) -> tuple[ClosedSegment, ...]:
+        """Return the closed segments that have an index file, oldest first."""
+        segments = self._store.segments
+        return tuple(ClosedSegment(s.base, s.path) for s in segments[:-1] if s.pending is None)
+
+    def _load(self, wanted: Wanted, known: tuple[Segment, Plan] | None, done: Loaded) -> None:
+        """Hand the read to the Offload; the guard keeps the files until it has ended."""
+        disk, directory, closed = self._disk, self._directory, self.closed()
+        known_file = None if known is None else (known[0].base, known[0].path, known[1])
+
+        def work() -> tuple[Chunk, Block | None]:
+            if known_file is not None:
+                base, path, plan = known_file
+                return read_file(disk, path, base, plan, wanted), None
+            return _find_and_read(disk, directory, closed, wanted)
+
+        def finished(
+            result: tuple[Chunk, Block | None] | None, error: BaseException | None
+        ) -> None:
+            if result is not None:
+                self._keep(wanted.serial, result[1], known)
+                done(result[0], None)
+            elif error is not None:
+                done(None, as_platform_error(error))
+
+        self.off_loop(work, finished)
+
+    def off_loop(
+        self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], None]
+    ) -> None:
+        """Run `work` in the Offload; no file of the log is removed before it has ended.
+
+        While the log is being opened anew the files may be anything: `done` gets LogBusy.
+        """
+        refusal = self._writer.fenced
+        if refusal is not None and self._store.is_closed:
+            done(None, refusal)
+            return
+        guard = self._store.guard
+        ticket = guard.enter()
+
+        def finished(result: T | None, error: BaseException | None) -> None:
+            guard.leave(ticket)
+            if isinstance(error, CorruptFrame):
+                self.on_damage(error.position, error.reason)
+            done(result, error)
+
+        self._offload.submit(work, finished)
+
+    def _keep(self, serial: int, block: Block | None, known: tuple[Segment, Plan] | None) -> None:
+        """Remember what was found, so that the next read of the place is served on the loop."""
+        segment = None if known is None else known[0]
+        if block is not None:
+            segment = self._store.segment_of(block.segment_base)
+            if segment is not None:
+                self.cache.put(serial, block)
+        if segment is not None:
+            self._store.keep_open(segment)
+
+    def offset_at_position(self, partition: PartitionLog, position: int) -> int:
+        """Return the first offset whose frame does not end at or below `position`.
+
+        Waits for the disk where that lies in a closed segment. Raises ReadFailed, CorruptFile.
+        """
+        known = self._known_offset_at(partition, position)
+        if known is not None:
+            return known
+        try:
+            return self._search_at(partition, position)()
+        except OSError as error:
+            raise as_platform_error(error) from error
+
+    def find_offset_at(
+        self, partition: PartitionLog, position: int, done: Callable[[int | None, Failed], None]
+    ) -> None:
+        """Find the same off the loop; `done(offset, error)` comes at once if memory can tell."""
+        known = self._known_offset_at(partition, position)
+        if known is not None:
+            done(known, None)
+            return
+
+        def found(offset: int | None, error: BaseException | None) -> None:
+            done(offset, None if error is None else as_platform_error(error))
+
+        self.off_loop(self._search_at(partition, position), found)
+
+    def _known_offset_at(self, partition: PartitionLog, position: int) -> int | None:
+        if position >= partition.last_end_position:
+            return partition.log_end_offset
+        columns = partition.columns
+        if not columns.bases or position <= columns.positions[0]:
+            return None
+        entry = columns.first_entry_at(position)
+        if entry == len(columns.bases):
+            return partition.log_end_offset
+        return max(columns.bases[entry], partition.log_start_offset)
+
+    def _search_at(self, partition: PartitionLog, position: int) -> Callable[[], int]:
+        """Return a look through the closed segments from `position` on; it may wait.
+
+        Small reads of an index, asked for by rare requests (the end of an old epoch).
+        """
+        disk, directory = self._disk, self._directory
+        topic_partition = partition.topic_partition
+        closed = [
+            (ClosedSegment(segment.base, segment.path), segment.pending)
+            for segment in self._store.segments[:-1]
+            if segment.end > position
+        ]
+        bases = partition.bases
+        in_active = bases[0] if bases else partition.log_end_offset
+        log_start_offset = partition.log_start_offset
+
+        def search() -> int:
+            for segment, pending in closed:
+                if pending is None:
+                    lookup = SealedLookup(disk, directory, (segment,))
+                    block = next(lookup.blocks(topic_partition, _any_entry), None)
+                    columns = None if block is None else block.columns
+                else:
+                    sealed = pending.get(topic_partition)
+                    columns = None if sealed is None else sealed.columns
+                entry = 0 if columns is None else columns.first_entry_at(position)
+                if columns is not None and entry < len(columns.bases):
+                    return max(columns.bases[entry], log_start_offset)
+            return max(in_active, log_start_offset)
+
+        return search
+
+
+def _nobody(_position: int, _reason: str) -> None:
+    """Stand in for an owner."""
+
+
+def _any_entry(_: IndexEntry) -> bool:
+    return True
+
+
+def _find_and_read(
+    disk: Disk, directory: str, closed: Sequence[ClosedSegment], wanted: Wanted
+) -> tuple[Chunk, Block]:
+    """Off the loop: find the block in the sealed indexes, then read."""
+    block = SealedLookup(disk, directory, closed).find(wanted.topic_partition, wanted.offset)
+    if block is None:
+        where = closed[-1].base if closed else 0
+        what = f"no segment holds offset {wanted.offset} of partition {wanted.topic_partition[1]}"
+        raise CorruptLog(directory, where, f"{what} of topic {wanted.topic_partition[0].hex()}")
+    plan = make_plan(block.columns, wanted, block.end_offset)
+    return read_file(disk, block.segment_path, block.segment_base, plan, wanted), block
+
+
+def read_file(disk: Disk, path: str, base: int, plan: Plan, wanted: Wanted) -> Chunk:
+    """Carry out `plan` with a handle of its own, waiting for the disk."""
+    file = disk.open(path)
+    try:
+        chunk = read_plan(plan, wanted, base, partial(_read_each, file))
+    finally:
+        file.close()
+    assert chunk is not None
+    return chunk
+
+
+def _read_each(file: DiskFile, places: list[tuple[int, int]]) -> list[memoryview]:
+    return [file.read(position, length) for position, length in places]
+
+
+def as_platform_error(error: BaseException) -> PlatformError:
+    """Return what a caller may handle; anything that is a bug of ours is raised."""
+    if isinstance(error, PlatformError):
+        return error
+    if isinstance(error, OSError):
+        return ReadFailed(str(error))
+    raise error

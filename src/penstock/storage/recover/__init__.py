@@ -1,0 +1,1 @@
+"""From files to a log again: at a start, after damage, and looking for damage."""

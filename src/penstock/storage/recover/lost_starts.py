@@ -1,0 +1,55 @@
+"""Log starts after a fall back to an older snapshot, when segments that it knows are gone.
+
+    newest snapshot damaged ─► an older one: log starts as they were then ─► raised to what is there
+
+Retention removes a segment once a snapshot has the log starts behind it. Where just that one is
+damaged, an older one names log starts at records that went since: whoever reads from there would
+find nothing, and retention, which goes from a log start on, would never move it again.
+
+Source: the order of retention (retention.py); Kafka's log start checkpoint has the same gap.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from penstock.base.ids import TopicPartition
+from penstock.base.ports import Disk
+from penstock.storage.commit_log.segments import Segment
+from penstock.storage.index.lookup import ClosedSegment, SealedLookup
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.sealed_index import IndexEntry
+
+
+def raise_lost_starts(
+    disk: Disk,
+    directory: str,
+    closed: Sequence[Segment],
+    partitions: Mapping[TopicPartition, PartitionLog],
+) -> None:
+    """Raise each log start to the first record that there is, and count what is kept anew.
+
+    `closed` are all closed segments, oldest first, each with an index or whole enough to make one.
+    """
+    segments = [ClosedSegment(one.base, one.path) for one in closed]
+    lookup = SealedLookup(disk, directory, segments)
+    entries = [entry for one in segments for entry in lookup.directory_of(one)]
+    firsts = {entry.topic_partition: entry.first_offset for entry in reversed(entries)}
+    for key, partition in partitions.items():
+        active = partition.bases[0] if partition.bases else partition.log_end_offset
+        first = firsts.get(key, active)
+        partition.log_start_offset = max(partition.log_start_offset, first)
+    kept = _kept_bytes(entries, partitions)
+    for key, partition in partitions.items():
+        partition.size_bytes = kept[key] + sum(partition.sizes)
+        partition.sized_from = closed[0].base if closed else 0
+
+
+def _kept_bytes(
+    entries: Iterable[IndexEntry], partitions: Mapping[TopicPartition, PartitionLog]
+) -> Counter[TopicPartition]:
+    kept: Counter[TopicPartition] = Counter()
+    for entry in entries:
+        partition = partitions.get(entry.topic_partition)
+        if partition is not None and entry.end_offset > partition.log_start_offset:
+            kept[entry.topic_partition] += entry.batch_bytes
+    return kept

@@ -1,0 +1,500 @@
+"""Recovery: from the files of a log to its state in memory, after whatever happened to them.
+
+    newest valid snapshot at P ─► side file: index of [active base, P) ─► replay frames from P
+      ─► first position X without a good frame ─► evidence behind X? ─► cut at X ─► sync
+
+Replay checks every frame: its checksum, its position, the batch's own CRC, and that offsets of a
+partition go on without a hole. X is normally the end of the log, or a torn tail that power loss
+left. It is neither when something proves that bytes at X were durable: the snapshot's position, the
+note of the last sync (durable_mark.py), or a whole frame behind X that was appended after a sync
+beyond X (`unflushed`). Then acknowledged data is damaged, and recovery stops with CorruptLog.
+
+The cut is durable and takes away everything behind X, also whole frames: they would come to life
+again when new frames grow up to them. What was replayed and not noted as synced is in the page
+cache only, after a kill -9; and after a failed sync the kernel takes such pages for clean, so that
+no later sync would write them. It is written over itself, and then synced (PostgreSQL calls this
+fsyncgate). At last a new snapshot is written, so that the same work is not done twice.
+
+A change of the log that a crash has interrupted (a truncation, a reset, the swap of a copied base)
+is completed before anything else; see pending_change.py.
+
+Without any snapshot the log is rebuilt from all of its segments.
+
+Source: Kafka `LogLoader`; the evidence rule is ours (ADR 0002). All of it waits for the disk.
+"""
+
+from array import array
+from collections.abc import Callable
+
+from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ports import Disk, DiskFile
+from penstock.record.batch import read_header
+from penstock.storage.commit_log.catching_up import EVERYWHERE, read_note, remove_note
+from penstock.storage.commit_log.durable_mark import read_mark
+from penstock.storage.commit_log.frames import (
+    KIND_BATCH,
+    KIND_LOG_START,
+    LOG_START_PAYLOAD,
+    FrameHeader,
+    begun_epoch,
+)
+from penstock.storage.commit_log.pending_change import (
+    ChangeKind,
+    PendingChange,
+    complete_change,
+    read_change,
+    remove_change,
+)
+from penstock.storage.commit_log.segment_length import restore_lengths
+from penstock.storage.commit_log.segments import Segment, index_path, new_segment
+from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot, snapshot_path
+from penstock.storage.commit_log.truncation import add_seeds
+from penstock.storage.config import LogConfig
+from penstock.storage.errors import CorruptFile, CorruptLog
+from penstock.storage.index.partition_log import EMPTY, Columns, PartitionLog
+from penstock.storage.index.producers import ProducerStates
+from penstock.storage.index.rebuild import rebuild_missing, scan_columns
+from penstock.storage.index.sealed_index import Sealed, encode_index
+from penstock.storage.index.side_file import decode_side, side_path
+from penstock.storage.recover.lost_starts import raise_lost_starts
+from penstock.storage.recover.report import RecoveryReport
+from penstock.storage.recover.scan import SegmentScan, bytes_to_replay, find_good_frames
+
+Progress = Callable[[int, int], None]
+"""(bytes done, bytes in all as far as can be told before they are read). It may raise to give up:
+then nothing but indexes has been written."""
+PROGRESS_BYTES = 8 << 20
+NO_SNAPSHOT = Snapshot(0, False, 0, 0, 0, [], [], [], [])
+
+
+class Recovery:
+    """Reads the files of one log. `run` once, then take the fields."""
+
+    def __init__(
+        self, disk: Disk, directory: str, config: LogConfig, states: ProducerStates
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._states = states
+        self.report = RecoveryReport()
+        self.segments: list[Segment] = []
+        self.spares: list[str] = []
+        self.partitions: dict[TopicPartition, PartitionLog] = {}
+        self.epochs: list[tuple[int, int]] = []
+        self.touched: list[PartitionLog] = []
+        self.position = 0
+        self.next_serial = 0
+        self.side_generation = 0
+        self._snapshot = NO_SNAPSHOT
+        self._is_fallback = False
+        self._are_starts_lost = False
+        """Whether segments are gone that the snapshot counts on: it is an older one."""
+        self._has_hole = False
+        self._change: PendingChange | None = None
+        self._synced = 0
+        """Bytes below it are on the disk for certain."""
+        self._proof_end = EVERYWHERE
+        """What frames at or above it say of flushed bytes proves nothing."""
+
+    @property
+    def snapshot_position(self) -> int:
+        """Position of the snapshot that was used; of the log's start without one."""
+        return self._snapshot.position
+
+    @property
+    def confirmed_position(self) -> int:
+        """What the set has confirmed at least, as far as the files say."""
+        snapshot = self._snapshot
+        return snapshot.position if snapshot.is_confirmed else self.segments[0].base
+
+    @property
+    def needs_snapshot(self) -> bool:
+        """Whether what was found must be made a snapshot, confirmed or not: an unclean cut."""
+        return self._change is not None and self._change.kind is ChangeKind.REBUILD
+
+    def finish(self) -> None:
+        """The log is open and a snapshot written where one is needed: the change is over."""
+        if self._change is not None:
+            remove_change(self._disk, self._directory)
+
+    def run(self, progress: Progress) -> None:
+        """Do all of it.
+
+        Raises:
+            CorruptLog: durable data is damaged or missing.
+            OSError: the disk does not work, or has no room for a first segment.
+        """
+        for name in ("", "/log", "/index", "/snapshot"):
+            directory = f"{self._directory}{name}"
+            self._disk.make_directory(directory)
+            for left in self._disk.list(directory):
+                if left.endswith(".tmp"):
+                    self._disk.remove(f"{directory}/{left}")
+        self._change = read_change(self._disk, self._directory)
+        if self._change is not None:
+            complete_change(self._disk, self._directory, self._change)
+        note_damaged = self.report.damaged_files.append
+        self._proof_end = read_note(self._disk, self._directory, note_damaged)
+        self._synced = read_mark(self._disk, self._directory, note_damaged)
+        self._find_segments()
+        self._load_snapshot()
+        self._check_segments()
+        self._restore()
+        self._load_active_columns()
+        self._replay(progress)
+        self._check_mark()
+        if self._change is not None and self._change.kind is ChangeKind.REBUILD:
+            self._add_seeds(self._change)
+        self._cut()
+        remove_note(self._disk, self._directory)
+        rebuild_missing(self._disk, self._directory, self.segments[:-1], note_damaged)
+        if self._are_starts_lost:
+            closed = self.segments[:-1]
+            raise_lost_starts(self._disk, self._directory, closed, self.partitions)
+        self.report.end_position = self.position
+
+    def _find_segments(self) -> None:
+        disk, log = self._disk, f"{self._directory}/log"
+        for name in disk.list(log):
+            path = f"{log}/{name}"
+            if name.endswith(".new"):
+                disk.remove(path)
+            elif name.endswith(".spare"):
+                self._keep_spare(path)
+            elif name.endswith(".log"):
+                self.segments.append(Segment(self._directory, int(name[:20]), self._size_of(path)))
+
+    def _new_segment(self, base: int) -> Segment:
+        return new_segment(self._disk, self._directory, self._config, base)
+
+    def _size_of(self, path: str) -> int:
+        file = self._disk.open(path)
+        size = file.size()
+        file.close()
+        return size
+
+    def _keep_spare(self, path: str) -> None:
+        keep = self._size_of(path) == self._config.segment_bytes
+        if keep and len(self.spares) < self._config.recycle_count:
+            self.spares.append(path)
+        else:
+            self._disk.remove(path)
+
+    def _load_snapshot(self) -> None:
+        """Take the newest snapshot that can be read; the numbers of side files only grow."""
+        for name in self._disk.list(f"{self._directory}/index"):
+            if name.endswith(".side"):
+                self.side_generation = max(self.side_generation, int(name[21:-5]))
+        names = [n for n in self._disk.list(f"{self._directory}/snapshot") if n.endswith(".snap")]
+        for name in reversed(names):
+            path = snapshot_path(self._directory, int(name[:20]))
+            file = self._disk.open(path)
+            try:
+                self._snapshot = decode_snapshot(path, file.read(0, file.size()))
+            except CorruptFile as error:
+                self.report.damaged_files.append(str(error))
+                self._is_fallback = True
+                continue
+            finally:
+                file.close()
+            self.report.snapshot_position = self._snapshot.position
+            self.report.was_clean = self._snapshot.is_clean and not self._is_fallback
+            return
+        if (names or self._synced) and not self.segments:
+            raise CorruptLog(self._directory, 0, "every segment file is missing")
+        first = self.segments[0].base if self.segments else 0
+        self._snapshot = NO_SNAPSHOT._replace(position=first, active_base=first)
+        self._is_fallback = True
+
+    def _check_segments(self) -> None:
+        """Compare the files with what the snapshot counts on; begin a log that has none.
+
+        A follower may snapshot at the very start of a segment whose file is still to be made.
+        """
+        snapshot = self._snapshot
+        bases = {segment.base for segment in self.segments}
+        counted = [base for base in snapshot.segments if base < snapshot.position]
+        missing = [base for base in counted if base not in bases]
+        if self._is_fallback:
+            self._are_starts_lost = bool(missing)
+            missing = [base for base in missing if base >= snapshot.active_base]
+        if missing:
+            raise CorruptLog(self._directory, missing[0], "the segment file is missing")
+        if not self.segments:
+            self.segments = [self._new_segment(snapshot.position)]
+        if not self._is_fallback:
+            self._remove_dead()
+        self.report.damaged_files += restore_lengths(self._disk, self._directory, self.segments)
+        for older, newer in zip(self.segments, self.segments[1:], strict=False):
+            if older.end == newer.base:
+                continue
+            self._has_hole = True
+            if older.end > newer.base or (newer.base > snapshot.active_base and snapshot.segments):
+                raise CorruptLog(self._directory, older.end, "a segment file is missing here")
+        active = [s for s in self.segments if s.base == snapshot.active_base]
+        if active and active[0].end < snapshot.position:
+            raise CorruptLog(self._directory, active[0].end, "the segment file is cut short")
+
+    def _remove_dead(self) -> None:
+        """Remove what a crash left of segments that the snapshot does not count on any more."""
+        snapshot = self._snapshot
+        for segment in [s for s in self.segments if s.base < snapshot.active_base]:
+            if segment.base not in snapshot.segments:
+                self.segments.remove(segment)
+                self._disk.remove(segment.path)
+                self._disk.remove(index_path(self._directory, segment.base))
+
+    def _restore(self) -> None:
+        snapshot = self._snapshot
+        for state in snapshot.partitions:
+            partition = PartitionLog(state.topic_partition, state.serial, self._states)
+            partition.log_start_offset = state.log_start_offset
+            partition.log_end_offset = state.log_end_offset
+            partition.last_end_position = state.last_end_position
+            partition.size_bytes = state.size_bytes
+            partition.sized_from = state.sized_from
+            partition.max_timestamp = state.max_timestamp
+            self.partitions[state.topic_partition] = partition
+            self.next_serial = max(self.next_serial, state.serial + 1)
+        self._states.entries.update(snapshot.producers)
+        self.epochs = list(snapshot.epochs)
+        self.position = snapshot.position
+
+    def _load_active_columns(self) -> None:
+        """Get the index of [active base, snapshot position): from the side file, else the log."""
+        snapshot = self._snapshot
+        if snapshot.position == snapshot.active_base:
+            return
+        path = side_path(self._directory, snapshot.active_base, snapshot.side_generation)
+        try:
+            self._read_side(path)
+        except (CorruptFile, FileNotFoundError) as error:
+            self.report.damaged_files.append(str(error))
+            self._scan_side()
+
+    def _read_side(self, path: str) -> None:
+        snapshot = self._snapshot
+        if not snapshot.side_bytes:
+            self._check_side(path)
+            return
+        file = self._disk.open(path)
+        try:
+            data = file.read(0, snapshot.side_bytes)
+        finally:
+            file.close()
+        if len(data) != snapshot.side_bytes:
+            raise CorruptFile(path, f"{len(data)} of {snapshot.side_bytes} bytes are there")
+        for topic_partition, columns, _ in list(decode_side(path, data)):
+            self._extend(topic_partition, columns)
+        self._check_side(path)
+
+    def _check_side(self, path: str) -> None:
+        """Every partition with frames in the segment must have them in the index."""
+        for partition in self.partitions.values():
+            if partition.last_end_position <= self._snapshot.active_base:
+                continue
+            columns = partition.columns
+            end = columns.positions[-1] + columns.sizes[-1] + 48 if columns.bases else 0
+            if end != partition.last_end_position:
+                raise CorruptFile(path, f"entries of {partition.topic_partition} are missing")
+
+    def _scan_side(self) -> None:
+        snapshot = self._snapshot
+        for partition in self.touched:
+            partition.take_columns()
+        self.touched = []
+        base = snapshot.active_base
+        segment = self._segment(base)
+        file = self._disk.open(segment.path)
+        parts, scan = scan_columns(file, base, base, snapshot.position)
+        file.close()
+        if scan.error is not None or scan.position != snapshot.position:
+            reason = scan.error.reason if scan.error else "the segment ends early"
+            raise CorruptLog(self._directory, scan.position, reason)
+        for topic_partition, sealed in parts.items():
+            self._extend(topic_partition, sealed.columns)
+
+    def _segment(self, base: int) -> Segment:
+        for segment in self.segments:
+            if segment.base == base:
+                return segment
+        raise CorruptLog(self._directory, base, "the segment file is missing")
+
+    def _extend(self, topic_partition: TopicPartition, columns: Columns) -> None:
+        partition = self.partitions.get(topic_partition)
+        if partition is None or not columns.bases:
+            return
+        if partition.bases is EMPTY:
+            partition.open_columns()
+            self.touched.append(partition)
+        for own, added in zip(partition.columns, columns, strict=True):
+            assert isinstance(own, array)
+            own.extend(added)
+
+    def _replay(self, progress: Progress) -> None:
+        """Read frames from the snapshot on, segment after segment, to the first bad one."""
+        start = self.position
+        todo = [s for s in self.segments if s.base >= self._snapshot.active_base]
+        total = bytes_to_replay(self._disk, todo, self.position)
+        reported = 0
+        progress(0, total)
+        for segment in todo:
+            self.position = max(self.position, segment.base)
+            file = self._disk.open(segment.path)
+            scan = SegmentScan(file, segment.base, self.position, segment.end)
+            for header, payload in scan:
+                self._write_again(file, segment, header, scan.frame)
+                self._apply(header, payload)
+                self.report.replayed_frames += 1
+                self.position = scan.position
+                if scan.position - start - reported >= PROGRESS_BYTES:
+                    reported = scan.position - start
+                    progress(reported, max(reported, total))
+            self.report.replayed_bytes += scan.position - max(start, segment.base)
+            if scan.end_marker is not None:
+                self._write_again(file, segment, scan.end_marker, scan.frame)
+            if scan.end_marker is not None or scan.position > max(start, segment.base):
+                file.sync()
+            if scan.error is not None:
+                self.report.stop_reason = scan.error.reason
+                self._look_behind(segment, file, todo)
+                file.close()
+                break
+            file.close()
+            if scan.end_marker is not None:
+                self._apply(scan.end_marker, memoryview(b""))
+            self._seal(segment, scan.position)
+        done = self.position - start
+        progress(done, done)
+
+    def _write_again(
+        self, file: DiskFile, segment: Segment, header: FrameHeader, frame: memoryview
+    ) -> None:
+        if header.position + len(frame) > self._synced:
+            file.write(header.position - segment.base, [frame])
+
+    def _look_behind(self, segment: Segment, file: DiskFile, todo: list[Segment]) -> None:
+        """Count whole frames behind the bad one; refuse if they prove that it was durable."""
+        if self.report.was_clean and not self.report.replayed_frames:
+            return
+        behind = list(find_good_frames(file, segment.base, self.position, segment.end))
+        for later in todo[todo.index(segment) + 1 :]:
+            later_file = self._disk.open(later.path)
+            scan = SegmentScan(later_file, later.base, later.base, later.end)
+            behind += [header for header, _ in scan]
+            later_file.close()
+        for header in behind:
+            if header.flushed_before > self.position and header.position < self._proof_end:
+                raise CorruptLog(self._directory, self.position, self.report.stop_reason)
+        self.report.frames_cut = len(behind)
+        self.report.cut_bytes = sum(header.frame_bytes for header in behind)
+
+    def _check_mark(self) -> None:
+        """Refuse a log that ends below what was synced: its end is damaged, and not torn."""
+        if self.position < self._synced:
+            reason = self.report.stop_reason or "the segment ends early"
+            raise CorruptLog(self._directory, self.position, reason)
+
+    def _apply(self, header: FrameHeader, payload: memoryview) -> None:
+        if self.epochs and header.leader_epoch < self.epochs[-1][0]:
+            raise CorruptLog(self._directory, header.position, "leader epoch went back")
+        if header.kind == KIND_BATCH:
+            self._apply_batch(header, payload)
+        elif header.kind == KIND_LOG_START:
+            wanted = TopicPartition(TopicId(header.topic_id), header.partition)
+            partition = self.partitions.get(wanted)
+            if partition is not None:
+                (offset,) = LOG_START_PAYLOAD.unpack(payload)
+                offset = min(offset, partition.log_end_offset)
+                partition.log_start_offset = max(offset, partition.log_start_offset)
+        else:
+            epoch, start = begun_epoch(header, payload)
+            if epoch >= 0 and (not self.epochs or epoch > self.epochs[-1][0]):
+                self.epochs.append((epoch, start))
+
+    def _apply_batch(self, frame: FrameHeader, payload: memoryview) -> None:
+        topic_partition = TopicPartition(TopicId(frame.topic_id), frame.partition)
+        batch = read_header(payload)
+        partition = self.partitions.get(topic_partition)
+        if partition is None:
+            partition = PartitionLog(topic_partition, self.next_serial, self._states)
+            self.next_serial += 1
+            partition.log_start_offset = partition.log_end_offset = batch.base_offset
+            self.partitions[topic_partition] = partition
+        if batch.base_offset != partition.log_end_offset:
+            if not self._has_hole or batch.base_offset < partition.log_end_offset:
+                reason = f"offset {batch.base_offset}, expected {partition.log_end_offset}"
+                raise CorruptLog(self._directory, frame.position, reason)
+            partition.log_start_offset = batch.base_offset
+        if partition.bases is EMPTY:
+            partition.open_columns()
+            self.touched.append(partition)
+        size = len(payload)
+        partition.bases.append(batch.base_offset)
+        partition.positions.append(frame.position)
+        partition.sizes.append(size)
+        partition.timestamps.append(batch.max_timestamp)
+        partition.last_end_position = frame.position + frame.frame_bytes
+        partition.log_end_offset = batch.base_offset + batch.last_offset_delta + 1
+        partition.size_bytes += size
+        partition.max_timestamp = max(partition.max_timestamp, batch.max_timestamp)
+        if batch.producer_id >= 0 and not batch.is_control:
+            partition.producers.record(batch, batch.base_offset)
+
+    def _add_seeds(self, change: PendingChange) -> None:
+        """Add what the segments do not tell any more of partitions whose batches are gone."""
+        seeds = decode_snapshot(change.path(self._directory), memoryview(change.payload))
+        self.next_serial = add_seeds(self.partitions, seeds, self._states, self.next_serial)
+
+    def _seal(self, segment: Segment, data_end: int) -> None:
+        """A closed segment was read to its end: write its index, whatever lies there.
+
+        An index of this segment can be left from before an earlier cut, and speak of other frames.
+        """
+        parts = {
+            partition.topic_partition: Sealed(partition.columns, partition.log_end_offset)
+            for partition in self.touched
+        }
+        for partition in self.touched:
+            partition.take_columns()
+        self.touched = []
+        self.position = segment.end
+        segment.data_end = data_end
+        path = index_path(self._directory, segment.base)
+        data = encode_index(segment.base, data_end, parts, segment_end=segment.end)
+        self._disk.replace(path, data)
+
+    def _cut(self) -> None:
+        """Take away, durably, everything behind the last good frame; open the active segment."""
+        is_untouched = self.report.was_clean and not self.report.replayed_frames
+        for segment in [s for s in self.segments if s.base > self.position]:
+            self.segments.remove(segment)
+            self._disk.remove(segment.path)
+        if self.segments[-1].end <= self.position:
+            self.segments.append(self._new_segment(self.position))
+        self._remove_stale_indexes()
+        self._disk.sync_directory(f"{self._directory}/log")
+        active = self.segments[-1]
+        active.file = self._disk.open(active.path)
+        if not is_untouched:
+            self._empty_tail(active, active.file)
+
+    def _remove_stale_indexes(self) -> None:
+        """Keep the indexes of closed segments alone: others speak of frames or files gone."""
+        closed = {segment.base for segment in self.segments[:-1]}
+        for name in self._disk.list(f"{self._directory}/index"):
+            if name.endswith(".idx") and int(name[:20]) not in closed:
+                self._disk.remove(f"{self._directory}/index/{name}")
+        self._disk.sync_directory(f"{self._directory}/index")
+
+    def _empty_tail(self, active: Segment, file: DiskFile) -> None:
+        """Give the blocks behind the end back and take new, empty ones."""
+        used = self.position - active.base
+        file.truncate(used)
+        try:
+            file.allocate(active.end - active.base)
+        except OSError:
+            file.truncate(used)
+            active.end = self.position
+        file.sync()

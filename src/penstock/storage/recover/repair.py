@@ -1,0 +1,85 @@
+"""Cutting a damaged log, which is closed, below its damage, so that the rest can be copied anew.
+
+    damage found at X ─► first bad frame Y <= X of its segment ─► what explains the log at Y?
+         a snapshot at or below Y               cut at Y, recover from it          (truncate)
+         a log that is whole from position 0    cut at Y, read its frames again    (rebuild)
+         neither                                begin empty, copy a base           (reset)
+
+Only for a member whose log does not count any more, since it throws bytes away that somebody else
+has; who may call it is decided by runtime/ha. The plan is a pending change, which the next start
+completes. A start that then finds other damage, lower down, asks again.
+
+Source: ADR 0020. All of it waits for the disk.
+"""
+
+from penstock.base.ports import Disk
+from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange, write_change
+from penstock.storage.commit_log.segments import Segment
+from penstock.storage.commit_log.snapshot import Snapshot, encode_snapshot
+from penstock.storage.commit_log.truncation import plan_reset, read_snapshots
+from penstock.storage.inspect.verify import list_segments
+from penstock.storage.recover.scan import SegmentScan
+
+NOTHING_KEPT = -1
+"""A position of damage that leaves nothing of a log."""
+
+
+def cut_below_damage(disk: Disk, directory: str, position: int, segment_bytes: int) -> int:
+    """Make it certain that the next start cuts the log below the damage at `position`.
+
+    Returns where the log will end. `segment_bytes` is the size of a first segment where nothing is
+    kept. Raises OSError.
+    """
+    change = plan_repair(disk, directory, position, segment_bytes)
+    disk.make_directory(directory)
+    write_change(disk, directory, change)
+    return change.position
+
+
+def plan_repair(disk: Disk, directory: str, position: int, segment_bytes: int) -> PendingChange:
+    """Return the change that takes the damage at `position` away, and everything behind it."""
+    segments = list_segments(disk, directory)
+    below = [segment for segment in segments if segment.base <= position]
+    if not below:
+        return plan_reset(0, segment_bytes)
+    last = below[-1]
+    cut = _last_good_end(disk, last, position)
+    usable = [one for one in read_snapshots(disk, directory) if one.position <= cut]
+    if usable and all(one.active_base <= last.base for one in usable):
+        return PendingChange(ChangeKind.TRUNCATE, cut, last.base, _end_of(last, segments))
+    if _is_whole(below):
+        nothing_else = Snapshot(cut, False, cut, 0, 0, [], [], [], [])
+        payload = encode_snapshot(nothing_else, [])
+        return PendingChange(ChangeKind.REBUILD, cut, last.base, _end_of(last, segments), payload)
+    return plan_reset(0, segment_bytes)
+
+
+def _last_good_end(disk: Disk, segment: Segment, position: int) -> int:
+    """Return the end of the last good frame of a segment that ends at or below `position`."""
+    file = disk.open(segment.path)
+    try:
+        scan = SegmentScan(file, segment.base, segment.base, segment.end)
+        good = segment.base
+        for _ in scan:
+            if scan.position > position:
+                break
+            good = scan.position
+        return good
+    finally:
+        file.close()
+
+
+def _end_of(last: Segment, segments: list[Segment]) -> int:
+    """Return where the segment's file must end; a file that was cut ends too early."""
+    behind = [segment.base for segment in segments if segment.base > last.base]
+    return min(behind, default=last.end)
+
+
+def _is_whole(segments: list[Segment]) -> bool:
+    """Whether the segments follow one another from position 0 on."""
+    reached = 0
+    for segment in segments:
+        if segment.base != reached:
+            return False
+        reached = segment.end
+    return True

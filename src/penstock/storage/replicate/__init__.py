@@ -1,0 +1,1 @@
+"""What a replica gives away and takes over: runs of frames, and whole bases."""

@@ -1,0 +1,186 @@
+"""Giving a base away: the newest snapshot and the segments under it, kept while they are copied.
+
+    export_base ─► newest snapshot + how long each segment's data is ─► BaseExport
+                                 │ read, read, read ... release, or too long a silence
+    retention may take segments out of the log meanwhile: their files stay until then
+
+Keeping works by the ticket of a read: files are removed when every read that began before is over.
+
+Source: Raft 7 (InstallSnapshot). It knows no connection: the owner asks for the next bytes.
+"""
+
+from collections.abc import Callable
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Cancellable, Disk
+from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
+from penstock.storage.commit_log.parts import LogParts
+from penstock.storage.commit_log.segments import index_path, segment_path
+from penstock.storage.commit_log.snapshot import decode_snapshot, snapshot_path
+from penstock.storage.commit_log.truncation import read_snapshots, read_whole
+from penstock.storage.errors import BaseNotReady, CorruptFile, ExportEnded, PositionOutOfRange
+from penstock.storage.index.sealed_index import read_index_header
+from penstock.storage.read.reader import as_platform_error
+from penstock.storage.replicate.base_image import BaseImage, BaseSegment
+
+SILENCE_MS = 60_000
+"""A copy that asks for nothing for so long is over: its files hold space that retention wants."""
+EXPORTS_MAX = 8
+
+Bytes = Callable[[memoryview | None, PlatformError | None], None]
+
+
+class BaseExport:
+    """An image and its files, which stay as they are until `release`, or too long a silence."""
+
+    def __init__(self, disk: Disk, directory: str, parts: LogParts, ticket: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._parts = parts
+        self._ticket = ticket
+        self._timer: Cancellable | None = None
+        self.image = BaseImage(0, [], [], b"")
+        self.is_released = False
+        self.on_released: Callable[[BaseExport], None] = _ignore
+
+    def begin(self, image: BaseImage) -> None:
+        """Offer `image`."""
+        self.image = image
+        self._heard()
+
+    def _heard(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        scheduler = self._parts.writer.scheduler
+        self._timer = scheduler.call_later(SILENCE_MS, self.release)
+
+    def read(self, position: int, max_bytes: int, done: Bytes) -> None:
+        """Read raw bytes off the loop: up to `max_bytes`, not beyond the segment's data_end.
+
+        `position` must lie in a segment of the image below its data_end; behind a data_end go on
+        at the next segment's base. `done(data, error)`; ExportEnded after the release.
+        """
+        if self.is_released or self._parts.store.is_closed:
+            self.release()
+            done(None, ExportEnded())
+            return
+        self._heard()
+        for base, _, data_end in self.image.segments:
+            if base <= position < data_end:
+                self._read(base, position, min(max_bytes, data_end - position), done)
+                return
+        image = self.image
+        done(None, PositionOutOfRange(position, image.start_position, image.position))
+
+    def _read(self, base: int, position: int, length: int, done: Bytes) -> None:
+        disk, path = self._disk, segment_path(self._directory, base)
+
+        def work() -> memoryview:
+            file = disk.open(path)
+            try:
+                return file.read(position - base, length)
+            finally:
+                file.close()
+
+        def finished(data: memoryview | None, error: BaseException | None) -> None:
+            if error is not None:
+                done(None, as_platform_error(error))
+            elif data is None or len(data) != length:
+                done(None, ExportEnded())
+            else:
+                done(data, None)
+
+        self._parts.offload.submit(work, finished)
+
+    def release(self) -> None:
+        """Let retention have the files again. Again does nothing."""
+        if self.is_released:
+            return
+        self.is_released = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._parts.store.guard.leave(self._ticket)
+        self.on_released(self)
+
+
+class Exports:
+    """The bases of one log that are being copied. Used on the loop only."""
+
+    def __init__(self, disk: Disk, directory: str, parts: LogParts) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._parts = parts
+        self._open: list[BaseExport] = []
+
+    def begin(
+        self,
+        done: Callable[[BaseExport | None, PlatformError | None], None],
+        *,
+        newest_only: bool,
+    ) -> None:
+        """Make an export; see ReplicableLog.export_base."""
+        if len(self._open) >= EXPORTS_MAX:
+            done(None, BaseNotReady(f"{EXPORTS_MAX} copies are under way"))
+            return
+        disk, directory, parts = self._disk, self._directory, self._parts
+        export = BaseExport(disk, directory, parts, parts.store.guard.enter())
+        export.on_released = self._open.remove
+        self._open.append(export)
+
+        def made(image: BaseImage | None, error: BaseException | None) -> None:
+            if image is None:
+                export.release()
+                done(None, None if error is None else as_platform_error(error))
+                return
+            export.begin(image)
+            done(export, None)
+
+        parts.offload.submit(lambda: make_image(disk, directory, newest_only), made)
+
+
+def make_image(disk: Disk, directory: str, newest_only: bool) -> BaseImage:
+    """Return the image of the newest snapshot. Waits for the disk.
+
+    Raises:
+        BaseNotReady: there is no snapshot. OSError.
+    """
+    newest = next(read_snapshots(disk, directory), None)
+    if newest is None:
+        raise BaseNotReady("the log has no snapshot yet")
+    path = snapshot_path(directory, newest.position)
+    data = bytes(read_whole(disk, path))
+    snapshot = decode_snapshot(path, memoryview(data))
+    bases = [base for base in snapshot.segments if base <= snapshot.active_base]
+    if newest_only:
+        bases = [snapshot.active_base]
+    segments = [_bounds(disk, directory, base, snapshot.position) for base in bases]
+    epochs = [epoch for epoch in snapshot.epochs if epoch[1] < snapshot.position]
+    return BaseImage(snapshot.position, segments, epochs, data)
+
+
+def _bounds(disk: Disk, directory: str, base: int, position: int) -> BaseSegment:
+    """Return how much of a segment has a meaning: up to its end marker, or to the snapshot."""
+    file = disk.open(segment_path(directory, base))
+    try:
+        end = base + file.size()
+    finally:
+        file.close()
+    if position < end:
+        return BaseSegment(base, end, position)
+    path = index_path(directory, base)
+    try:
+        index = disk.open(path)
+    except FileNotFoundError:
+        return BaseSegment(base, end, end)
+    try:
+        data_end = read_index_header(path, base, index.read).data_end
+    except CorruptFile:
+        data_end = end
+    finally:
+        index.close()
+    has_marker = end - data_end >= FRAME_HEADER_BYTES
+    return BaseSegment(base, end, data_end + FRAME_HEADER_BYTES if has_marker else data_end)
+
+
+def _ignore(_: BaseExport) -> None:
+    """Stand in for a callback that nobody has set."""

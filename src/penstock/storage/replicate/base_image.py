@@ -1,0 +1,109 @@
+"""A base image: what a replica needs to begin where streaming from its own end is not possible.
+
+    snapshot at S, with the state of every partition   +   the segments that hold [start, S)
+
+    header    48 bytes, big-endian: magic "PSBI", version u16, 2 zero, position i64, zero i64,
+              segment count u32, epoch count u32, snapshot bytes u32, crc32c u32 of what follows,
+              crc32c u32 of the 40 before, 4 zero
+    segments  base i64, end i64, end of the copied bytes i64
+    epochs    leader epoch i32, start position i64
+    snapshot  the bytes of the snapshot file
+
+The master lists it and keeps the files while they are copied; the slave copies raw bytes.
+
+Source: Raft 7 (InstallSnapshot) for the idea; here most of the state is the log itself.
+"""
+
+import struct
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from penstock.storage.commit_log.snapshot import EPOCH
+from penstock.storage.errors import BadInstall
+from penstock.storage.replicate.run import SEGMENT_BYTES_MAX
+
+HEADER = Struct(">4sH2xqqIIII")
+SEGMENT = Struct(">qqq")
+CRC = Struct(">I4x")
+MAGIC = b"PSBI"
+VERSION = 1
+
+assert HEADER.size + CRC.size == 48
+
+
+class BaseSegment(NamedTuple):
+    """One segment of an image: positions [base, end); bytes [base, data_end) are copied."""
+
+    base: int
+    end: int
+    data_end: int
+
+
+class BaseImage(NamedTuple):
+    """What is copied, and the state that belongs to it. The last segment holds `position`."""
+
+    position: int
+    """Of the snapshot; streaming goes on from here."""
+    segments: list[BaseSegment]
+    epochs: list[tuple[int, int]]
+    snapshot: bytes
+
+    @property
+    def start_position(self) -> int:
+        """First position that is copied."""
+        return self.segments[0].base
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of segments that are to be copied."""
+        return sum(segment.data_end - segment.base for segment in self.segments)
+
+    def encode(self) -> bytes:
+        """Return the image as one piece of bytes, for the wire and the staging directory."""
+        parts = [SEGMENT.pack(*segment) for segment in self.segments]
+        parts += [EPOCH.pack(*epoch) for epoch in self.epochs]
+        parts.append(self.snapshot)
+        counts = (len(self.segments), len(self.epochs), len(self.snapshot))
+        body = b"".join(parts)
+        head = HEADER.pack(MAGIC, VERSION, self.position, 0, *counts, crc32c(body))
+        return b"".join((head, CRC.pack(crc32c(head)), body))
+
+    @classmethod
+    def decode(cls, data: bytes | memoryview) -> "BaseImage":
+        """Return the image in `data`. Raises BadInstall."""
+        view = memoryview(data)
+        try:
+            fields = HEADER.unpack_from(view)
+            magic, version, position, _, segments, epochs, snapshot_bytes, body_crc = fields
+            (crc,) = CRC.unpack_from(view, HEADER.size)
+        except struct.error as error:
+            raise BadInstall("the base image is too short") from error
+        body = view[HEADER.size + CRC.size :]
+        if crc != crc32c(view[: HEADER.size]) or magic != MAGIC or version != VERSION:
+            raise BadInstall("the base image has a bad header")
+        epochs_at = segments * SEGMENT.size
+        snapshot_at = epochs_at + epochs * EPOCH.size
+        if len(body) != snapshot_at + snapshot_bytes or crc32c(body) != body_crc or not segments:
+            raise BadInstall("the base image's checksum does not agree")
+        image = cls(
+            position=position,
+            segments=[BaseSegment(*f) for f in SEGMENT.iter_unpack(body[:epochs_at])],
+            epochs=[(e, start) for e, start in EPOCH.iter_unpack(body[epochs_at:snapshot_at])],
+            snapshot=bytes(body[snapshot_at:]),
+        )
+        image.check()
+        return image
+
+    def check(self) -> None:
+        """Raise BadInstall where the segments can not be those of a log that ends at position."""
+        reached = 0
+        for base, end, data_end in self.segments:
+            is_placed = reached <= base <= data_end <= end
+            if not is_placed or not 0 < end - base <= SEGMENT_BYTES_MAX:
+                raise BadInstall("the base image's segments are not in order")
+            reached = end
+        last = self.segments[-1]
+        if self.position != last.data_end:
+            raise BadInstall("the base image's last segment does not end at its position")

@@ -1,0 +1,252 @@
+"""Taking a base over: a copy of another replica's files, checked, then swapped in at once.
+
+    <directory>/install/manifest          the base image that is being copied
+    <directory>/install/log/<base>.part   a segment on its way
+    <directory>/install/log/<base>.log    a whole one, synced: a broken copy goes on behind it
+    <directory>/install/index, snapshot   made here from the copied bytes when all are there
+
+Every frame is checked before the swap, and indexes and the side file are made from the frames, not
+copied: what a slave serves is what it has read itself. The snapshot is the master's, with the
+names of this log's own side file. The swap is a pending change (pending_change.py).
+
+Source: Raft 7 (InstallSnapshot, chunks). All of it waits for the disk; one call at a time.
+"""
+
+from penstock.base.ids import TopicPartition
+from penstock.base.ports import Disk, DiskFile
+from penstock.storage.commit_log.pending_change import PARTS, STAGING, ChangeKind, PendingChange
+from penstock.storage.commit_log.segments import index_path, prepare_file, segment_path
+from penstock.storage.commit_log.snapshot import (
+    PartitionState,
+    Snapshot,
+    decode_snapshot,
+    encode_partition,
+    encode_snapshot,
+    snapshot_path,
+)
+from penstock.storage.commit_log.truncation import read_whole
+from penstock.storage.errors import BadInstall, CorruptFile
+from penstock.storage.index.rebuild import scan_columns
+from penstock.storage.index.sealed_index import Sealed, encode_index
+from penstock.storage.index.side_file import encode_side, side_path
+from penstock.storage.replicate.base_image import BaseImage, BaseSegment
+
+Parts = dict[TopicPartition, Sealed]
+
+
+class LogInstall:
+    """One copy into the staging directory of a log."""
+
+    def __init__(self, disk: Disk, directory: str, image: BaseImage, reserve_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._staging = f"{directory}/{STAGING}"
+        self._image = image
+        self._reserve_bytes = reserve_bytes
+        self._todo: list[BaseSegment] = []
+        """Segments that are not whole yet; the first is being copied."""
+        self._file: DiskFile | None = None
+        self.position = image.position
+        """Next position that is wanted; the image's own when everything is there."""
+
+    def begin(self) -> int:
+        """Keep what an earlier copy left that is of use, and return where to go on.
+
+        Raises:
+            BadInstall: the image makes no sense. OSError.
+        """
+        image, disk, staging = self._image, self._disk, self._staging
+        snapshot = self._snapshot()
+        image.check()
+        bases = [segment.base for segment in image.segments]
+        is_of_it = bases[-1] == snapshot.active_base and snapshot.position == image.position
+        if not is_of_it or not frozenset(bases) <= frozenset(snapshot.segments):
+            raise BadInstall("its snapshot and its segments do not belong together")
+        for part in ("", *(f"/{part}" for part in PARTS)):
+            disk.make_directory(f"{staging}{part}")
+        kept = self._kept()
+        for part in PARTS:
+            for name in disk.list(f"{staging}/{part}"):
+                if f"{part}/{name}" not in {f"log/{segment.base:020d}.log" for segment in kept}:
+                    disk.remove(f"{staging}/{part}/{name}")
+            disk.sync_directory(f"{staging}/{part}")
+        disk.replace(f"{staging}/manifest", image.encode())
+        self._todo = [segment for segment in image.segments if segment not in kept]
+        self._next()
+        return self.position
+
+    def _snapshot(self) -> Snapshot:
+        try:
+            return decode_snapshot("snapshot of the base", memoryview(self._image.snapshot))
+        except CorruptFile as error:
+            raise BadInstall(error.reason) from error
+
+    def _kept(self) -> list[BaseSegment]:
+        """Return the segments of an earlier copy that are whole and belong to this image too."""
+        image, staging = self._image, self._staging
+        try:
+            earlier = BaseImage.decode(read_whole(self._disk, f"{staging}/manifest"))
+        except (FileNotFoundError, BadInstall):
+            return []
+        names = frozenset(self._disk.list(f"{staging}/log"))
+        kept = [
+            segment
+            for segment in image.segments
+            if segment in earlier.segments and f"{segment.base:020d}.log" in names
+        ]
+        if not kept or _epoch_at(earlier, kept[-1].data_end) != _epoch_at(image, kept[-1].data_end):
+            return []
+        return kept
+
+    def write(self, position: int, data: memoryview) -> int:
+        """Take bytes that begin at `position`, of one segment; return what is wanted next.
+
+        Raises:
+            BadInstall: other bytes are wanted. OSError.
+        """
+        if not self._todo or position != self.position:
+            raise BadInstall(f"bytes from {self.position} on are wanted, not from {position}")
+        segment = self._todo[0]
+        if position + len(data) > segment.data_end:
+            raise BadInstall(f"the segment's data end at {segment.data_end}")
+        file = self._file or self._open_part(segment)
+        file.write(position - segment.base, [data])
+        self.position += len(data)
+        if self.position == segment.data_end:
+            self._finish_segment(segment)
+        return self.position
+
+    def _open_part(self, segment: BaseSegment) -> DiskFile:
+        path = self._part_path(segment)
+        capacity = segment.end - segment.base
+        self._file = prepare_file(self._disk, self._reserve_bytes, path, capacity)
+        return self._file
+
+    def _part_path(self, segment: BaseSegment) -> str:
+        return f"{self._staging}/log/{segment.base:020d}.part"
+
+    def _finish_segment(self, segment: BaseSegment) -> None:
+        file = self._file or self._open_part(segment)
+        file.sync()
+        self.close()
+        target = segment_path(self._staging, segment.base)
+        self._disk.rename(self._part_path(segment), target)
+        self._todo.remove(segment)
+        self._next()
+
+    def _next(self) -> None:
+        """Go to the next segment; one without any data yet needs no bytes."""
+        if not self._todo:
+            self.position = self._image.position
+            return
+        segment = self._todo[0]
+        self.position = segment.base
+        if segment.data_end == segment.base:
+            self._finish_segment(segment)
+
+    def close(self) -> None:
+        """Close the file that is being written."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def finish(self) -> PendingChange:
+        """Check every frame, make indexes and snapshot, and return the swap as a change.
+
+        Raises:
+            BadInstall: a segment is damaged; it was removed. OSError.
+        """
+        self.close()
+        if self._todo:
+            raise BadInstall(f"bytes from {self.position} on are missing")
+        image = self._image
+        snapshot = self._snapshot()
+        starts: dict[TopicPartition, int] = {}
+        sizes: dict[TopicPartition, int] = {}
+        names = []
+        last: Parts = {}
+        for segment in image.segments:
+            last, data_end = self._checked(segment)
+            names.append(f"log/{segment.base:020d}.log")
+            for topic_partition, (columns, _) in last.items():
+                starts.setdefault(topic_partition, columns.bases[0])
+                sizes[topic_partition] = sizes.get(topic_partition, 0) + sum(columns.sizes)
+            if segment is not image.segments[-1]:
+                names.append(self._put_index(segment, data_end, last))
+        if image.start_position > snapshot.segments[0]:
+            partitions = [
+                _shortened(state, image.start_position, starts, sizes)
+                for state in snapshot.partitions
+            ]
+            snapshot = snapshot._replace(partitions=partitions)
+        names += self._put_snapshot(snapshot, last)
+        end = image.segments[-1]
+        payload = "\n".join(names).encode()
+        return PendingChange(ChangeKind.INSTALL, image.position, end.base, end.end, payload)
+
+    def _checked(self, segment: BaseSegment) -> tuple[Parts, int]:
+        """Check every frame of a copied segment; return its index and where its data end."""
+        is_last = segment is self._image.segments[-1]
+        end = segment.data_end if is_last else segment.end
+        path = segment_path(self._staging, segment.base)
+        file = self._disk.open(path)
+        try:
+            parts, scan = scan_columns(file, segment.base, segment.base, end)
+        finally:
+            file.close()
+        if scan.position == end or (not is_last and scan.error is None):
+            return parts, scan.position
+        reason = scan.error.reason if scan.error is not None else "the segment ends early"
+        self._disk.remove(path)
+        self._disk.sync_directory(f"{self._staging}/log")
+        raise BadInstall(f"no valid frame at position {scan.position}: {reason}")
+
+    def _put_index(self, segment: BaseSegment, data_end: int, parts: Parts) -> str:
+        path = index_path(self._staging, segment.base)
+        self._disk.replace(
+            path, encode_index(segment.base, data_end, parts, segment_end=segment.end)
+        )
+        return path.removeprefix(f"{self._staging}/")
+
+    def _put_snapshot(self, snapshot: Snapshot, active: Parts) -> list[str]:
+        """Write side file and snapshot of this log; return their names."""
+        disk, staging = self._disk, self._staging
+        generation = 1 + self._newest_generation()
+        side = encode_side(active.items())
+        path = side_path(staging, snapshot.active_base, generation)
+        disk.replace(path, side)
+        own = snapshot._replace(
+            is_clean=False,
+            side_generation=generation,
+            side_bytes=len(side),
+            segments=[segment.base for segment in self._image.segments],
+        )
+        name = snapshot_path(staging, own.position)
+        states = [encode_partition(state) for state in own.partitions]
+        disk.replace(name, encode_snapshot(own, states))
+        return [written.removeprefix(f"{staging}/") for written in (path, name)]
+
+    def _newest_generation(self) -> int:
+        names = self._disk.list(f"{self._directory}/index")
+        return max((int(name[21:-5]) for name in names if name.endswith(".side")), default=0)
+
+
+def _epoch_at(image: BaseImage, position: int) -> tuple[int, int] | None:
+    """Return the newest epoch that started below `position`: two logs with it agree up to there."""
+    below = [epoch for epoch in image.epochs if epoch[1] < position]
+    return below[-1] if below else None
+
+
+def _shortened(
+    state: PartitionState,
+    start_position: int,
+    starts: dict[TopicPartition, int],
+    sizes: dict[TopicPartition, int],
+) -> PartitionState:
+    """Return a partition's state where only the log from `start_position` on was copied."""
+    start = starts.get(state.topic_partition, state.log_end_offset)
+    return state._replace(
+        log_start_offset=max(state.log_start_offset, start),
+        size_bytes=sizes.get(state.topic_partition, 0),
+        sized_from=start_position,
+    )

@@ -1,0 +1,302 @@
+"""Appending a master's runs: the following end of a commit log.
+
+    run ─► does it begin at our end? ─► same segment? ─► check (run_check.py) ─► one write
+        ─► index, offsets, producers, epochs, as an append does ─► roll at an end marker
+
+The bytes go to the same positions as on the master, unchanged, so replicas are equal byte for byte
+and are cut into the same segments: where the own next file has another size it is made to fit.
+
+Whatever has to happen first (a sync, a file, space) makes `append` return early; `on_ready` says
+when to come again. Nothing waits and nothing is buffered here.
+
+Source: RocketMQ `HAClient` (dispatchReadRequest: a slave appends only at exactly its own end);
+architecture "Replica set: the rules".
+"""
+
+import errno
+from collections.abc import Callable
+
+from penstock.base.ids import TopicId, TopicPartition
+from penstock.base.ports import Disk, Offload
+from penstock.storage.commit_log.catching_up import CatchingUp
+from penstock.storage.commit_log.checkpoint import Checkpointer
+from penstock.storage.commit_log.frames import (
+    FRAME_HEADER_BYTES,
+    KEY,
+    KIND_END,
+    KIND_LOG_START,
+)
+from penstock.storage.commit_log.segments import SegmentStore
+from penstock.storage.commit_log.writer import LogWriter
+from penstock.storage.errors import BadRun, GapInRun
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.replicate.run import SEGMENT_BYTES_MAX, Run
+from penstock.storage.replicate.run_check import (
+    SYNCS_MAX,
+    BatchFrame,
+    Checked,
+    ControlFrame,
+    Follows,
+    check_run,
+    count_syncs,
+)
+
+
+class RunAppender:
+    """Appends runs to one log. Used on the loop only."""
+
+    def __init__(
+        self,
+        *,
+        disk: Disk,
+        directory: str,
+        offload: Offload,
+        store: SegmentStore,
+        writer: LogWriter,
+        checkpointer: Checkpointer,
+    ) -> None:
+        self._store = store
+        self._writer = writer
+        self._checkpointer = checkpointer
+        self._catching_up = CatchingUp(disk, directory, offload, self._has_room)
+        self._by_key: dict[bytes, PartitionLog] = {}
+        self._is_fitting = False
+        self._is_waiting = False
+        self.partitions: dict[TopicPartition, PartitionLog] = {}
+        self.open_partition: Callable[[TopicPartition], PartitionLog] = _no_partition
+        self.on_ready: Callable[[], None] = _nothing
+        self.on_rejoin: Callable[[int, int], None] = _ignore
+        """(segment base, segment end): the newest segment, empty, belongs to the one before."""
+        writer.on_room = self._has_room
+
+    def append(self, run: Run) -> int:
+        """Append what may be appended now; see ReplicableLog.append_run."""
+        writer = self._writer
+        if writer.fenced is not None:
+            raise writer.fenced
+        if not writer.is_following:
+            writer.follow()
+        if not run.data:
+            return 0
+        _check_bounds(run)
+        writer.write_staged()
+        if not self._is_placed(run):
+            self._is_waiting = True
+            return 0
+        checked = self._check(run)
+        if checked.size < len(run.data):
+            self._is_waiting = True
+            writer.request_sync()
+        frames, count = checked.frames, checked.size
+        if frames and _is_end(frames[-1]) and not self._can_advance():
+            frames.pop()
+            count -= FRAME_HEADER_BYTES
+        if not count or not self._write(run.data[:count]):
+            return 0
+        self._apply(frames)
+        self._catching_up.took(checked.syncs, run.position + count)
+        return count
+
+    def _write(self, data: memoryview) -> bool:
+        """Write frames that were checked; False when there is no space for them now."""
+        writer = self._writer
+        if writer.write(len(data), [data]):
+            return True
+        self._is_waiting = True
+        if writer.fenced is not None:
+            raise writer.fenced
+        return False
+
+    def lead(self) -> None:
+        """The log is a master's from now on."""
+        self._catching_up.end()
+        self._has_room()
+
+    def _is_placed(self, run: Run) -> bool:
+        """Whether the active segment is the run's; False when it is being made so.
+
+        Raises:
+            GapInRun: the run does not begin at the end.
+            BadRun: the segments of the two logs can not be brought together.
+        """
+        writer, active = self._writer, self._store.active
+        if (
+            self._is_fitting
+            or active.file is None
+            or writer.end_position != writer.written_position
+        ):
+            return False
+        if run.position == active.end and active.end - writer.end_position < FRAME_HEADER_BYTES:
+            if not self._can_advance():
+                return False
+            writer.enter_next_segment(writer.end_position)
+            active = self._store.active
+        end = writer.end_position
+        if run.position != end:
+            raise GapInRun(run.position, end)
+        if active.base == run.segment_base:
+            return self._fits(run, active.end)
+        if active.base < run.segment_base == end:
+            self._fit_flushed(end)
+            return False
+        if active.base == end and self._store.segment_of(run.segment_base) is not None:
+            self.on_rejoin(run.segment_base, run.segment_end)
+            return False
+        raise BadRun(run.position, f"its segment begins at {run.segment_base}, not {active.base}")
+
+    def _fits(self, run: Run, active_end: int) -> bool:
+        if active_end == run.segment_end:
+            return self._store.active.file is not None
+        if self._store.active.file is not None:
+            self._store.set_capacity(run.segment_end - run.segment_base)
+            self._fit_flushed(run.segment_end)
+        return False
+
+    def _fit_flushed(self, end: int) -> None:
+        """Fit the active segment when all of it is flushed.
+
+        The file is synced for its new size; a sync of the log beside it would not notice bytes that
+        this one has lost.
+        """
+        writer = self._writer
+        if writer.flushed_position < writer.written_position:
+            writer.request_sync()
+        else:
+            self._fit(end)
+
+    def _fit(self, end: int) -> None:
+        self._is_fitting = True
+        self._store.fit_active(end, self._fitted)
+
+    def _fitted(self, error: OSError | None) -> None:
+        self._is_fitting = False
+        if error is None:
+            self._has_room()
+        elif error.errno == errno.ENOSPC:
+            self._writer.wait_for_space()
+        else:
+            self._writer.fence(f"a segment could not be fitted: {error}")
+
+    def _can_advance(self) -> bool:
+        """Whether the log may go on in its next segment; if not, wait for it."""
+        store = self._store
+        if store.next_file is not None or store.prepare_error is None:
+            return True
+        self._is_waiting = True
+        self._writer.wait_for_space()
+        return False
+
+    def _check(self, run: Run) -> Checked:
+        catching_up = self._catching_up
+        checked = check_run(run, self._follows())
+        if catching_up.trusts_claims and checked.size < len(run.data):
+            rest = run.after(checked.size)
+            if count_syncs(rest, self._writer.flushed_position) > SYNCS_MAX:
+                catching_up.begin(run.position)
+                if not catching_up.trusts_claims:
+                    return check_run(run, self._follows())
+        return checked
+
+    def _follows(self) -> Follows:
+        writer = self._writer
+        return Follows(
+            writer.leader_epoch,
+            writer.epoch_start,
+            writer.flushed_position,
+            self._catching_up.trusts_claims,
+            self._end_offset_of,
+        )
+
+    def _end_offset_of(self, key: bytes) -> int:
+        """Return where the partition's next batch must begin; -1 when it is not known here."""
+        partition = self._find(key)
+        if partition is None or not partition.last_end_position:
+            return -1
+        return partition.log_end_offset
+
+    def _find(self, key: bytes) -> PartitionLog | None:
+        partition = self._by_key.get(key)
+        if partition is None or partition.is_dropped:
+            partition = self.partitions.get(_partition_of(key))
+            if partition is not None:
+                self._by_key[key] = partition
+        return partition
+
+    def _apply(self, frames: list[BatchFrame | ControlFrame]) -> None:
+        """Take over what was written; nothing of it can fail any more."""
+        writer = self._writer
+        end = writer.written_position
+        index, by_key = writer.index, self._by_key
+        for frame in frames:
+            if isinstance(frame, ControlFrame):
+                self._apply_control(frame)
+                continue
+            key, header, position, size = frame
+            partition = by_key.get(key)
+            if partition is None or partition.is_dropped or not partition.last_end_position:
+                partition = self._open(key, header.base_offset)
+            index(partition, header, position, size)
+        writer.end_position = max(writer.end_position, end)
+
+    def _open(self, key: bytes, base_offset: int) -> PartitionLog:
+        partition = self._find(key)
+        if partition is None:
+            partition = self._by_key[key] = self.open_partition(_partition_of(key))
+        if not partition.last_end_position:
+            partition.log_start_offset = partition.log_end_offset = base_offset
+        return partition
+
+    def _apply_control(self, frame: ControlFrame) -> None:
+        writer = self._writer
+        if frame.kind == KIND_LOG_START:
+            partition = self._find(frame.key)
+            if partition is not None:
+                offset = min(frame.value, partition.log_end_offset)
+                partition.log_start_offset = max(offset, partition.log_start_offset)
+                writer.dirty.append(partition)
+            return
+        if frame.leader_epoch > writer.leader_epoch:
+            writer.leader_epoch, writer.epoch_start = frame.leader_epoch, frame.value
+            self._checkpointer.epochs.append((frame.leader_epoch, frame.value))
+        if frame.kind == KIND_END:
+            writer.enter_next_segment(frame.position)
+
+    def _has_room(self) -> None:
+        """Something happened that an append may have waited for."""
+        self._catching_up.flushed(self._writer.flushed_position)
+        if self._is_waiting:
+            self._is_waiting = False
+            self._writer.scheduler.call_soon(self._tell)
+
+    def _tell(self) -> None:
+        if self._writer.fenced is None:
+            self.on_ready()
+
+
+def _check_bounds(run: Run) -> None:
+    """A run must lie in a segment that can be. Raises BadRun."""
+    if not run.segment_base <= run.position < run.end_position <= run.segment_end:
+        raise BadRun(run.position, "the run does not lie in its segment")
+    if run.segment_end - run.segment_base > SEGMENT_BYTES_MAX:
+        raise BadRun(run.position, "the segment is larger than any can be")
+
+
+def _is_end(frame: BatchFrame | ControlFrame) -> bool:
+    return isinstance(frame, ControlFrame) and frame.kind == KIND_END
+
+
+def _partition_of(key: bytes) -> TopicPartition:
+    number, topic_id = KEY.unpack(key)
+    return TopicPartition(TopicId(topic_id), number)
+
+
+def _no_partition(_: TopicPartition) -> PartitionLog:
+    raise AssertionError("the log was not opened")
+
+
+def _nothing() -> None:
+    """Stand in for a callback that nobody has set."""
+
+
+def _ignore(_base: int, _end: int) -> None:
+    """Stand in for a callback that nobody has set."""

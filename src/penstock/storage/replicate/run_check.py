@@ -1,0 +1,239 @@
+"""Checking a run before any of it is written: the frames of another replica are data, not truth.
+
+    frame    header, position, both checksums, length        as recovery checks its own log
+    chain    leader epoch, segment, offsets without a hole   as it must follow from what is here
+    claim    "flushed up to F"                               only once this log is flushed up to F
+
+The claim: recovery takes a frame that speaks of flushed bytes for proof that they were durable
+(frames.py). So a slave must not write such a frame before its own bytes are. Where a run speaks of
+more syncs than SYNCS_MAX, as a log does that is copied long after it was written, the log is said
+to be catching up instead, and its frames prove nothing until it has (catching_up.py).
+
+Source: architecture "Replica set: the rules"; ADR 0002 for the evidence rule. No I/O.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from penstock.record.batch import BatchHeader, read_header
+from penstock.storage.commit_log.frames import (
+    BATCH_COVERED_BYTES,
+    BATCH_HEADER_BYTES,
+    BATCH_WORD,
+    EPOCH_PAYLOAD,
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC,
+    FRAME_VERSION,
+    KIND_END,
+    KIND_EPOCH,
+    KIND_LOG_START,
+    LOG_START_PAYLOAD,
+    UNFLUSHED_MAX,
+    WHOLE_SET,
+)
+from penstock.storage.errors import BadRun
+from penstock.storage.replicate.run import Run
+
+SYNCS_MAX = 2
+"""More syncs than this for one run cost more than what the claims are worth."""
+
+FRAME = Struct(">IIIiQI20s")
+CONTROL_WORD = FRAME_MAGIC << 16 | FRAME_VERSION << 8
+COVERED_END = FRAME_HEADER_BYTES + BATCH_COVERED_BYTES
+PAYLOAD_BYTES = {
+    KIND_LOG_START: LOG_START_PAYLOAD.size,
+    KIND_EPOCH: EPOCH_PAYLOAD.size,
+    KIND_END: 0,
+}
+
+_unpack = FRAME.unpack_from
+
+
+class BatchFrame(NamedTuple):
+    """A batch that passed: whose it is (frame key), its header, its place and size."""
+
+    key: bytes
+    header: BatchHeader
+    position: int
+    size: int
+
+
+class ControlFrame(NamedTuple):
+    """Another frame that passed. `value` is the log start offset, or where the epoch started.
+
+    An end marker may begin an epoch: then that started where the marker lies.
+    """
+
+    kind: int
+    key: bytes
+    leader_epoch: int
+    position: int
+    value: int
+
+
+class Follows(NamedTuple):
+    """What a run must follow from."""
+
+    leader_epoch: int
+    epoch_start: int
+    flushed_position: int
+    trusts_claims: bool
+    """False while catching up: claims are not looked at."""
+    end_offset_of: Callable[[bytes], int]
+    """Next offset of the partition with that frame key; -1 where any may come."""
+
+
+class Checked(NamedTuple):
+    """How far a run may be written now, and what is in that part."""
+
+    frames: list[BatchFrame | ControlFrame]
+    size: int
+    """Bytes of the run that may be written now: whole frames."""
+    syncs: int
+    """Syncs that the claims of the part that was looked at ask for."""
+
+
+def check_run(run: Run, follows: Follows) -> Checked:
+    """Check the frames of `run` up to the first whose claim is not true here yet.
+
+    Raises:
+        BadRun: a frame is damaged, or does not follow.
+    """
+    return _RunCheck(run, follows).check()
+
+
+class _RunCheck:
+    """One check; fields instead of a dozen local variables handed around."""
+
+    __slots__ = (
+        "_ends",
+        "_epoch",
+        "_epoch_start",
+        "_follows",
+        "_is_ended",
+        "_run",
+        "frames",
+    )
+
+    def __init__(self, run: Run, follows: Follows) -> None:
+        self._run = run
+        self._follows = follows
+        self._epoch = follows.leader_epoch
+        self._epoch_start = follows.epoch_start
+        self._is_ended = False
+        self._ends: dict[bytes, int] = {}
+        self.frames: list[BatchFrame | ControlFrame] = []
+
+    def check(self) -> Checked:
+        """Walk over the frames: the slave's hot path."""
+        run = self._run
+        view, start, run_epoch = run.data, run.position, run.leader_epoch
+        flushed = flushed_then = self._follows.flushed_position
+        trusts_claims = self._follows.trusts_claims
+        size = len(view)
+        at = syncs = 0
+        while at < size:
+            if size - at < FRAME_HEADER_BYTES or self._is_ended:
+                raise BadRun(start + at, "no frame begins here")
+            crc, word, frame_bytes, epoch, position, unflushed, key = _unpack(view, at)
+            end = at + frame_bytes
+            if position != start + at or end > size or epoch != run_epoch:
+                raise BadRun(start + at, "header is not of the frame that must be here")
+            if unflushed != UNFLUSHED_MAX and position - unflushed > flushed_then:
+                syncs += 1
+                flushed_then = position
+                if trusts_claims and position - unflushed > flushed:
+                    break
+            if word != BATCH_WORD:
+                self._check_control(at, (crc, word, frame_bytes, epoch, position, key))
+                at = end
+                continue
+            self._check_batch(at, end, crc, key)
+            at = end
+        return Checked(self.frames, at, syncs)
+
+    def _check_batch(self, at: int, end: int, crc: int, key: bytes) -> None:
+        """Check the batch frame [at, end), whose header may be of this place."""
+        run, payload, covered = self._run, at + FRAME_HEADER_BYTES, at + COVERED_END
+        view, epoch, position = run.data, run.leader_epoch, run.position + at
+        if end - payload < BATCH_HEADER_BYTES or epoch != self._epoch:
+            raise BadRun(position, "length or leader epoch of a batch can not be")
+        if crc32c(view[at + 4 : covered]) != crc:
+            raise BadRun(position, "frame checksum does not agree")
+        header = read_header(view, payload)
+        base_offset, length, batch_epoch, magic, batch_crc, _, delta = header[:7]
+        if crc32c(view[covered:end]) != batch_crc:
+            raise BadRun(position, "batch checksum does not agree")
+        if length + 12 != end - payload or batch_epoch != epoch or delta < 0 or magic != 2:
+            raise BadRun(position, "the batch's header does not agree with its frame")
+        expected = self._ends.get(key)
+        if expected is None:
+            expected = self._follows.end_offset_of(key)
+        if base_offset != expected and (expected >= 0 or base_offset < 0):
+            raise BadRun(position, f"offset {base_offset}, expected {expected}")
+        self._ends[key] = base_offset + delta + 1
+        self.frames.append(BatchFrame(key, header, position, end - payload))
+
+    def _check_control(self, at: int, fields: tuple[int, int, int, int, int, bytes]) -> None:
+        crc, word, frame_bytes, epoch, position, key = fields
+        kind = word & 0xFF
+        payload_bytes = PAYLOAD_BYTES.get(kind)
+        if word & ~0xFF != CONTROL_WORD or payload_bytes is None:
+            raise BadRun(position, f"frame of a kind that is not known: 0x{word:08x}")
+        if frame_bytes != FRAME_HEADER_BYTES + payload_bytes:
+            raise BadRun(position, f"frame of {frame_bytes} bytes, kind {kind}")
+        view = self._run.data
+        if crc32c(view[at + 4 : at + frame_bytes]) != crc:
+            raise BadRun(position, "frame checksum does not agree")
+        value = 0
+        payload = view[at + FRAME_HEADER_BYTES : at + frame_bytes]
+        if kind == KIND_EPOCH:
+            value = self._check_epoch(epoch, position, payload)
+        elif kind == KIND_END:
+            value = self._check_end(epoch, position, key)
+        elif epoch != self._epoch:
+            raise BadRun(position, f"leader epoch {epoch} was not begun")
+        else:
+            (value,) = LOG_START_PAYLOAD.unpack(payload)
+        self.frames.append(ControlFrame(kind, key, epoch, position, value))
+
+    def _check_epoch(self, epoch: int, position: int, payload: memoryview) -> int:
+        named: int
+        start: int
+        named, start = EPOCH_PAYLOAD.unpack(payload)
+        known = self._epoch
+        if named != epoch or epoch < known or not 0 <= start <= position:
+            raise BadRun(position, f"epoch frame of {named} starting at {start}, have {known}")
+        if epoch == known and start != self._epoch_start:
+            raise BadRun(position, f"epoch {epoch} starts at {self._epoch_start}, not {start}")
+        if epoch > known >= 0 and start != position:
+            raise BadRun(position, f"epoch {epoch} can not have started at {start}")
+        self._epoch, self._epoch_start = epoch, start
+        return start
+
+    def _check_end(self, epoch: int, position: int, key: bytes) -> int:
+        """Check an end marker; one of a newer epoch begins that. Return where its epoch started."""
+        if key != WHOLE_SET or epoch < self._epoch:
+            raise BadRun(position, f"end marker of epoch {epoch}, have {self._epoch}")
+        if epoch > self._epoch:
+            self._epoch, self._epoch_start = epoch, position
+        self._is_ended = True
+        return self._epoch_start
+
+
+def count_syncs(run: Run, flushed_position: int) -> int:
+    """Return how many syncs the claims of the whole run ask for; looks at headers only."""
+    view, start = run.data, run.position
+    at = syncs = 0
+    while len(view) - at >= FRAME_HEADER_BYTES:
+        _, _, frame_bytes, _, position, unflushed, _ = _unpack(view, at)
+        if frame_bytes < FRAME_HEADER_BYTES or position != start + at:
+            break
+        if unflushed != UNFLUSHED_MAX and position - unflushed > flushed_position:
+            syncs += 1
+            flushed_position = position
+        at += frame_bytes
+    return syncs

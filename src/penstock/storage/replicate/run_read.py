@@ -1,0 +1,220 @@
+"""Reading runs: the frames of a log as they lie in its files, for its replicas.
+
+    one read of up to max_bytes ─► walk over the frame headers ─► whole frames of one epoch
+
+What the page cache holds is read on the loop into a buffer of the disk's pool; the rest comes as
+`ColdRun`, read in the Offload. A mapping of the file would save one copy, and is not used: a file
+that is cut while a slow connection still holds a view would kill the process, and a recycled one
+would show it other bytes.
+
+Source: RocketMQ `HAConnection.WriteSocketService` (selectMappedBuffer). Frames that were written a
+moment ago are not summed here, the slave checks everything. What comes from the disk is, and what
+a slave asks for that shakes hands (`is_checked`): it may do so because it was sent damage.
+"""
+
+from struct import Struct
+from typing import NamedTuple
+
+from penstock.base.ports import Disk, DiskFile
+from penstock.storage.commit_log.frames import (
+    FRAME_HEADER_BYTES,
+    FRAME_MAGIC,
+    FRAME_VERSION,
+    KIND_END,
+)
+from penstock.storage.commit_log.segments import Segment, SegmentStore
+from penstock.storage.commit_log.writer import LogWriter
+from penstock.storage.errors import CorruptFrame, PositionOutOfRange
+from penstock.storage.read.read_check import check_run
+from penstock.storage.read.reader import LogReader, as_platform_error
+from penstock.storage.replicate.run import ColdRun, Run, RunLoaded
+
+WALK = Struct(">4xIIiQ")
+FRAME_WORD = FRAME_MAGIC << 8 | FRAME_VERSION
+NO_BYTES = memoryview(b"")
+
+_walk = WALK.unpack_from
+
+
+class Wanted(NamedTuple):
+    """A read: up to `length` bytes from `position` on, no frame that ends above `limit`."""
+
+    position: int
+    length: int
+    limit: int
+
+
+class RunReader:
+    """Reads runs of one log. Used on the loop only."""
+
+    def __init__(
+        self, *, disk: Disk, store: SegmentStore, writer: LogWriter, reader: LogReader
+    ) -> None:
+        self._disk = disk
+        self._store = store
+        self._writer = writer
+        self._reader = reader
+
+    @property
+    def start_position(self) -> int:
+        """Lowest position from which the segments follow one another without a hole."""
+        segments = self._store.segments
+        start = segments[-1].base
+        for segment in reversed(segments[:-1]):
+            if segment.end != start:
+                break
+            start = segment.base
+        return start
+
+    def read(
+        self, position: int, max_bytes: int, limit_position: int, *, is_checked: bool = False
+    ) -> Run | ColdRun:
+        """Return whole frames from `position` on; see ReplicableLog.read_run."""
+        found = self._find(position, max_bytes, limit_position)
+        if is_checked and isinstance(found, Run):
+            try:
+                check_run(found.data, found.position, found.segment_end)
+            except CorruptFrame as error:
+                self._reader.on_damage(error.position, error.reason)
+                raise
+        return found
+
+    def _find(self, position: int, max_bytes: int, limit_position: int) -> Run | ColdRun:
+        writer = self._writer
+        if writer.fenced is not None and self._store.is_closed:
+            raise writer.fenced
+        limit = min(limit_position, writer.written_position)
+        segment = self._store.segment_of(position)
+        if segment is not None and segment.end - position < FRAME_HEADER_BYTES:
+            if limit < segment.end:
+                return self._nothing(segment, position)
+            position = segment.end
+            segment = self._store.segment_of(position)
+        if segment is None and position == writer.end_position:
+            return self._nothing(self._store.active, position)
+        if segment is None or not self._is_connected(segment) or position > writer.end_position:
+            raise PositionOutOfRange(position, self.start_position, writer.end_position)
+        if position + FRAME_HEADER_BYTES > limit:
+            return self._nothing(segment, position)
+        length = min(max(max_bytes, FRAME_HEADER_BYTES), limit - position, segment.end - position)
+        return self._read(segment, Wanted(position, length, limit))
+
+    def _is_connected(self, segment: Segment) -> bool:
+        """Whether no segment behind this one is missing. The active one is asked for most."""
+        return segment is self._store.active or segment.base >= self.start_position
+
+    def _nothing(self, segment: Segment, position: int) -> Run:
+        epoch = self._writer.leader_epoch
+        return Run(epoch, position, segment.base, segment.end, NO_BYTES, position)
+
+    def _read(self, segment: Segment, wanted: Wanted) -> Run | ColdRun:
+        file, position = segment.file, wanted.position
+        if file is None:
+            return self._cold(segment, wanted)
+        try:
+            data = file.read_cached(position - segment.base, wanted.length)
+            if data is None:
+                return self._cold(segment, wanted)
+            found = walk_frames(data, position, segment.end)
+            if not found.size:
+                if position + found.wanted > wanted.limit:
+                    return self._nothing(segment, position)
+                data = file.read_cached(position - segment.base, found.wanted)
+                if data is None:
+                    return self._cold(segment, wanted)
+                found = walk_frames(data, position, segment.end)
+        except OSError as error:
+            raise as_platform_error(error) from error
+        except CorruptFrame as error:
+            self._reader.on_damage(error.position, error.reason)
+            raise
+        return make_run(data, found, segment.base, segment.end, position)
+
+    def _cold(self, segment: Segment, wanted: Wanted) -> ColdRun:
+        return ColdRun(wanted.length, lambda done: self._load(segment, wanted, done))
+
+    def _load(self, segment: Segment, wanted: Wanted, done: RunLoaded) -> None:
+        disk, path, base, end = self._disk, segment.path, segment.base, segment.end
+
+        def work() -> Run | None:
+            file = disk.open(path)
+            try:
+                return _read_cold(file, base, end, wanted)
+            finally:
+                file.close()
+
+        def finished(run: Run | None, error: BaseException | None) -> None:
+            if error is not None:
+                done(None, as_platform_error(error))
+                return
+            if not self._store.is_closed:
+                self._store.keep_open(segment)
+            done(run or self._nothing(segment, wanted.position), None)
+
+        self._reader.off_loop(work, finished)
+
+
+def _read_cold(file: DiskFile, base: int, end: int, wanted: Wanted) -> Run | None:
+    """Off the loop: the run that is wanted; None when its first frame ends above the limit."""
+    position = wanted.position
+    data = file.read(position - base, wanted.length)
+    found = walk_frames(data, position, end)
+    if not found.size:
+        if position + found.wanted > wanted.limit:
+            return None
+        data = file.read(position - base, found.wanted)
+        found = walk_frames(data, position, end)
+    run = make_run(data, found, base, end, position)
+    check_run(run.data, position, end)
+    return run
+
+
+class Walked(NamedTuple):
+    """What a walk over frame headers has found."""
+
+    size: int
+    """Bytes of whole frames of one epoch; 0 where not even the first one is whole."""
+    wanted: int
+    """Bytes of the first frame."""
+    leader_epoch: int
+    is_ended: bool
+    """Whether the last frame is the segment's end marker."""
+
+
+def walk_frames(data: memoryview, position: int, segment_end: int) -> Walked:
+    """Walk over the frames in `data`, which was read at `position` of a log.
+
+    Raises:
+        CorruptFrame: what must be a frame's header is none.
+    """
+    at = first_bytes = first_epoch = 0
+    is_ended = False
+    size = len(data)
+    while size - at >= FRAME_HEADER_BYTES and not is_ended:
+        word, frame_bytes, epoch, named = _walk(data, at)
+        end = at + frame_bytes
+        if word >> 8 != FRAME_WORD or named != position + at or frame_bytes < FRAME_HEADER_BYTES:
+            raise CorruptFrame(position + at, "no frame begins here")
+        if position + end > segment_end:
+            raise CorruptFrame(position + at, "the frame does not fit its segment")
+        if not at:
+            first_bytes, first_epoch = frame_bytes, epoch
+        if end > size or epoch != first_epoch:
+            break
+        at = end
+        is_ended = word & 0xFF == KIND_END
+    if not first_bytes or (not at and first_bytes <= size):
+        raise CorruptFrame(position, "the file ends here")
+    return Walked(at, first_bytes, first_epoch, is_ended)
+
+
+def make_run(data: memoryview, found: Walked, base: int, end: int, position: int) -> Run:
+    """Return the run that a walk over `data` has found, in the segment [base, end).
+
+    Raises CorruptFrame when the first frame is still not whole: the file ends inside it.
+    """
+    if not found.size:
+        raise CorruptFrame(position, "the file ends inside the frame")
+    data = data[: found.size]
+    next_position = end if found.is_ended else position + found.size
+    return Run(found.leader_epoch, position, base, end, data, next_position)
