@@ -14,7 +14,7 @@ from crc32c import crc32c
 
 from penstock.base.errors import PlatformError
 from penstock.client.groups import parse_assignment
-from penstock.controller.command_codec import (
+from penstock.controller.commands.codec import (
     COMMANDS,
     decode_answer,
     decode_command,
@@ -23,7 +23,7 @@ from penstock.controller.command_codec import (
     encode_error,
 )
 from penstock.controller.errors import NotActiveController, TopicExists
-from penstock.controller.record_codec import decode_records, encode_records
+from penstock.controller.metadata.record_codec import decode_records, encode_records
 from penstock.groups.records import decode_group_value, decode_key, decode_offset_value
 from penstock.net.peer_auth import (
     DialerHandshake,

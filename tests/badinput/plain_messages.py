@@ -12,9 +12,9 @@ from typing import Any, Union
 import msgspec
 
 from penstock.base.ids import LeaderEpoch, Position
-from penstock.controller.command_codec import COMMANDS as _COMMAND_TYPES
-from penstock.controller.record_codec import _SHAPES as _RECORD_SHAPES
-from penstock.controller.record_codec import _version as _record_version
+from penstock.controller.commands.codec import COMMANDS as _COMMAND_TYPES
+from penstock.controller.metadata.record_codec import _SHAPES as _RECORD_SHAPES
+from penstock.controller.metadata.record_codec import _version as _record_version
 from penstock.raft.messages import Message
 from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochStart

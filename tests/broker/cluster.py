@@ -17,7 +17,7 @@ from penstock.broker.group_journal import InternalTopicJournal
 from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.registry import load_apis
 from penstock.broker.replica_set import ReplicaSetMember, Role
-from penstock.controller.commands import BeginMastership, Command, NewTopic, RegisterBroker
+from penstock.controller.commands.command import BeginMastership, Command, NewTopic, RegisterBroker
 from penstock.controller.config import ControllerConfig
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from penstock.controller.commands import CreateTopics, NewTopic
+from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.build import Record, build_batch
 from penstock.record.read import iter_batches

@@ -5,14 +5,14 @@ from typing import Any
 
 from penstock.base.ids import TopicId
 from penstock.controller.errors import MetadataTimeout
-from penstock.controller.image import (
+from penstock.controller.metadata.image import (
     BrokerImage,
     ClusterImage,
     PartitionImage,
     ReplicaSetImage,
     TopicImage,
 )
-from penstock.controller.topic_config import TopicSettings
+from penstock.controller.topic_config.table import TopicSettings
 
 TOPIC_ID = TopicId(bytes(range(16)))
 

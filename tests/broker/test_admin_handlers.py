@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.broker import handlers
-from penstock.controller.topic_config import TOPIC_CONFIGS
+from penstock.controller.topic_config.table import TOPIC_CONFIGS
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.live_node import LiveNode, RawClient, running_node

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.controller.commands import CreateTopics, NewTopic
+from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.live_node import LiveNode, RawClient, running_node

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from penstock.controller.commands import CreateTopics, NewTopic
+from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from penstock.record.build import Record, build_batch

@@ -10,7 +10,12 @@ from typing import Any
 import cramjam
 import pytest
 
-from penstock.controller.commands import CreateTopics, DeleteTopics, NewTopic, TopicReference
+from penstock.controller.commands.command import (
+    CreateTopics,
+    DeleteTopics,
+    NewTopic,
+    TopicReference,
+)
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.build import Record, build_batch

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.controller.commands import EndMastership
+from penstock.controller.commands.command import EndMastership
 from penstock.controller.errors import TransferFailed
 from penstock.controller.session import ElectRequest, TransferRequest
 from penstock.protocol.api_keys import ApiKey

@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from penstock.controller.commands import DeleteTopics, TopicReference
+from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.fetches import BATCH, SIZE, counts, create, fill, request

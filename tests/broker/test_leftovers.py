@@ -2,7 +2,7 @@
 
 from penstock.base.ids import Position
 from penstock.broker.leftovers import DELETED_MAX, Leftovers
-from penstock.controller.commands import DeleteTopics, TopicReference
+from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.replication.epochs import EpochStart
 from tests.broker.cluster import Cluster
 

@@ -9,7 +9,7 @@ import cramjam
 import pytest
 
 from penstock.client.admin import MAX_TIMESTAMP
-from penstock.controller.commands import CreateTopics, NewTopic
+from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.batch import read_header

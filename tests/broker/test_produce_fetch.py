@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.controller.commands import CreateTopics, NewTopic
+from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.build import Record, build_batch
@@ -283,7 +283,7 @@ def test_an_incremental_session_names_only_partitions_with_news(
 
 
 def test_a_deleted_topic_answers_a_waiting_fetch(node: LiveNode, client: RawClient) -> None:
-    from penstock.controller.commands import DeleteTopics, TopicReference
+    from penstock.controller.commands.command import DeleteTopics, TopicReference
 
     create(node, "events")
     client.send(FETCH, 11, fetch_fields("events", 0, max_wait_ms=9000))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import LeaderEpoch
-from penstock.controller.commands import DeleteTopics, TopicReference
+from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.batch import read_header

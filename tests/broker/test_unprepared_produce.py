@@ -114,7 +114,7 @@ def test_what_the_worker_refuses_is_refused_alone(cluster: Cluster) -> None:
 def test_a_topic_that_is_deleted_meanwhile_refuses_what_was_prepared_for_it(
     cluster: Cluster,
 ) -> None:
-    from penstock.controller.commands import DeleteTopics, TopicReference
+    from penstock.controller.commands.command import DeleteTopics, TopicReference
 
     node = cluster.nodes[0]
     asked = send(node, ("packed", batch(LARGE)))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from penstock.base.ids import TopicId
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     BeginMastership,
     Command,
     CreateCluster,
@@ -16,8 +16,8 @@ from penstock.controller.commands import (
 )
 from penstock.controller.config import ControllerConfig
 from penstock.controller.controller import Controller
-from penstock.controller.image import ClusterImage
-from penstock.controller.record_codec import decode_records, encode_records
+from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.record_codec import decode_records, encode_records
 
 R = TypeVar("R")
 

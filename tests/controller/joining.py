@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from penstock.controller.commands import JoiningReplica
-from penstock.controller.image import BrokerImage, ReplicaSetImage
+from penstock.controller.commands.command import JoiningReplica
+from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
 
 
 def joining(

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.controller import errors
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     AlterConfigs,
     ConfigEdit,
     ConfigOperation,
@@ -11,7 +11,7 @@ from penstock.controller.commands import (
     NewTopic,
     ResourceEdits,
 )
-from penstock.controller.records import ResourceType
+from penstock.controller.metadata.records import ResourceType
 from tests.controller.cluster import Cluster
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation

@@ -2,7 +2,7 @@
 
 from penstock.base.ids import TopicId
 from penstock.controller import errors
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     CreatePartitions,
     CreateTopics,
     DeleteTopics,

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller import commands as c
 from penstock.controller import errors as e
-from penstock.controller.command_codec import (
+from penstock.controller.commands import command as c
+from penstock.controller.commands.codec import (
     COMMANDS,
     ERRORS,
     decode_answer,

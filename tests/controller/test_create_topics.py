@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.controller import errors
-from penstock.controller.commands import CreateTopics, NewTopic
+from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.config import ControllerConfig
 from tests.controller.cluster import Cluster
 

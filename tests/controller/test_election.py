@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller.election import (
+from penstock.controller.active.election import (
     Ballot,
     Elected,
     NeedMoreAnswers,
@@ -14,7 +14,7 @@ from penstock.controller.election import (
     answers_needed,
     choose_master,
 )
-from penstock.controller.image import ReplicaSetImage
+from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.controller.session import SetReport
 
 INT64_MAX = 2**63 - 1

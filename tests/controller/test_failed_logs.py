@@ -3,11 +3,11 @@
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller import commands as c
 from penstock.controller import session as s
-from penstock.controller.command_codec import decode_error
+from penstock.controller.commands import command as c
+from penstock.controller.commands.codec import decode_error
 from penstock.controller.errors import NoEligibleMaster, TransferFailed
-from penstock.controller.image import NO_MASTER
+from penstock.controller.metadata.image import NO_MASTER
 from tests.controller.world import World
 
 

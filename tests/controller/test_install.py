@@ -3,13 +3,13 @@
 import pytest
 
 from penstock.base.invariant import InvariantViolation
-from penstock.controller import commands as c
-from penstock.controller import records as r
-from penstock.controller.image import ClusterDelta, ClusterImage
-from penstock.controller.install import install
-from penstock.controller.record_codec import decode_records, encode_records
-from penstock.controller.replay import replay
-from penstock.controller.snapshot import snapshot_records
+from penstock.controller.commands import command as c
+from penstock.controller.metadata import records as r
+from penstock.controller.metadata.image import ClusterDelta, ClusterImage
+from penstock.controller.metadata.install import install
+from penstock.controller.metadata.record_codec import decode_records, encode_records
+from penstock.controller.metadata.replay import replay
+from penstock.controller.metadata.snapshot import snapshot_records
 from tests.controller.cluster import Cluster
 
 

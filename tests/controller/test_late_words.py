@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from penstock.controller import commands as c
 from penstock.controller import session as s
+from penstock.controller.commands import command as c
 from penstock.controller.errors import InvalidMetadataRequest, StaleSyncStateSet
 from tests.controller.world import World
 

@@ -1,6 +1,6 @@
 """Sessions, silence, and this process's own pauses."""
 
-from penstock.controller.liveness import Liveness
+from penstock.controller.active.liveness import Liveness
 
 
 def _heard() -> Liveness:

@@ -1,6 +1,6 @@
 """A member whose log is another one than the registered has lost what it acknowledged."""
 
-from penstock.controller.image import NO_MASTER
+from penstock.controller.metadata.image import NO_MASTER
 from tests.controller.world import Log, World
 
 

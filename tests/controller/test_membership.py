@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.controller import errors
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     AllocateProducerIds,
     BeginMastership,
     ChangeSyncStateSet,
@@ -17,7 +17,7 @@ from penstock.controller.commands import (
     RegisterBroker,
     RegisterReplica,
 )
-from penstock.controller.image import NO_MASTER
+from penstock.controller.metadata.image import NO_MASTER
 from tests.controller.cluster import Cluster
 from tests.controller.joining import joining
 

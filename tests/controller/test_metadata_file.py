@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
-from penstock.controller.metadata_file import (
+from penstock.controller.metadata.metadata_file import (
     HEADER_BYTES,
     MetadataFile,
     encode_frame,

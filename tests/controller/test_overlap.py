@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller import commands as c
-from penstock.controller.causes import Cause
-from penstock.controller.election import Ballot, Elected, choose_master
+from penstock.controller.active.election import Ballot, Elected, choose_master
+from penstock.controller.commands import command as c
 from penstock.controller.errors import RefusedCommand
-from penstock.controller.image import NO_MASTER, ReplicaSetImage
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.controller.session import SetReport
 from tests.controller.cluster import Cluster
 from tests.controller.joining import joining

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller import commands as c
 from penstock.controller import session as s
+from penstock.controller.commands import command as c
 from tests.controller.world import World
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)

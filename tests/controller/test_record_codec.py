@@ -3,10 +3,10 @@
 import pytest
 
 from penstock.base.ids import TopicId
-from penstock.controller import records as r
-from penstock.controller.causes import Cause
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
-from penstock.controller.record_codec import decode_records, encode_records
+from penstock.controller.metadata import records as r
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.record_codec import decode_records, encode_records
 
 _ID = TopicId(bytes(range(16)))
 _ALL: list[r.MetadataRecord] = [

@@ -5,12 +5,18 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller import commands as c
 from penstock.controller import errors as e
-from penstock.controller.causes import Cause
-from penstock.controller.image import NO_EPOCH, NO_FLOOR, NO_MASTER, ClusterImage, ReplicaSetImage
-from penstock.controller.replay import replay
-from penstock.controller.snapshot import snapshot_records
+from penstock.controller.commands import command as c
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.image import (
+    NO_EPOCH,
+    NO_FLOOR,
+    NO_MASTER,
+    ClusterImage,
+    ReplicaSetImage,
+)
+from penstock.controller.metadata.replay import replay
+from penstock.controller.metadata.snapshot import snapshot_records
 from tests.controller.cluster import Cluster
 from tests.controller.joining import joining
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import TopicId
 from penstock.base.invariant import InvariantViolation
-from penstock.controller import commands as c
-from penstock.controller import records as r
-from penstock.controller.causes import Cause
+from penstock.controller.commands import command as c
 from penstock.controller.errors import RefusedCommand, UnsupportedMetadata
-from penstock.controller.image import ClusterDelta, ClusterImage
-from penstock.controller.install import install
-from penstock.controller.record_codec import decode_records, encode_records
-from penstock.controller.replay import replay
-from penstock.controller.snapshot import snapshot_records
+from penstock.controller.metadata import records as r
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.image import ClusterDelta, ClusterImage
+from penstock.controller.metadata.install import install
+from penstock.controller.metadata.record_codec import decode_records, encode_records
+from penstock.controller.metadata.replay import replay
+from penstock.controller.metadata.snapshot import snapshot_records
 from tests.controller.cluster import Cluster
 
 _names = st.sampled_from(["a", "b", "a.b", "a_b", "..", "__consumer_offsets"])

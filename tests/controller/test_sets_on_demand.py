@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.controller import errors
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     CreatePartitions,
     CreateTopics,
     DrainBroker,
@@ -11,8 +11,8 @@ from penstock.controller.commands import (
     NewTopic,
     TopicOutcome,
 )
+from penstock.controller.commands.set_plan import plan_sets
 from penstock.controller.config import ControllerConfig
-from penstock.controller.set_plan import plan_sets
 from tests.controller.cluster import Cluster
 
 RING = ((0, 1, 2), (1, 2, 0), (2, 0, 1))

@@ -2,16 +2,16 @@
 
 import pytest
 
-from penstock.controller.config_entry import ConfigSource
 from penstock.controller.errors import InvalidConfig
-from penstock.controller.topic_config import (
+from penstock.controller.topic_config.entry import ConfigSource
+from penstock.controller.topic_config.refused import REFUSED_KEYS
+from penstock.controller.topic_config.table import (
     TOPIC_CONFIGS,
     TopicSettings,
     check_override,
     describe,
     resolve,
 )
-from penstock.controller.topic_config_refused import REFUSED_KEYS
 
 
 @pytest.mark.parametrize("key", TOPIC_CONFIGS)

@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.base.ack_policy import AckPolicy
-from penstock.controller import commands as c
 from penstock.controller import session as s
-from penstock.controller.command_codec import decode_error
+from penstock.controller.commands import command as c
+from penstock.controller.commands.codec import decode_error
 from penstock.controller.errors import (
     MetadataError,
     NotActiveController,

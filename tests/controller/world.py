@@ -11,17 +11,17 @@ from typing import Any
 
 from penstock.base.ids import TopicId
 from penstock.base.ports import Cancellable
-from penstock.controller import commands as c
 from penstock.controller import session as s
-from penstock.controller.active import ActiveController
+from penstock.controller.active.controller import ActiveController
+from penstock.controller.active.operations import Operation
+from penstock.controller.commands import command as c
 from penstock.controller.config import ControllerConfig
 from penstock.controller.controller import Controller
 from penstock.controller.errors import MetadataError, MetadataTimeout, NotActiveController
-from penstock.controller.image import ClusterImage, ReplicaSetImage
-from penstock.controller.operations import Operation
-from penstock.controller.record_codec import decode_records, encode_records
+from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.record_codec import decode_records, encode_records
+from penstock.controller.metadata.snapshot import snapshot_records
 from penstock.controller.replicated_log import Leadership
-from penstock.controller.snapshot import snapshot_records
 from penstock.replication.promise import Asker, Promise
 from tests.controller.joining import joining
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from struct import unpack_from
 
 from penstock.base.ids import ReplicaSetId
-from penstock.controller.commands import CreateCluster, CreateReplicaSet
+from penstock.controller.commands.command import CreateCluster, CreateReplicaSet
 from penstock.node.continuity import LogsBehindMetadata
 from penstock.node.layout import SetPlaces
 from penstock.node.logs import NodeLogs

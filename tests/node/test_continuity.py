@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.controller.image import ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.node.continuity import (
     LogsBehindMetadata,
     check_metadata,

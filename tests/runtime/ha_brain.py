@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from penstock.controller.active import ActiveController
-from penstock.controller.commands import Command
+from penstock.controller.active.controller import ActiveController
+from penstock.controller.commands.command import Command
 from penstock.controller.config import ControllerConfig
 from penstock.controller.errors import MetadataError
 from penstock.controller.replicated_log import Leadership

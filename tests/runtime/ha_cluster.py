@@ -15,8 +15,7 @@ from typing import Any
 from penstock.base.ack_policy import AckPolicy
 from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
 from penstock.broker.replica_set import ReplicaSetMember, Role
-from penstock.controller.causes import Cause
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     BeginMasterships,
     Command,
     CreateCluster,
@@ -27,8 +26,9 @@ from penstock.controller.commands import (
 from penstock.controller.config import ControllerConfig
 from penstock.controller.controller import Controller
 from penstock.controller.errors import MetadataTimeout
-from penstock.controller.image import ClusterImage, ReplicaSetImage
-from penstock.controller.records import MetadataRecord
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.records import MetadataRecord
 from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
 from penstock.record.batch import read_header
 from penstock.replication.config import ReplicationConfig

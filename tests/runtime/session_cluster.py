@@ -7,12 +7,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from penstock.base.ids import TopicId
-from penstock.controller.command_codec import encode_error
-from penstock.controller.commands import CreateReplicaSet, CreateTopics, NewTopic, RegisterBroker
+from penstock.controller.commands.codec import encode_error
+from penstock.controller.commands.command import (
+    CreateReplicaSet,
+    CreateTopics,
+    NewTopic,
+    RegisterBroker,
+)
 from penstock.controller.config import ControllerConfig
 from penstock.controller.controller import Controller
 from penstock.controller.errors import MetadataError
-from penstock.controller.image import ClusterImage
+from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.replicated_log import NO_LEADER, Leadership
 from penstock.controller.session import (
     ControllerStatus,

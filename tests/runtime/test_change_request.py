@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.controller.commands import JoiningReplica
+from penstock.controller.commands.command import JoiningReplica
 from penstock.controller.errors import (
     InvalidMetadataRequest,
     MetadataLogFenced,

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.base.ids import TopicId
 from penstock.base.ports import Buffer, Cancellable
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     AllocateProducerIds,
     BeginMastership,
     CreateCluster,
@@ -27,7 +27,7 @@ from penstock.controller.errors import (
     NotActiveController,
     UnknownBroker,
 )
-from penstock.controller.image import ClusterImage
+from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.replicated_log import Leadership
 from penstock.raft.configuration import Configuration
 from penstock.runtime.controller_driver import ControllerDriver

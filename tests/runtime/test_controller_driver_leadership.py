@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from penstock.controller.commands import AllocateProducerIds, CreateCluster, RegisterBroker
+from penstock.controller.commands.command import AllocateProducerIds, CreateCluster, RegisterBroker
 from penstock.controller.errors import NotActiveController
-from penstock.controller.record_codec import encode_records
-from penstock.controller.snapshot import snapshot_records
+from penstock.controller.metadata.record_codec import encode_records
+from penstock.controller.metadata.snapshot import snapshot_records
 from penstock.runtime.clock import LoopScheduler
 from penstock.runtime.controller_driver import LeadershipLost
 from tests.runtime.session_cluster import Process, on_loop, until

@@ -1,7 +1,7 @@
 """A controller's sessions, one message at a time, through channels within the process."""
 
-from penstock.controller.command_codec import decode_error, encode_command
-from penstock.controller.commands import CreateCluster
+from penstock.controller.commands.codec import decode_error, encode_command
+from penstock.controller.commands.command import CreateCluster
 from penstock.controller.errors import (
     MetadataQueueFull,
     NotActiveController,

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.controller.image import BrokerImage, ClusterImage
+from penstock.controller.metadata.image import BrokerImage, ClusterImage
 from penstock.runtime.door_check import DoorCheck
 
 

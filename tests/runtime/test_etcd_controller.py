@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.base.ids import TopicId
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     CreateCluster,
     CreateReplicaSet,
     CreateTopics,
@@ -15,8 +15,8 @@ from penstock.controller.commands import (
 from penstock.controller.config import ControllerConfig
 from penstock.controller.controller import Controller
 from penstock.controller.errors import NotActiveController
-from penstock.controller.image import ClusterImage
-from penstock.controller.snapshot import snapshot_records
+from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.snapshot import snapshot_records
 from penstock.runtime.controller_driver import ControllerDriver
 from tests.integration.etcd_members import Members
 from tests.integration.etcd_server import EtcdServer, why_no_etcd

@@ -1,6 +1,6 @@
 """Random crashes, cut-off brokers, broken links and elections: nothing confirmed is ever lost.
 
-Elections go by the controllers' rule (controller/election.py), at random moments.
+Elections go by the controllers' rule (controller/active/election.py), at random moments.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.controller.election import Ballot, Elected, choose_master
+from penstock.controller.active.election import Ballot, Elected, choose_master
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.runtime.ha_cluster import Broker, HaCluster, ha_cluster
 from tests.runtime.ha_running import run_long

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.controller.commands import AddReplica
+from penstock.controller.commands.command import AddReplica
 from penstock.replication.config import FirstSync
 from tests.net.serving import run
 from tests.runtime.ha_cluster import HaCluster, ha_cluster

@@ -11,7 +11,7 @@ from penstock.controller.errors import (
     MetadataQueueFull,
     NotActiveController,
 )
-from penstock.controller.record_codec import ENTRY_BYTES_MAX
+from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
 from penstock.raft.errors import ChangeRefused, TransferRefused
 from penstock.raft.messages import VoteRequest
 from penstock.runtime.raft.codec import RAFT_CODEC

@@ -13,8 +13,8 @@ from penstock.controller.errors import (
     MetadataLogFull,
     UnsupportedMetadata,
 )
-from penstock.controller.metadata_file import encode_frame as encode_old_frame
-from penstock.controller.metadata_file import encode_head as encode_old_head
+from penstock.controller.metadata.metadata_file import encode_frame as encode_old_frame
+from penstock.controller.metadata.metadata_file import encode_head as encode_old_head
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.ready import HardState, Snapshot

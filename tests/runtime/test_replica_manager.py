@@ -8,13 +8,13 @@ import pytest
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
 from penstock.broker.replica_set import ReplicaSetMember, Role
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     AddReplica,
     RemoveReplica,
     SetAckPolicy,
     SetUncleanElection,
 )
-from penstock.controller.records import MastershipBegun, SyncStateSetChanged
+from penstock.controller.metadata.records import MastershipBegun, SyncStateSetChanged
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.ha.followed_set import State
 from penstock.storage.config import Retention

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.controller.commands import CreateCluster
+from penstock.controller.commands.command import CreateCluster
 from penstock.controller.errors import (
     MetadataUnavailable,
     NotActiveController,

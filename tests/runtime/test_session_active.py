@@ -2,8 +2,8 @@
 
 import asyncio
 
-from penstock.controller.active import ActiveController
-from penstock.controller.commands import ChangeSyncStateSet, RegisterBroker, RegisterReplica
+from penstock.controller.active.controller import ActiveController
+from penstock.controller.commands.command import ChangeSyncStateSet, RegisterBroker, RegisterReplica
 from penstock.controller.config import ControllerConfig
 from penstock.controller.session import ProbeSets, SetReport
 from penstock.runtime.clock import LoopScheduler, SystemClock

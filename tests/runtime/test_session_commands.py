@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.controller.command_codec import encode_answer, encode_error
-from penstock.controller.commands import ChangeSyncStateSet, Command, CreateCluster
+from penstock.controller.commands.codec import encode_answer, encode_error
+from penstock.controller.commands.command import ChangeSyncStateSet, Command, CreateCluster
 from penstock.controller.errors import (
     MetadataQueueFull,
     MetadataTimeout,

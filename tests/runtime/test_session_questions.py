@@ -5,7 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.controller.commands import AllocateProducerIds, CreateCluster, CreateTopics, NewTopic
+from penstock.controller.commands.command import (
+    AllocateProducerIds,
+    CreateCluster,
+    CreateTopics,
+    NewTopic,
+)
 from penstock.controller.errors import (
     MetadataPolicyViolation,
     MetadataTimeout,

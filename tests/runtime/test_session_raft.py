@@ -8,11 +8,11 @@ from random import Random
 from benchmarks.harness.ports import free_port
 
 from penstock.base.ids import TopicId
-from penstock.controller.active import ActiveController
-from penstock.controller.commands import AllocateProducerIds, CreateCluster, RegisterBroker
+from penstock.controller.active.controller import ActiveController
+from penstock.controller.commands.command import AllocateProducerIds, CreateCluster, RegisterBroker
 from penstock.controller.config import ControllerConfig
 from penstock.controller.controller import Controller
-from penstock.controller.image import ClusterImage
+from penstock.controller.metadata.image import ClusterImage
 from penstock.net.peer import PeerHello, PeerListener
 from penstock.raft.configuration import Configuration
 from penstock.runtime.clock import LoopScheduler, SystemClock

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.controller.image import NO_MASTER, ReplicaSetImage
+from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
 from penstock.sim.plan import Plan, Shape
 from penstock.sim.run import Run, run_plan

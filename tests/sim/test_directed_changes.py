@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.controller.commands import ChangeSyncStateSet
+from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.controller.errors import MetadataQueueFull
 from penstock.replication.sync_state import Change
 from penstock.runtime.ha.change_request import ask_for, change_command

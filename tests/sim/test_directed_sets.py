@@ -8,9 +8,9 @@ import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.broker.replica_set import ReplicaSetMember
-from penstock.controller.causes import Cause
-from penstock.controller.commands import AddReplica, SetAckPolicy, SetUncleanElection
-from penstock.controller.image import NO_MASTER
+from penstock.controller.commands.command import AddReplica, SetAckPolicy, SetUncleanElection
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.image import NO_MASTER
 from penstock.node.node import Node
 from penstock.replication.sync_state import Change
 from penstock.runtime.ha.master_set import MasterSet

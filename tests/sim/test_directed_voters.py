@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.controller.commands import SetFailover
+from penstock.controller.commands.command import SetFailover
 from penstock.controller.errors import MetadataError
 from penstock.node.node import Node
 from penstock.raft import votes as votes_module

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.controller.image import NO_MASTER, BrokerImage, ReplicaSetImage
+from penstock.controller.metadata.image import NO_MASTER, BrokerImage, ReplicaSetImage
 from penstock.sim.set_changes import SetChanges, broken_rules
 
 LED = ReplicaSetImage(

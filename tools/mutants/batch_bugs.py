@@ -8,7 +8,7 @@ WALK = "record/walk.py"
 COLUMNS = "record/columns.py"
 PREPARE = "broker/preparation.py"
 APPEND = "broker/append.py"
-PLACE = "controller/placement.py"
+PLACE = "controller/commands/placement.py"
 SESSIONS = "broker/fetch_session.py"
 FETCH = "broker/fetch_operation.py"
 

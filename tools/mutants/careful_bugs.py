@@ -8,9 +8,9 @@ from .suites import CONTROLLER, GROUPS, IN_STEP
 KEEPER = "replication/sync_state.py"
 FOLLOWED = "runtime/ha/followed_set.py"
 CHECKPOINT = "storage/commit_log/checkpoint.py"
-MASTERSHIPS = "controller/masterships.py"
-TRANSFERS = "controller/transfers.py"
-DRAINS = "controller/drains.py"
+MASTERSHIPS = "controller/commands/masterships.py"
+TRANSFERS = "controller/active/transfers.py"
+DRAINS = "controller/active/drains.py"
 
 FOLLOWS = ("tests/runtime/test_followed_set.py",)
 REGISTERED = ("tests/controller/test_registration.py", *CONTROLLER)
@@ -63,7 +63,7 @@ IN_STEP_AND_LINKS = (
     plant(
         "set-removed-members-log-known", "Sync-state set",
         "the log of a member that was removed is taken for registered when it comes back",
-        ("controller/replay_sets.py", "        log_ids=_only(before.log_ids, members),\n",
+        ("controller/metadata/replay_sets.py", "        log_ids=_only(before.log_ids, members),\n",
          "        log_ids=before.log_ids,\n"),
         kind=Kind.STALE, near=REGISTERED,
     ),

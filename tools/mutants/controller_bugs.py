@@ -5,14 +5,14 @@
 from .mutant import Kind, plant
 from .suites import CONTROLLER, ELECTION, SESSIONS
 
-ELECT = "controller/election.py"
-ROUNDS = "controller/elections.py"
-MASTERSHIPS = "controller/masterships.py"
-LIVENESS = "controller/liveness.py"
-ACTIVE = "controller/active.py"
+ELECT = "controller/active/election.py"
+ROUNDS = "controller/active/elections.py"
+MASTERSHIPS = "controller/commands/masterships.py"
+LIVENESS = "controller/active/liveness.py"
+ACTIVE = "controller/active/controller.py"
 SERVICE = "runtime/controller_service.py"
 CLIENT = "runtime/session_client.py"
-SETS = "controller/replica_sets.py"
+SETS = "controller/commands/replica_sets.py"
 
 ELECTIONS = (
     plant(
@@ -149,26 +149,26 @@ ELECTIONS = (
     plant(
         "elect-floor-ignored", "Election",
         "after a change of members or policy an election may miss what was confirmed before it",
-        ("controller/overlap.py", "    if held >= changed.copies_needed:\n", "    if True:\n"),
+        ("controller/commands/overlap.py", "    if held >= changed.copies_needed:\n", "    if True:\n"),
         kind=Kind.GUARD, near=("tests/controller/test_overlap.py", *CONTROLLER),
     ),
     plant(
         "elect-floor-counts-the-lost", "Election",
         "a lost copy still counts for what an election may rely on",
-        ("controller/overlap.py", "held = before.copies_held - (lost in before.candidates)",
+        ("controller/commands/overlap.py", "held = before.copies_held - (lost in before.candidates)",
          "held = before.copies_held"),
         kind=Kind.STALE, near=("tests/controller/test_overlap.py", *CONTROLLER),
     ),
     plant(
         "transfer-when-not-ready", "Election",
         "a mastership moves although the master says that the target lacks records",
-        ("controller/transfers.py", "        if not answer.is_ready:\n", "        if False:\n"),
+        ("controller/active/transfers.py", "        if not answer.is_ready:\n", "        if False:\n"),
         kind=Kind.GUARD, near=("tests/controller/test_transfers.py",),
     ),
     plant(
         "transfer-by-somebody-else", "Election",
         "any broker can say that a transfer is ready",
-        ("controller/transfers.py",
+        ("controller/active/transfers.py",
          "if one is None or one.is_submitted or one.master != broker_id:",
          "if one is None or one.is_submitted:"),
         kind=Kind.GUARD, near=("tests/controller/test_late_words.py", "tests/controller/test_transfers.py"),
@@ -217,14 +217,14 @@ EPOCHS = (
         "a second master gets the leader epoch of the first",
         (MASTERSHIPS, "leader_epoch=replica_set.leader_epoch + 1,",
          "leader_epoch=replica_set.leader_epoch + (replica_set.master == NO_MASTER),"),
-        ("controller/replay_sets.py", "        record.leader_epoch > before.leader_epoch,\n",
+        ("controller/metadata/replay_sets.py", "        record.leader_epoch > before.leader_epoch,\n",
          "        record.leader_epoch >= before.leader_epoch,\n"),
         kind=Kind.EPOCH, near=CONTROLLER,
     ),
     plant(
         "metadata-restarted-master-stays", "Election",
         "a master's new process keeps the mastership of the old one",
-        ("controller/brokers.py",
+        ("controller/commands/brokers.py",
          "    if known is not None and known.incarnation != command.incarnation:\n",
          "    if False:\n"),
         kind=Kind.GUARD, near=CONTROLLER,

@@ -9,7 +9,7 @@ MUTANTS = (
     plant(
         "unclean-epoch-not-of-async", "Election",
         "what an election under async may have lost is forgotten when the policy gets stricter",
-        ("controller/masterships.py",
+        ("controller/commands/masterships.py",
          "(is_unclean or replica_set.policy.kind is PolicyKind.ASYNC)", "is_unclean"),
         kind=Kind.STALE, near=REGISTERED,
     ),

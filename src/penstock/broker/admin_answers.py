@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, TypeVar
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
 from penstock.broker.error_map import error_code_of
-from penstock.controller.commands import Command
-from penstock.controller.config_entry import ConfigEntry
+from penstock.controller.commands.command import Command
 from penstock.controller.errors import MetadataError
+from penstock.controller.topic_config.entry import ConfigEntry
 from penstock.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 from penstock.broker.admin_answers import error_fields, submit
 from penstock.broker.broker import Broker
 from penstock.broker.request import Request
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     AlterConfigs,
     ConfigEdit,
     ConfigOutcome,

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from penstock.controller.topic_config import TopicSettings
+from penstock.controller.topic_config.table import TopicSettings
 from penstock.record.compression import Bounds
 
 UNPACKED_RATIO_MAX = 1000

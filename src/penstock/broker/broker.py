@@ -34,7 +34,7 @@ from penstock.broker.registry import Api
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.stats import BrokerStats
 from penstock.broker.turns import Turns
-from penstock.controller.image import ClusterDelta, ClusterImage
+from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import ElectRequest, TransferRequest
 

@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from penstock.broker.admin_answers import submit
-from penstock.controller.commands import CreateTopics, NewTopic
+from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.errors import MetadataError, TopicExists
 from penstock.groups.partitioning import INTERNAL_TOPIC
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from penstock.broker.partitions import HostedTopic
 from penstock.broker.topic_view import live_broker
-from penstock.controller.image import ClusterImage
+from penstock.controller.metadata.image import ClusterImage
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.pieces import LeaderEndpoint
 

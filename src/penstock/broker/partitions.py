@@ -20,7 +20,7 @@ from penstock.base.ids import TopicId, TopicPartition
 from penstock.broker.batch_rules import BatchRules, rules_of
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.replica_set import ReplicaSetMember, Role
-from penstock.controller.image import PartitionImage, TopicImage
+from penstock.controller.metadata.image import PartitionImage, TopicImage
 from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
 from penstock.storage.errors import LogBusy
 from penstock.storage.index.partition_log import PartitionLog

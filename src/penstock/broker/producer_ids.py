@@ -7,7 +7,7 @@ still begin. What is left of it when the node stops is never used: the next star
 import asyncio
 from typing import TYPE_CHECKING
 
-from penstock.controller.commands import AllocateProducerIds, ProducerIdBlock
+from penstock.controller.commands.command import AllocateProducerIds, ProducerIdBlock
 
 if TYPE_CHECKING:
     from penstock.controller.port import ControllerPort

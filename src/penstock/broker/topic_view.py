@@ -12,7 +12,7 @@ controller     the active controller where it is a live broker, else any live br
 
 from collections.abc import Callable
 
-from penstock.controller.image import BrokerImage, ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.image import BrokerImage, ClusterImage, ReplicaSetImage
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.metadata import PartitionState
 

@@ -63,7 +63,7 @@ def failover(
     data: DataOption = DATA_DEFAULT,
 ) -> None:
     """Switch between elected masters (on) and fixed ones, who are waited for (off)."""
-    from penstock.controller.commands import SetFailover
+    from penstock.controller.commands.command import SetFailover
 
     is_enabled = switch is Switch.ON
     submit(cluster_settings(config, data), SetFailover(is_enabled=is_enabled))
@@ -79,7 +79,7 @@ def remove_broker(
     broker: BrokerArgument, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
 ) -> None:
     """Forget a broker that has stopped for good and is member of no set any more."""
-    from penstock.controller.commands import RemoveBroker
+    from penstock.controller.commands.command import RemoveBroker
 
     submit(cluster_settings(config, data), RemoveBroker(broker_id=broker))
     print(f"broker {broker} is forgotten")
@@ -90,7 +90,7 @@ def forget_identity(
     broker: BrokerArgument, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
 ) -> None:
     """Let a broker whose disks are lost come back under its id with new ones."""
-    from penstock.controller.commands import ForgetIdentity
+    from penstock.controller.commands.command import ForgetIdentity
 
     submit(cluster_settings(config, data), ForgetIdentity(broker_id=broker))
     print(f"whoever registers next as broker {broker} may have a new data directory")

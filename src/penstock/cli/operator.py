@@ -19,7 +19,7 @@ from penstock.base.errors import ConfigError
 from penstock.cli.connect import CommandFailed
 
 if TYPE_CHECKING:
-    from penstock.controller.commands import Command
+    from penstock.controller.commands.command import Command
     from penstock.controller.session import StatusAnswer
     from penstock.node.settings import NodeSettings
     from penstock.runtime.session_client import SessionClient

@@ -139,7 +139,7 @@ def create(
     data: DataOption = DATA_DEFAULT,
 ) -> None:
     """Make a new replica set of these brokers."""
-    from penstock.controller.commands import CreateReplicaSet
+    from penstock.controller.commands.command import CreateReplicaSet
 
     try:
         replicas = tuple(int(member) for member in members.split(","))
@@ -160,7 +160,7 @@ def add(
     data: DataOption = DATA_DEFAULT,
 ) -> None:
     """Add a member; it copies the log and joins the sync-state set when it has caught up."""
-    from penstock.controller.commands import AddReplica
+    from penstock.controller.commands.command import AddReplica
 
     settings = cluster_settings(config, data)
     if broker in _members(settings, replica_set):
@@ -177,7 +177,7 @@ def remove(
     data: DataOption = DATA_DEFAULT,
 ) -> None:
     """Remove a member; the master only after a transfer."""
-    from penstock.controller.commands import RemoveReplica
+    from penstock.controller.commands.command import RemoveReplica
 
     settings = cluster_settings(config, data)
     if broker not in _members(settings, replica_set):
@@ -200,7 +200,7 @@ def policy(
     data: DataOption = DATA_DEFAULT,
 ) -> None:
     """Change how many copies an acknowledgement stands for."""
-    from penstock.controller.commands import SetAckPolicy
+    from penstock.controller.commands.command import SetAckPolicy
 
     wanted = AckPolicy(kind=kind, required=required, minimum=minimum)
     command = SetAckPolicy(replica_set_id=replica_set, policy=wanted)
@@ -216,7 +216,7 @@ def unclean(
     data: DataOption = DATA_DEFAULT,
 ) -> None:
     """Allow or forbid that a member that may lack acknowledged records is elected by itself."""
-    from penstock.controller.commands import SetUncleanElection
+    from penstock.controller.commands.command import SetUncleanElection
 
     command = SetUncleanElection(replica_set_id=replica_set, is_allowed=allowed is Switch.ON)
     submit(cluster_settings(config, data), command)

@@ -15,37 +15,32 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
 from penstock.base.ids import TopicId
-from penstock.controller import commands as c
-from penstock.controller.alter_configs import alter_configs
-from penstock.controller.brokers import (
+from penstock.controller.commands import command as c
+from penstock.controller.commands.alter_configs import alter_configs
+from penstock.controller.commands.brokers import (
     drain_broker,
     forget_identity,
     leave_sync_state_sets,
     register_broker,
     remove_broker,
 )
-from penstock.controller.change_topics import create_partitions, delete_topics
-from penstock.controller.config import ControllerConfig
-from penstock.controller.context import CommandContext, Result
-from penstock.controller.create_topics import create_topics
-from penstock.controller.image import ClusterDelta, ClusterImage
-from penstock.controller.install import install
-from penstock.controller.masterships import (
+from penstock.controller.commands.change_topics import create_partitions, delete_topics
+from penstock.controller.commands.context import CommandContext, Result
+from penstock.controller.commands.create_topics import create_topics
+from penstock.controller.commands.masterships import (
     begin_mastership,
     begin_masterships,
     change_sync_state_set,
     end_mastership,
     fence_brokers,
 )
-from penstock.controller.membership import (
+from penstock.controller.commands.membership import (
     allocate_producer_ids,
     create_cluster,
     set_default_policy,
     set_failover,
 )
-from penstock.controller.records import MetadataRecord
-from penstock.controller.replay import replay
-from penstock.controller.replica_sets import (
+from penstock.controller.commands.replica_sets import (
     add_replica,
     create_replica_set,
     create_replica_sets,
@@ -54,6 +49,11 @@ from penstock.controller.replica_sets import (
     set_ack_policy,
     set_unclean_election,
 )
+from penstock.controller.config import ControllerConfig
+from penstock.controller.metadata.image import ClusterDelta, ClusterImage
+from penstock.controller.metadata.install import install
+from penstock.controller.metadata.records import MetadataRecord
+from penstock.controller.metadata.replay import replay
 
 R = TypeVar("R")
 

@@ -6,7 +6,7 @@ runtime/controller_driver.py; reading metadata does not go through here.
 
 from typing import Protocol, TypeVar
 
-from penstock.controller.commands import Command
+from penstock.controller.commands.command import Command
 
 R = TypeVar("R")
 

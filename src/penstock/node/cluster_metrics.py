@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from penstock.controller.image import NO_MASTER, ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.image import NO_MASTER, ClusterImage, ReplicaSetImage
 from penstock.node.control_plane import ControlPlane
 from penstock.runtime.replica_manager import ReplicaManager
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Disk
-from penstock.controller.image import NO_EPOCH, ClusterImage
+from penstock.controller.metadata.image import NO_EPOCH, ClusterImage
 from penstock.node.layout import METADATA_DIRECTORY, ReplicaSetPlace, has_metadata, sets_in
 
 _ADVICE = "restore the directory from a copy, or correct node.data_directories"

@@ -17,10 +17,10 @@ from typing import Any
 from penstock.base.errors import ConfigError
 from penstock.base.ids import TopicId
 from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
-from penstock.controller.active import ActiveController
+from penstock.controller.active.controller import ActiveController
 from penstock.controller.controller import Controller
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
-from penstock.controller.image import ClusterImage
+from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.replicated_log import Leadership
 from penstock.net.peer import PeerHello, PeerLink, PeerSecurity
 from penstock.node.hand_over import hand_lead_over

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.base.errors import ConfigError
-from penstock.controller.image import ClusterImage
+from penstock.controller.metadata.image import ClusterImage
 from penstock.net.listener import raise_descriptor_limit
 from penstock.net.peer import PeerListener
 from penstock.node.control_plane import ControlPlane, ProcessPorts

@@ -13,7 +13,7 @@ import asyncio
 import logging
 
 from penstock.broker.replica_set import Role
-from penstock.controller.image import NO_EPOCH, NO_MASTER, ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ClusterImage, ReplicaSetImage
 from penstock.node.logs import SetNotHere
 from penstock.runtime.replica_manager import ReplicaManager
 

@@ -16,7 +16,7 @@ import logging
 
 from penstock.base.errors import PlatformError
 from penstock.broker.replica_set import Role
-from penstock.controller.image import ClusterImage
+from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.replica_manager import ReplicaManager

@@ -14,7 +14,7 @@ from pathlib import Path
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.base.ids import ReplicaSetId
 from penstock.base.ports import Disk, Offload, Randomness
-from penstock.controller.image import NO_EPOCH, ClusterImage
+from penstock.controller.metadata.image import NO_EPOCH, ClusterImage
 from penstock.node.continuity import LogsBehindMetadata
 from penstock.node.layout import ReplicaSetPlace, SetPlaces
 from penstock.node.recovery import GivenUp, LogOpener, in_worker

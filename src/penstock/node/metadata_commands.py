@@ -7,7 +7,7 @@ wait for once its metadata log's disk has failed: clients hear that instead of a
 from collections.abc import Callable
 from typing import TypeVar
 
-from penstock.controller.commands import Command
+from penstock.controller.commands.command import Command
 from penstock.controller.errors import MetadataLogFenced
 from penstock.node.control_plane import ControlPlane
 from penstock.runtime.session_client import SessionClient

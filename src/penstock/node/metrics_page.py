@@ -23,7 +23,7 @@ from prometheus_client.registry import Collector
 
 from penstock.broker.broker import Broker
 from penstock.broker.stats import BUCKET_COUNT, ApiStats, Histogram
-from penstock.controller.image import ClusterImage
+from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.net.stats import NetStats
 from penstock.node.cluster_metrics import control_metrics, replica_metrics

@@ -15,8 +15,8 @@ from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.registry import load_apis
 from penstock.broker.replica_set import ReplicaSetMember
-from penstock.controller.commands import RegisterBroker
-from penstock.controller.image import ClusterImage
+from penstock.controller.commands.command import RegisterBroker
+from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit

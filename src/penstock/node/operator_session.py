@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from penstock.controller.commands import Command
+from penstock.controller.commands.command import Command
 from penstock.controller.errors import NotActiveController
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.controller.session import (

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 
 from penstock.broker.producer_ids import ProducerIdPool
-from penstock.controller.commands import CreateCluster, RegisterBroker
+from penstock.controller.commands.command import CreateCluster, RegisterBroker
 from penstock.controller.errors import BrokerIdTaken
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import (

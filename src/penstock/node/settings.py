@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from penstock.base.errors import ConfigError
 from penstock.broker.config import BrokerConfig
 from penstock.controller.config import ControllerConfig
-from penstock.controller.topic_config import TopicSettings
+from penstock.controller.topic_config.table import TopicSettings
 from penstock.groups.config import GroupConfig
 from penstock.net.limits import NetLimits
 from penstock.node.cluster_config import ClusterConfig

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from penstock.controller.image import ClusterDelta, ClusterImage
+from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 
 
 class SyncStateWatch:

@@ -30,8 +30,8 @@ from itertools import count
 from typing import TypeVar
 
 from penstock.base.ports import Buffer
-from penstock.controller.commands import Command
-from penstock.controller.context import Result
+from penstock.controller.commands.command import Command
+from penstock.controller.commands.context import Result
 from penstock.controller.controller import Controller
 from penstock.controller.errors import (
     MetadataError,
@@ -41,10 +41,14 @@ from penstock.controller.errors import (
     NotActiveController,
     RefusedCommand,
 )
-from penstock.controller.record_codec import ENTRY_BYTES_MAX, decode_records, encode_records
-from penstock.controller.records import MetadataRecord
+from penstock.controller.metadata.record_codec import (
+    ENTRY_BYTES_MAX,
+    decode_records,
+    encode_records,
+)
+from penstock.controller.metadata.records import MetadataRecord
+from penstock.controller.metadata.snapshot import snapshot_records
 from penstock.controller.replicated_log import Leadership, ReplicatedLog
-from penstock.controller.snapshot import snapshot_records
 
 R = TypeVar("R")
 

@@ -9,7 +9,8 @@ session for each broker counts, the newest; what an older one still says or its 
 nothing. Commands of a controller that is not active are answered with NotActiveController and the
 active one's id. What one session may have open is bounded.
 
-Source: RIP-44; KIP-631. It decides nothing about brokers and sets: that is controller/active.py.
+Source: RIP-44; KIP-631. It decides nothing about brokers and sets: that is
+controller/active/controller.py.
 """
 
 import logging
@@ -17,14 +18,14 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, Protocol
 
-from penstock.controller.active_context import Send, SubmitDone
-from penstock.controller.active_context import Submit as SubmitByBrain
-from penstock.controller.command_codec import (
+from penstock.controller.active.context import Send, SubmitDone
+from penstock.controller.active.context import Submit as SubmitByBrain
+from penstock.controller.commands.codec import (
     decode_command,
     encode_answer,
     encode_error,
 )
-from penstock.controller.commands import Command
+from penstock.controller.commands.command import Command
 from penstock.controller.errors import (
     MetadataError,
     MetadataQueueFull,

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.controller.image import BrokerImage, ClusterImage
+from penstock.controller.metadata.image import BrokerImage, ClusterImage
 
 INTERVAL_SECONDS = 0.3
 ATTEMPTS_MAX = 20

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from penstock.base.ports import Clock, Randomness
-from penstock.controller.commands import Command
+from penstock.controller.commands.command import Command
 from penstock.controller.errors import (
     MetadataError,
 )

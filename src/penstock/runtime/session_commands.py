@@ -14,8 +14,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
 from penstock.base.ports import Clock
-from penstock.controller import commands as c
-from penstock.controller.command_codec import decode_answer, decode_error, encode_command
+from penstock.controller.commands import command as c
+from penstock.controller.commands.codec import decode_answer, decode_error, encode_command
 from penstock.controller.errors import (
     MetadataError,
     MetadataQueueFull,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller.commands import Command, SetAckPolicy
+from penstock.controller.commands.command import Command, SetAckPolicy
 from penstock.controller.errors import MetadataError
-from penstock.controller.image import NO_MASTER, ClusterImage
+from penstock.controller.metadata.image import NO_MASTER, ClusterImage
 from penstock.node.node import Node
 from penstock.sim.garbled_links import GarbledLinks
 from penstock.sim.kernel.simulation import Simulation

@@ -30,7 +30,12 @@ from hashlib import blake2b
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.broker.replica_set import ReplicaSetMember, Role
-from penstock.controller.image import NO_MASTER, ClusterDelta, ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.image import (
+    NO_MASTER,
+    ClusterDelta,
+    ClusterImage,
+    ReplicaSetImage,
+)
 from penstock.controller.replicated_log import Leadership
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.replica_set import ReplicaSetMember
-from penstock.controller.image import ReplicaSetImage
+from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.replication.confirm import Membership

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller.commands import (
+from penstock.controller.commands.command import (
     AddReplica,
     AllocateProducerIds,
     Command,
@@ -21,7 +21,7 @@ from penstock.controller.commands import (
     SetFailover,
     SetUncleanElection,
 )
-from penstock.controller.image import NO_MASTER, ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.image import NO_MASTER, ClusterImage, ReplicaSetImage
 from penstock.controller.session import DrainRequest, ElectRequest, TransferRequest
 from penstock.node.node import Node
 from penstock.sim.cluster import SimCluster

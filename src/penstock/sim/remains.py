@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from penstock.broker.replica_set import ReplicaSetMember
-from penstock.controller.image import ClusterImage
+from penstock.controller.metadata.image import ClusterImage
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.sim.server import Server

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.replica_set import ReplicaSetMember, Role
-from penstock.controller.image import ReplicaSetImage
+from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.controller.session import (
     PrepareTransfer,
     ProbeAnswer,

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penstock.controller.image import NO_MASTER, ReplicaSetImage
+from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
 from penstock.runtime.scrubber import Scrubber
 from penstock.sim.clients import Clients

@@ -16,7 +16,7 @@ from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from penstock.controller.image import NO_MASTER, BrokerImage, ReplicaSetImage
+from penstock.controller.metadata.image import NO_MASTER, BrokerImage, ReplicaSetImage
 
 Process = tuple[str, int]
 """Host, and the number of the process there."""

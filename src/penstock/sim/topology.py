@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from penstock.broker.config import BrokerConfig
 from penstock.controller.config import ControllerConfig
-from penstock.controller.topic_config import TopicSettings
+from penstock.controller.topic_config.table import TopicSettings
 from penstock.groups.config import GroupConfig
 from penstock.node.cluster_config import ClusterConfig
 from penstock.node.config import NodeConfig

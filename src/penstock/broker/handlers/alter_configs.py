@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from penstock.broker.alter_answers import alter
 from penstock.broker.broker import Broker
 from penstock.broker.request import Request
-from penstock.controller.commands import ConfigOperation
+from penstock.controller.commands.command import ConfigOperation
 from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.ALTER_CONFIGS

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.broker.admin_answers import error_fields, submit
 from penstock.broker.broker import Broker
 from penstock.broker.request import Request
-from penstock.controller.commands import CreatePartitions, MorePartitions, TopicOutcome
+from penstock.controller.commands.command import CreatePartitions, MorePartitions, TopicOutcome
 from penstock.controller.errors import MetadataError
 from penstock.protocol.api_keys import ApiKey
 

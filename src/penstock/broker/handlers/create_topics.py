@@ -10,9 +10,9 @@ from typing import Any
 from penstock.broker.admin_answers import config_fields, error_fields, submit
 from penstock.broker.broker import Broker
 from penstock.broker.request import Request
-from penstock.controller.commands import CreateTopics, NewTopic, TopicOutcome
+from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
 from penstock.controller.errors import MetadataError
-from penstock.controller.topic_config import describe
+from penstock.controller.topic_config.table import describe
 from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.CREATE_TOPICS

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from penstock.broker.admin_answers import error_fields, submit, topic_id_of
 from penstock.broker.broker import Broker
 from penstock.broker.request import Request
-from penstock.controller.commands import DeletedTopic, DeleteTopics, TopicReference
+from penstock.controller.commands.command import DeletedTopic, DeleteTopics, TopicReference
 from penstock.controller.errors import MetadataError
 from penstock.protocol.api_keys import ApiKey
 

@@ -10,11 +10,11 @@ from typing import Any
 from penstock.broker.admin_answers import config_fields, error_fields
 from penstock.broker.broker import Broker
 from penstock.broker.request import Reply, Request
-from penstock.controller.config_entry import ConfigEntry, ConfigSource, ConfigType
+from penstock.controller.commands.topic_names import check_topic_name
 from penstock.controller.errors import InvalidMetadataRequest, RefusedCommand, UnknownTopic
-from penstock.controller.records import ResourceType
-from penstock.controller.topic_config import describe
-from penstock.controller.topic_names import check_topic_name
+from penstock.controller.metadata.records import ResourceType
+from penstock.controller.topic_config.entry import ConfigEntry, ConfigSource, ConfigType
+from penstock.controller.topic_config.table import describe
 from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.DESCRIBE_CONFIGS

@@ -13,9 +13,9 @@ from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
 from penstock.broker.request import Request
 from penstock.broker.topic_view import partition_states
+from penstock.controller.commands.topic_names import check_topic_name
 from penstock.controller.errors import InvalidTopicName, MetadataError, UnknownTopic
-from penstock.controller.image import PartitionImage, TopicImage
-from penstock.controller.topic_names import check_topic_name
+from penstock.controller.metadata.image import PartitionImage, TopicImage
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.metadata import PartitionState
 

@@ -21,7 +21,7 @@ from penstock.broker.errors import ElectionNotNeeded, PreferredMasterNotAvailabl
 from penstock.broker.request import Request
 from penstock.broker.topic_view import live_broker
 from penstock.controller.errors import MetadataError, NoEligibleMaster, NotActiveController
-from penstock.controller.image import ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.controller.session import ElectRequest, TransferRequest
 from penstock.protocol.api_keys import ApiKey
 

@@ -22,7 +22,8 @@ from penstock.broker.error_map import error_code_of
 from penstock.broker.request import Request
 from penstock.broker.topic_view import brokers_for_clients, controller_for_clients, partition_states
 from penstock.broker.turns import Pace
-from penstock.controller.commands import CreateTopics, NewTopic
+from penstock.controller.commands.command import CreateTopics, NewTopic
+from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topic_name
 from penstock.controller.errors import (
     InvalidTopicName,
     MetadataError,
@@ -30,8 +31,7 @@ from penstock.controller.errors import (
     UnknownTopic,
     UnknownTopicId,
 )
-from penstock.controller.image import ClusterImage, TopicImage
-from penstock.controller.topic_names import INTERNAL_TOPICS, check_topic_name
+from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.metadata import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.broker.broker import Broker
 from penstock.broker.request import Reply, Request
-from penstock.controller.image import ClusterImage, TopicImage
+from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.records import NO_LEADER_EPOCH, CommittedOffset, TopicKey
 from penstock.protocol.api_keys import ApiKey

@@ -16,7 +16,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.group_lease import knows_group
 from penstock.broker.request import Reply, Request
 from penstock.broker.turns import SLICE, Pace
-from penstock.controller.image import ClusterImage, TopicImage
+from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.groups.messages import FetchedOffset, FetchReply
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.api_keys import ApiKey

@@ -7,7 +7,8 @@
 One operation is under way at a time, on a worker; the next waits. The file is a metadata log file
 as a node alone keeps it; its entries and snapshot carry their ids (runtime/etcd/entry.py).
 
-Source: controller/metadata_file.py (bytes). It is a copy: nothing in it is ever newer than etcd.
+Source: controller/metadata/metadata_file.py (bytes). It is a copy: nothing in it is ever newer than
+etcd.
 """
 
 import errno
@@ -24,7 +25,7 @@ from penstock.controller.errors import (
     MetadataLogFenced,
     MetadataLogFull,
 )
-from penstock.controller.metadata_file import encode_frame, encode_head, read_file
+from penstock.controller.metadata.metadata_file import encode_frame, encode_head, read_file
 from penstock.runtime.etcd.entry import (
     NO_ENTRY,
     Entry,

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from penstock.controller.commands import ChangeSyncStateSet, JoiningReplica
+from penstock.controller.commands.command import ChangeSyncStateSet, JoiningReplica
 from penstock.controller.errors import (
     MetadataQueueFull,
     MetadataUnavailable,
@@ -17,7 +17,7 @@ from penstock.controller.errors import (
     StaleLeaderEpoch,
     StaleSyncStateSet,
 )
-from penstock.controller.image import ReplicaSetImage
+from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.replication.sync_state import Change, Outcome, Recorded
 
 log = logging.getLogger(__name__)

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.broker.replica_set import NO_MASTER, ReplicaSetMember, Role
-from penstock.controller.commands import RegisterReplica
+from penstock.controller.commands.command import RegisterReplica
 from penstock.controller.errors import MetadataError
-from penstock.controller.image import ReplicaSetImage
+from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.replication.promise import Asker, Promise
 from penstock.replication.sync_state import Change
 from penstock.runtime.ha.change_request import ask_for, change_command, recorded_in

@@ -10,7 +10,7 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from penstock.base.errors import ConfigError
-from penstock.controller.record_codec import ENTRY_BYTES_MAX
+from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
 from penstock.raft.config import RaftConfig
 
 

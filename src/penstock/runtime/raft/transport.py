@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from penstock.base.ports import Buffer, Clock
-from penstock.controller.record_codec import ENTRY_BYTES_MAX
+from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
 from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
 from penstock.net.peer_errors import PeerFrameTooLarge
 from penstock.raft.errors import InvalidMessage

@@ -5,7 +5,8 @@
 What was in it is agreed, and entries keep their numbers. A crash on the way leaves the old file in
 place and no Raft log, and the next start does it again.
 
-Source: controller/metadata_file.py (what is read), docs/formats/raft-log.md (what is written).
+Source: controller/metadata/metadata_file.py (what is read), docs/formats/raft-log.md (what is
+written).
 """
 
 import logging
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Disk
 from penstock.controller.errors import CorruptMetadata
-from penstock.controller.metadata_file import MetadataFile, read_file
+from penstock.controller.metadata.metadata_file import MetadataFile, read_file
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot

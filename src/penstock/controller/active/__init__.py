@@ -1,0 +1,1 @@
+"""The duties of the active controller: who lives, who leads, who is to lead next."""

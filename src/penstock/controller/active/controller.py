@@ -1,0 +1,388 @@
+"""The active controller: what decides that something must be done about brokers and sets.
+
+One rule carries it: **look again**. Whatever happens (a session, a heartbeat, a committed entry, a
+timer, an answer) leads to one look at image and sessions, which starts what is missing:
+
+    dead brokers          probe their sets' members, then fence and elect in one entry
+    sets without master   probe and elect; again and again on a bounded schedule
+    masters without log   the same, where one says that its log has failed: it stays until then
+    missing sets          create, once enough brokers are registered
+    drained brokers       transfer their masterships, then take them out of the sync-state sets
+    preferred masters     get their sets back by a planned transfer, after a delay
+
+Nothing is remembered about what should happen, so nothing can be forgotten: a controller that
+becomes active looks, and finds what its predecessor left undone. A controller that is not active
+keeps its sessions all the same, to know who lives on the day that it is.
+
+With failover off nobody is evicted and no master moves; a set whose fixed master restarted gets
+the same one again (the static layout).
+
+Source: RIP-44 (active controller, triggers), KRaft's QuorumController (deferred actions), KIP-966
+and KIP-491 for preferred masters. It knows neither links nor consensus: ports and inputs only. All
+inputs come on one loop.
+"""
+
+from penstock.base.ports import Cancellable, Clock, Scheduler
+from penstock.controller.active.context import ActiveContext, ActiveStats, Reported, Send, Submit
+from penstock.controller.active.drains import Drains
+from penstock.controller.active.elections import Elections
+from penstock.controller.active.liveness import Liveness
+from penstock.controller.active.operations import Operation, Operations, OperatorAnswered
+from penstock.controller.active.promises import Promises
+from penstock.controller.active.status import status_answer
+from penstock.controller.active.transfers import Transfers
+from penstock.controller.commands.command import CreateReplicaSets
+from penstock.controller.commands.set_plan import plan_sets
+from penstock.controller.config import ControllerConfig
+from penstock.controller.errors import MetadataError, NotActiveController
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.image import (
+    NO_EPOCH,
+    NO_MASTER,
+    ClusterDelta,
+    ClusterImage,
+    ReplicaSetImage,
+)
+from penstock.controller.replicated_log import NO_LEADER, Leadership
+from penstock.controller.session import (
+    FAILED,
+    Heartbeat,
+    HeartbeatAnswer,
+    ProbeAnswer,
+    StatusAnswer,
+    TransferReady,
+)
+
+_KEPT_CAUSES = (Cause.TRANSFER, Cause.OPERATOR)
+"""A master that an operator chose is not moved back to the preferred one."""
+
+
+class ActiveController:
+    """One per controller process. `start`, then inputs; it acts while its process leads."""
+
+    def __init__(
+        self,
+        *,
+        own_id: int,
+        image: ClusterImage,
+        config: ControllerConfig,
+        clock: Clock,
+        scheduler: Scheduler,
+        ports: tuple[Submit, Send],
+    ) -> None:
+        """Args:
+        own_id: peer id of this process.
+        image: the process's image; this object subscribes to it.
+        config: the controller's settings.
+        clock: monotonic time.
+        scheduler: runs looks and timers on the loop.
+        ports: `submit(command, done)` and `send(broker_id, message)`.
+        """
+        submit, send = ports
+        self._context = ActiveContext(
+            own_id=own_id,
+            image=image,
+            config=config,
+            clock=clock,
+            scheduler=scheduler,
+            submit=submit,
+            send=send,
+            liveness=Liveness(config.session_timeout_ms),
+        )
+        self._leadership = Leadership(NO_LEADER, 0, is_leader=False)
+        self._promises = Promises(self._context, self._is_deciding)
+        release = self._promises.release
+        self._elections = Elections(self._context, self._look_soon, release)
+        self._transfers = Transfers(self._context, self._look_soon, release)
+        self._drains = Drains(self._context, self._transfers, self._look_soon)
+        self._operations = Operations(self._context, self._elections, self._transfers, self._drains)
+        self._tick_interval_ms = min(
+            config.heartbeat_interval_ms, max(10, config.session_timeout_ms // 10)
+        )
+        self._timer: Cancellable | None = None
+        self._is_look_due = False
+        self._is_creating = False
+        self._create_not_before_ms = 0
+        self._new_since_ms: dict[int, int] = {}
+        self._away_since_ms: dict[int, int] = {}
+        image.subscribe(self.on_delta)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this process leads, and therefore decides."""
+        return self._leadership.is_leader
+
+    @property
+    def stats(self) -> ActiveStats:
+        """Figures for metrics."""
+        return self._context.stats
+
+    def _is_deciding(self, set_id: int) -> bool:
+        """Whether an election or a transfer of this set is under way."""
+        return self._elections.is_electing(set_id) or self._transfers.is_moving(set_id)
+
+    def start(self) -> None:
+        """Begin to watch the time; also a controller that is not active does."""
+        self._tick()
+
+    def stop(self) -> None:
+        """Act no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.on_leadership(self._leadership._replace(is_leader=False))
+
+    def on_leadership(self, leadership: Leadership) -> None:
+        """Consensus says who leads. Becoming active looks at everything; losing it forgets all."""
+        was_active, self._leadership = self.is_active, leadership
+        self._context.is_active = leadership.is_leader
+        if leadership.is_leader:
+            self._activate(leadership.term)
+        elif was_active:
+            self._forget()
+
+    def _activate(self, term: int) -> None:
+        self._forget()
+        context = self._context
+        context.controller_epoch = term
+        for broker_id in context.image.brokers:
+            context.liveness.expect(broker_id, context.now_ms)
+        self._look_soon()
+
+    def _forget(self) -> None:
+        error = NotActiveController(self._leadership.leader_id)
+        self._elections.forget(error)
+        self._transfers.forget(error)
+        self._drains.forget(error)
+        self._is_creating = False
+        self._create_not_before_ms = 0
+        self._new_since_ms.clear()
+        self._away_since_ms.clear()
+
+    def on_session_opened(self, broker_id: int, session_id: int) -> None:
+        """A broker's link shook hands. What was asked over an older one is answered no more."""
+        self._context.liveness.opened(broker_id, session_id, self._context.now_ms)
+        self._lose(broker_id)
+
+    def on_session_closed(self, broker_id: int, session_id: int) -> None:
+        """A link is gone; that of an older session means nothing."""
+        if self._context.liveness.closed(broker_id, session_id):
+            self._lose(broker_id)
+
+    def is_awaited(self, broker_id: int) -> bool:
+        """Whether this controller is active and has not heard of the broker yet."""
+        return self.is_active and self._context.liveness.is_awaited(broker_id)
+
+    def is_owner(self, broker_id: int, identity: str) -> bool:
+        """Whether a process with that data directory may be the broker, as far as is known."""
+        known = self._context.image.brokers.get(broker_id)
+        return known is None or not identity or known.identity in {"", identity}
+
+    def on_refused(self, broker_id: int) -> None:
+        """Nobody listens where the broker should."""
+        self._context.liveness.refused(broker_id)
+        self._look_soon()
+
+    def _lose(self, broker_id: int) -> None:
+        self._elections.on_lost(broker_id)
+        self._transfers.on_lost(broker_id)
+        self._look_soon()
+
+    def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
+        """Take note and return the answer; None for one of an older session.
+
+        After a pause it says that nobody is known to be active: masters keep their leases by what
+        the active one answers, and this controller may have been replaced without knowing it.
+        """
+        context = self._context
+        known = context.liveness.incarnation(broker_id)
+        is_counted = context.liveness.heard(
+            broker_id, heartbeat.session_id, heartbeat.incarnation, context.now_ms
+        )
+        if not is_counted:
+            return None
+        named = (report.replica_set_id for report in heartbeat.sets)
+        has_opened = context.liveness.names_first(broker_id, named)
+        reports = context.reports.setdefault(broker_id, {})
+        for report in heartbeat.sets:
+            if report.replica_set_id in context.image.replica_sets:
+                reports[report.replica_set_id] = Reported(report, context.now_ms)
+        if self.is_active:
+            self._promises.on_reports(broker_id, heartbeat.sets)
+        if any(report.role == FAILED for report in heartbeat.sets):
+            self._look_soon()
+        if heartbeat.is_stopping and broker_id not in context.stopping:
+            self._look_soon()
+        if heartbeat.is_stopping:
+            context.stopping[broker_id] = heartbeat.incarnation
+        else:
+            context.stopping.pop(broker_id, None)
+        if known != heartbeat.incarnation or not known or has_opened:
+            self._elections.hurry()
+            self._look_soon()
+        if context.liveness.was_asleep(context.now_ms):
+            return HeartbeatAnswer(active_id=NO_LEADER, controller_epoch=self._leadership.term)
+        return HeartbeatAnswer(
+            active_id=self._leadership.leader_id,
+            controller_epoch=self._leadership.term,
+            is_registration_wanted=self._is_unknown(broker_id, heartbeat.incarnation),
+        )
+
+    def _is_unknown(self, broker_id: int, incarnation: str) -> bool:
+        """Whether a broker should register; only the active one's image is surely the newest."""
+        broker = self._context.image.brokers.get(broker_id)
+        is_known = broker is not None and not broker.is_fenced and broker.incarnation == incarnation
+        return self.is_active and not is_known
+
+    def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
+        """A member says what it holds."""
+        self._elections.on_probe_answer(broker_id, answer)
+
+    def on_transfer_ready(self, broker_id: int, answer: TransferReady) -> None:
+        """A master says whether its successor holds everything."""
+        self._transfers.on_ready(broker_id, answer)
+
+    def on_operation(self, request: Operation, answered: OperatorAnswered) -> None:
+        """An operator asks for something; `answered` is called once, now or later."""
+        if self.is_active:
+            self._operations.begin(request, answered)
+            self._look_soon()
+        else:
+            error = NotActiveController(self._leadership.leader_id)
+            self._operations.refuse(request, answered, error)
+
+    def status(self, request_id: int) -> StatusAnswer:
+        """Return everything that `cluster status` shows."""
+        return status_answer(self._context, self._elections, self._leadership, request_id)
+
+    def on_delta(self, delta: ClusterDelta) -> None:
+        """An entry was applied: whoever registered may be what a set is waiting for."""
+        context = self._context
+        for broker in delta.removed_brokers:
+            context.liveness.forget(broker.broker_id)
+            context.reports.pop(broker.broker_id, None)
+            context.stopping.pop(broker.broker_id, None)
+        if not self.is_active:
+            return
+        for broker in delta.changed_brokers:
+            context.liveness.expect(broker.broker_id, context.now_ms)
+        if delta.changed_brokers or delta.changed_replica_sets:
+            self._elections.hurry()
+        self._look_soon()
+
+    def _tick(self) -> None:
+        context = self._context
+        context.liveness.tick(context.now_ms, self._tick_interval_ms)
+        self._timer = context.scheduler.call_later(self._tick_interval_ms, self._tick)
+        self._look()
+
+    def _look_soon(self) -> None:
+        """Look once after everything that happens in this turn of the loop."""
+        if self.is_active and not self._is_look_due:
+            self._is_look_due = True
+            self._context.scheduler.call_soon(self._on_look_due)
+
+    def _on_look_due(self) -> None:
+        self._is_look_due = False
+        self._look()
+
+    def _look(self) -> None:
+        if not self.is_active:
+            return
+        self._fail_over()
+        self._create_sets()
+        self._drains.look()
+        self._prefer()
+
+    def _fail_over(self) -> None:
+        """Evict the dead, and elect where a master is missing: one round each."""
+        context, elections = self._context, self._elections
+        if elections.is_held:
+            return
+        free = [
+            one
+            for _, one in sorted(context.image.replica_sets.items())
+            if not elections.is_electing(one.replica_set_id)
+        ]
+        dead = self._dead()
+        if dead:
+            ids = {broker_id for broker_id, _ in dead}
+            orphans = tuple(one.replica_set_id for one in free if one.master in ids)
+            elections.start(orphans, dead=dead)
+        masterless = tuple(one.replica_set_id for one in free if self._is_waiting(one))
+        if masterless:
+            elections.start(masterless)
+
+    def _dead(self) -> tuple[tuple[int, int], ...]:
+        context = self._context
+        if not context.image.is_failover_enabled:
+            return ()
+        return tuple(
+            (broker_id, broker.broker_epoch)
+            for broker_id, broker in sorted(context.image.brokers.items())
+            if context.is_dead(broker) and not self._elections.is_evicting(broker_id)
+        )
+
+    def _is_waiting(self, replica_set: ReplicaSetImage) -> bool:
+        """Whether a set has no master, or one whose log has failed, and should be tried now."""
+        set_id, context = replica_set.replica_set_id, self._context
+        if not self._elections.is_due(set_id) or self._elections.is_electing(set_id):
+            return False
+        if replica_set.master != NO_MASTER:
+            return context.image.is_failover_enabled and context.has_failed_master(replica_set)
+        return replica_set.leader_epoch != NO_EPOCH or self._is_complete(replica_set)
+
+    def _is_complete(self, replica_set: ReplicaSetImage) -> bool:
+        """Whether a new set's members are all there, or were waited for long enough."""
+        context = self._context
+        since_ms = self._new_since_ms.setdefault(replica_set.replica_set_id, context.now_ms)
+        there = [
+            one
+            for one in replica_set.replicas
+            if one in replica_set.log_ids and context.is_able(one)
+        ]
+        if len(there) == len(replica_set.replicas):
+            return True
+        return bool(there) and context.now_ms - since_ms >= context.config.session_timeout_ms
+
+    def _create_sets(self) -> None:
+        context = self._context
+        if self._is_creating or context.now_ms < self._create_not_before_ms:
+            return
+        members = plan_sets(context.image, context.config.default_replication_factor)
+        if not members:
+            return
+        self._is_creating = True
+        command = CreateReplicaSets(members=members, set_count=len(context.image.replica_sets))
+        context.submit(command, self._on_created)
+
+    def _on_created(self, answer: object) -> None:
+        self._is_creating = False
+        if isinstance(answer, MetadataError):
+            wait_ms = self._context.config.election_retry_ms
+            self._create_not_before_ms = self._context.now_ms + wait_ms
+        self._look_soon()
+
+    def _prefer(self) -> None:
+        """Give preferred masters their sets back, once they have been ready for the delay."""
+        context = self._context
+        delay_ms = context.config.preferred_master_delay_ms
+        if delay_ms < 0 or not context.image.is_failover_enabled:
+            return
+        for set_id, replica_set in sorted(context.image.replica_sets.items()):
+            if not self._is_away(replica_set):
+                self._away_since_ms.pop(set_id, None)
+                continue
+            since_ms = self._away_since_ms.setdefault(set_id, context.now_ms)
+            if context.now_ms - since_ms >= delay_ms and self._transfers.is_due(set_id):
+                self._transfers.start(set_id, replica_set.replicas[0], cause=Cause.PREFERRED)
+
+    def _is_away(self, replica_set: ReplicaSetImage) -> bool:
+        """Whether somebody else leads the set, though its preferred master could at once."""
+        set_id, preferred = replica_set.replica_set_id, replica_set.replicas[0]
+        if replica_set.master in {NO_MASTER, preferred}:
+            return False
+        is_kept = replica_set.last_cause in _KEPT_CAUSES
+        if is_kept or self._context.is_draining(preferred) or self._elections.is_electing(set_id):
+            return False
+        return not self._transfers.refusal(set_id, preferred)

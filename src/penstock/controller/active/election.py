@@ -1,0 +1,148 @@
+"""The choice of a master: a pure function of what the candidates say they hold.
+
+    Ballot (set, answers, who may still answer) ─► Elected │ NoCandidate │ NeedMoreAnswers
+
+Candidates are the members of the sync-state set; where the policy counts copies on any member, all
+replicas. The longest log wins: highest leader epoch of the last mastership in it, then the highest
+end, compared as whole numbers and never by a difference (RocketMQ #10578: a 64-bit difference in 32
+bits elects the shorter log). Equal logs: whoever is not being drained, then the preferred master,
+then the old master's rack, then the order of the members.
+
+How many must answer: one where every member of the sync-state set holds every confirmed record;
+otherwise `candidates - copies_held + 1`, so that one of them has it (see `overlap`).
+
+The new sync-state set. Under `all` (and `async-may-lose`, which promises nothing): the members of
+the old one that answered, since each holds every confirmed byte by definition. Under the other
+policies: those whose log is as long as the winner's. The highest confirm position that anybody
+reports is no proof there: the dead master may have confirmed more than it told.
+
+Source: RIP-44 and rocketmq's DefaultElectPolicy for the order; its reset of the set to the winner
+alone is not followed. Raft 5.4.1 for "last epoch, then end". It asks nobody and knows no time.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.base.ack_policy import PolicyKind
+from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ReplicaSetImage
+from penstock.controller.session import SetReport
+
+_HOLD_ALL = frozenset({PolicyKind.ALL, PolicyKind.ASYNC})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ballot:
+    """What an election is decided by.
+
+    Args:
+        replica_set: as the image has it now.
+        reports: answers of live members with their registered logs, by broker id.
+        waiting: members that were asked and may still answer.
+        racks: rack by broker id, for brokers that have one.
+        draining: brokers that shall get no duties.
+        wanted: the broker that an operator named, -1: none.
+        is_unclean: any member may win.
+    """
+
+    replica_set: ReplicaSetImage
+    reports: Mapping[int, SetReport]
+    waiting: tuple[int, ...] = ()
+    racks: Mapping[int, str] = field(default_factory=dict)
+    draining: tuple[int, ...] = ()
+    wanted: int = NO_MASTER
+    is_unclean: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elected:
+    """`sync_state_set` ascending, always with `master`."""
+
+    master: int
+    sync_state_set: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoCandidate:
+    """Nobody can be elected by these rules; `reason` is for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NeedMoreAnswers:
+    """Candidates that were asked may still answer."""
+
+
+Choice = Elected | NoCandidate | NeedMoreAnswers
+
+
+def answers_needed(replica_set: ReplicaSetImage) -> int:
+    """Return how many candidates must answer before one of them surely has every record."""
+    if replica_set.leader_epoch == NO_EPOCH or replica_set.policy.kind is PolicyKind.ASYNC:
+        return 1
+    return max(1, len(replica_set.candidates) - replica_set.copies_held + 1)
+
+
+def choose_master(ballot: Ballot) -> Choice:
+    """Return the master, or why there is none.
+
+    Invariant: no candidate that answered has a longer log than the elected one.
+    """
+    replica_set = ballot.replica_set
+    pool = replica_set.replicas if ballot.is_unclean else replica_set.candidates
+    if any(one in pool for one in ballot.waiting):
+        return NeedMoreAnswers()
+    answered = [one for one in pool if one in ballot.reports]
+    needed = 1 if ballot.is_unclean else answers_needed(replica_set)
+    if len(answered) < needed:
+        return NoCandidate(_too_few(replica_set, pool, answered, needed))
+    best = max(answered, key=lambda one: _rank(ballot, one))
+    winner = best if ballot.wanted == NO_MASTER else ballot.wanted
+    if winner not in answered:
+        return NoCandidate(f"broker {winner} is not among those that answered, {answered}")
+    if not ballot.is_unclean and not _may_win(ballot, winner, best):
+        return NoCandidate(f"broker {winner} may lack records that broker {best} has")
+    return Elected(master=winner, sync_state_set=_sync_state_set(ballot, answered, winner))
+
+
+def _log(report: SetReport) -> tuple[int, int]:
+    return report.last_log_epoch, report.log_end_position
+
+
+def _rank(ballot: Ballot, broker_id: int) -> tuple[tuple[int, int], bool, bool, bool, int]:
+    """Return what is compared: larger wins, and no two members are equal."""
+    replica_set = ballot.replica_set
+    rack = ballot.racks.get(broker_id)
+    return (
+        _log(ballot.reports[broker_id]),
+        broker_id not in ballot.draining,
+        broker_id == replica_set.replicas[0],
+        rack is not None and rack == ballot.racks.get(replica_set.last_master),
+        -replica_set.replicas.index(broker_id),
+    )
+
+
+def _may_win(ballot: Ballot, winner: int, best: int) -> bool:
+    """Whether the winner surely has every confirmed record."""
+    if ballot.replica_set.policy.kind in _HOLD_ALL:
+        return True
+    return _log(ballot.reports[winner]) == _log(ballot.reports[best])
+
+
+def _sync_state_set(ballot: Ballot, answered: list[int], winner: int) -> tuple[int, ...]:
+    if ballot.is_unclean:
+        return (winner,)
+    if ballot.replica_set.policy.kind in _HOLD_ALL or ballot.replica_set.leader_epoch == NO_EPOCH:
+        return tuple(sorted(answered))
+    longest = _log(ballot.reports[winner])
+    return tuple(sorted(one for one in answered if _log(ballot.reports[one]) == longest))
+
+
+def _too_few(
+    replica_set: ReplicaSetImage, pool: tuple[int, ...], answered: list[int], needed: int
+) -> str:
+    if not pool:
+        return "no member is in step: the last one has lost its log"
+    if needed > len(pool):
+        return "a lost log may have been the only one with some records"
+    return f"{needed} of the brokers {list(pool)} must answer, and {answered or 'none'} did"

@@ -1,0 +1,391 @@
+"""Elections under way on the active controller: probe, choose, submit; one per set at a time.
+
+    start(sets, dead brokers) ─► ProbeSets to every member that can answer
+         answers, lost sessions, probe_timeout_ms ─► choose_master for each set
+                ─► one entry: FenceBrokers with the masterships, or BeginMasterships
+
+All sets of one failure go through one round and one entry. A round that fails, for whatever reason,
+leaves nothing behind but a later look (`active`): what it wanted to do is derived from the image
+anew, so that no election is lost with a failed trigger (RocketMQ #5009, #5712, #8380, #9717). What
+members have promised when they were asked is released as soon as nothing rests on it (`promises`).
+
+Source: RIP-44; rocketmq asks nobody and trusts its last heartbeats, we ask before choosing. What is
+chosen stands in `election`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.base.ports import Cancellable
+from penstock.controller.active.context import ActiveContext
+from penstock.controller.active.election import (
+    Ballot,
+    Choice,
+    Elected,
+    NeedMoreAnswers,
+    NoCandidate,
+    choose_master,
+)
+from penstock.controller.commands.command import BeginMasterships, FenceBrokers, NewMastership
+from penstock.controller.errors import MetadataError, NoEligibleMaster, RefusedCommand
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ReplicaSetImage
+from penstock.controller.session import FAILED, ProbeAnswer, ProbedSet, ProbeSets, SetReport
+
+ElectionDone = Callable[[MetadataError | None], None]
+RoundOver = Callable[[Iterable[int], Iterable[int]], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Round:
+    """One round; `dead` are (broker id, broker epoch) of brokers to fence with it."""
+
+    request_id: int
+    set_ids: tuple[int, ...]
+    dead: tuple[tuple[int, int], ...]
+    started_ms: int
+    wanted: int = NO_MASTER
+    is_unclean: bool = False
+    done: ElectionDone | None = None
+    asked: tuple[int, ...] = ()
+    promised: dict[int, int] = field(default_factory=dict)
+    """Leader epochs, by set id, that those who were asked confirm nothing more for."""
+    waiting: dict[int, None] = field(default_factory=dict)
+    answers: dict[int, tuple[SetReport, ...]] = field(default_factory=dict)
+    timer: Cancellable | None = None
+    is_submitted: bool = False
+
+
+class Begun(NamedTuple):
+    """What a round submitted."""
+
+    masterships: tuple[NewMastership, ...]
+    fenced_count: int
+
+
+class Elections:
+    """The rounds under way.
+
+    After each `on_over(brokers, sets)` is called with whom it asked and what promises nothing came
+    of, then `on_settled`, to look at everything again.
+    """
+
+    def __init__(
+        self, context: ActiveContext, on_settled: Callable[[], None], on_over: RoundOver
+    ) -> None:
+        self._context = context
+        self._on_settled = on_settled
+        self._on_over = on_over
+        self._rounds: dict[int, Round] = {}
+        self.reasons: dict[int, str] = {}
+        """Why the last election of a masterless set had no winner, by set id."""
+        self._tries: dict[int, int] = {}
+        self._next_try_ms: dict[int, int] = {}
+        self._held_until_ms = 0
+        self._failures = 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the metadata log refused a moment ago: no round starts by itself."""
+        return self._context.now_ms < self._held_until_ms
+
+    def is_electing(self, set_id: int) -> bool:
+        """Whether a round has this set."""
+        return any(set_id in one.set_ids for one in self._rounds.values())
+
+    def is_evicting(self, broker_id: int) -> bool:
+        """Whether a round is about to fence this broker."""
+        return any(broker_id == dead for one in self._rounds.values() for dead, _ in one.dead)
+
+    def is_due(self, set_id: int) -> bool:
+        """Whether the set may be tried now, rather than after its wait."""
+        return self._context.now_ms >= self._next_try_ms.get(set_id, 0)
+
+    def hurry(self) -> None:
+        """Something changed: no set waits for its next try."""
+        self._next_try_ms.clear()
+        self._tries.clear()
+
+    def forget(self, error: MetadataError) -> None:
+        """Drop every round: this controller leads no more. Operators hear `error`."""
+        rounds, self._rounds = list(self._rounds.values()), {}
+        for one in rounds:
+            _cancel(one)
+            if one.done is not None:
+                one.done(error)
+        self.reasons.clear()
+        self.hurry()
+        self._held_until_ms = self._failures = 0
+
+    def start(
+        self,
+        set_ids: tuple[int, ...],
+        *,
+        dead: tuple[tuple[int, int], ...] = (),
+        wanted: int = NO_MASTER,
+        is_unclean: bool = False,
+        done: ElectionDone | None = None,
+    ) -> None:
+        """Probe the members of these sets, none of which is in a round, and elect."""
+        assert not any(self.is_electing(set_id) for set_id in set_ids)
+        context = self._context
+        one = Round(
+            request_id=context.next_request_id(),
+            set_ids=set_ids,
+            dead=dead,
+            started_ms=context.now_ms,
+            wanted=wanted,
+            is_unclean=is_unclean,
+            done=done,
+        )
+        self._rounds[one.request_id] = one
+        whom = self._whom_to_ask(one)
+        one.asked = tuple(whom)
+        for replica_set in (context.image.replica_sets[set_id] for set_id in set_ids):
+            if replica_set.policy.needs_lease:
+                one.promised[replica_set.replica_set_id] = replica_set.leader_epoch
+        one.waiting = dict.fromkeys(whom)
+        for broker_id, sets in whom.items():
+            context.send(broker_id, self._probe(one.request_id, sets))
+        if one.waiting:
+            timeout_ms = context.config.probe_timeout_ms
+            one.timer = context.scheduler.call_later(timeout_ms, lambda: self._on_timeout(one))
+        self._maybe_conclude(one)
+
+    def _whom_to_ask(self, one: Round) -> dict[int, list[ReplicaSetImage]]:
+        context = self._context
+        dead = {broker_id for broker_id, _ in one.dead}
+        asked: dict[int, list[ReplicaSetImage]] = {}
+        for set_id in one.set_ids:
+            replica_set = context.image.replica_sets[set_id]
+            everybody = one.is_unclean or replica_set.is_unclean_allowed
+            failed = replica_set.master if context.has_failed_master(replica_set) else NO_MASTER
+            for broker_id in replica_set.replicas if everybody else replica_set.candidates:
+                is_known = broker_id in replica_set.log_ids and broker_id != failed
+                if broker_id not in dead and is_known and context.is_able(broker_id):
+                    asked.setdefault(broker_id, []).append(replica_set)
+        return asked
+
+    def _probe(self, request_id: int, sets: list[ReplicaSetImage]) -> ProbeSets:
+        return ProbeSets(
+            request_id=request_id,
+            controller_epoch=self._context.controller_epoch,
+            sets=tuple(
+                ProbedSet(
+                    replica_set_id=one.replica_set_id,
+                    leader_epoch=one.leader_epoch,
+                    is_promise_wanted=one.policy.needs_lease,
+                )
+                for one in sets
+            ),
+        )
+
+    def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
+        """Count an answer; one that comes late, twice or unasked changes nothing."""
+        one = self._rounds.get(answer.request_id)
+        if one is None or one.is_submitted or broker_id not in one.waiting:
+            return
+        del one.waiting[broker_id]
+        one.answers[broker_id] = answer.reports
+        self._maybe_conclude(one)
+
+    def on_lost(self, broker_id: int) -> None:
+        """The broker's session is gone: wait for its answer no more, and do not elect it."""
+        for one in list(self._rounds.values()):
+            if one.is_submitted:
+                continue
+            one.answers.pop(broker_id, None)
+            if broker_id in one.waiting:
+                del one.waiting[broker_id]
+                self._maybe_conclude(one)
+
+    def _on_timeout(self, one: Round) -> None:
+        if one.request_id in self._rounds and not one.is_submitted:
+            one.waiting.clear()
+            self._conclude(one)
+
+    def _maybe_conclude(self, one: Round) -> None:
+        if not one.waiting:
+            self._conclude(one)
+
+    def _conclude(self, one: Round) -> None:
+        """Choose for every set that still needs it, and submit; the image is the newest."""
+        _cancel(one)
+        context = self._context
+        brokers = context.image.brokers
+        dead = tuple(
+            (broker_id, broker_epoch)
+            for broker_id, broker_epoch in one.dead
+            if broker_id in brokers
+            and brokers[broker_id].broker_epoch == broker_epoch
+            and context.is_dead(brokers[broker_id])
+        )
+        masterships = tuple(
+            found
+            for set_id in one.set_ids
+            if (found := self._elect(one, context.image.replica_sets[set_id], dead)) is not None
+        )
+        if not dead and not masterships:
+            self._settle(one, None)
+            return
+        one.is_submitted = True
+        command = (
+            FenceBrokers(brokers=dead, masterships=masterships)
+            if dead
+            else BeginMasterships(masterships=masterships)
+        )
+        begun = Begun(masterships, len(dead))
+        context.submit_to_the_end(command, lambda answer: self._on_submitted(one, begun, answer))
+
+    def _elect(
+        self, one: Round, replica_set: ReplicaSetImage, dead: tuple[tuple[int, int], ...]
+    ) -> NewMastership | None:
+        """Return the mastership to begin, or None where nothing changes."""
+        is_led = replica_set.master != NO_MASTER
+        is_lost = any(replica_set.master == broker_id for broker_id, _ in dead)
+        if is_led and not is_lost and not self._context.has_failed_master(replica_set):
+            return None
+        choice, is_unclean = self._choose(one, replica_set)
+        match choice:
+            case Elected():
+                self.reasons.pop(replica_set.replica_set_id, None)
+                cut = self._what_is_cut(one, replica_set, choice.master) if is_unclean else ""
+                return NewMastership(
+                    replica_set_id=replica_set.replica_set_id,
+                    master=choice.master,
+                    leader_epoch=replica_set.leader_epoch,
+                    sync_state_set_epoch=replica_set.sync_state_set_epoch,
+                    cause=self._cause(one, replica_set, is_unclean=is_unclean),
+                    sync_state_set=choice.sync_state_set,
+                    is_unclean=is_unclean,
+                    detail=cut,
+                )
+            case NoCandidate(reason):
+                self._put_off(replica_set.replica_set_id, reason)
+            case NeedMoreAnswers():  # pragma: no cover
+                raise AssertionError("nobody is waited for any more")
+        if not is_lost:
+            return None
+        return NewMastership(
+            replica_set_id=replica_set.replica_set_id,
+            master=NO_MASTER,
+            leader_epoch=replica_set.leader_epoch,
+            sync_state_set_epoch=replica_set.sync_state_set_epoch,
+            cause=Cause.EVICTION,
+        )
+
+    def _choose(self, one: Round, replica_set: ReplicaSetImage) -> tuple[Choice, bool]:
+        """Return the choice, and whether it was one that may lose records."""
+        choice = choose_master(self._ballot(one, replica_set, is_unclean=False))
+        is_allowed = one.is_unclean or replica_set.is_unclean_allowed
+        if not isinstance(choice, NoCandidate) or not is_allowed:
+            return choice, False
+        return choose_master(self._ballot(one, replica_set, is_unclean=True)), True
+
+    def _ballot(self, one: Round, replica_set: ReplicaSetImage, *, is_unclean: bool) -> Ballot:
+        context = self._context
+        wanted = one.wanted
+        if not context.image.is_failover_enabled and one.done is None:
+            wanted = context.static_master(replica_set)
+        brokers = context.image.brokers
+        return Ballot(
+            replica_set=replica_set,
+            reports=self._reports(one, replica_set),
+            racks={key: broker.rack for key, broker in brokers.items() if broker.rack is not None},
+            draining=tuple(key for key in brokers if context.is_draining(key)),
+            wanted=wanted,
+            is_unclean=is_unclean,
+        )
+
+    def _reports(self, one: Round, replica_set: ReplicaSetImage) -> dict[int, SetReport]:
+        """Return the answers that count: of live members, about the logs that they registered.
+
+        A member whose log is another one than the registered has lost what it acknowledged; it may
+        have come back faster than its registration. A log that has failed takes no writes.
+        """
+        return {
+            broker_id: report
+            for broker_id, reports in one.answers.items()
+            for report in reports
+            if report.replica_set_id == replica_set.replica_set_id
+            and replica_set.log_ids.get(broker_id) == report.log_id
+            and report.role != FAILED
+            and self._context.is_able(broker_id)
+        }
+
+    def _cause(self, one: Round, replica_set: ReplicaSetImage, *, is_unclean: bool) -> Cause:
+        if is_unclean:
+            return Cause.UNCLEAN
+        if replica_set.leader_epoch == NO_EPOCH:
+            return Cause.FIRST
+        if one.done is not None:
+            return Cause.OPERATOR
+        if replica_set.master == NO_MASTER:
+            return Cause.RETURN
+        has_failed = self._context.has_failed_master(replica_set)
+        return Cause.FAILED if has_failed else Cause.EVICTION
+
+    def _what_is_cut(self, one: Round, replica_set: ReplicaSetImage, master: int) -> str:
+        """Say how much the winner lacks of the longest log that was ever reported here."""
+        set_id = replica_set.replica_set_id
+        own = self._reports(one, replica_set)[master]
+        known = [own] + [
+            sets[set_id].report for sets in self._context.reports.values() if set_id in sets
+        ]
+        longest = max((each.last_log_epoch, each.log_end_position) for each in known)
+        return (
+            f"broker {master} ends at {own.log_end_position} in epoch {own.last_log_epoch};"
+            f" the longest log reported ended at {longest[1]} in epoch {longest[0]}"
+        )
+
+    def _put_off(self, set_id: int, reason: str) -> None:
+        """Try a set that nobody can lead again later, and sooner when somebody registers."""
+        config = self._context.config
+        self.reasons[set_id] = reason
+        self._context.stats.elections_without_winner += 1
+        tries = self._tries[set_id] = min(self._tries.get(set_id, 0) + 1, 10)
+        wait_ms = min(config.election_retry_ms << (tries - 1), config.session_timeout_ms)
+        self._next_try_ms[set_id] = self._context.now_ms + wait_ms
+
+    def _hold(self, error: MetadataError) -> None:
+        """Do not hammer a log that takes nothing; a choice that was overtaken is made anew once."""
+        self._failures += 1
+        if self._failures > 1 or not isinstance(error, RefusedCommand):
+            self._held_until_ms = self._context.now_ms + self._context.config.election_retry_ms
+
+    def _on_submitted(self, one: Round, begun: Begun, answer: object) -> None:
+        if one.request_id not in self._rounds:
+            return  # forgotten: another controller leads
+        if isinstance(answer, MetadataError):
+            self._hold(answer)
+            self._settle(one, answer)
+            return
+        self._failures = 0
+        stats = self._context.stats
+        stats.evictions += begun.fenced_count
+        for mastership in begun.masterships:
+            stats.count_mastership(mastership.cause)
+            if mastership.master != NO_MASTER:
+                stats.note_election(self._context.now_ms - one.started_ms)
+        self._settle(one, None)
+
+    def _settle(self, one: Round, error: MetadataError | None) -> None:
+        del self._rounds[one.request_id]
+        sets = self._context.image.replica_sets
+        kept = [key for key, epoch in one.promised.items() if sets[key].leader_epoch == epoch]
+        self._on_over(one.asked, kept)
+        if one.done is not None:
+            set_id = one.set_ids[0]
+            replica_set = self._context.image.replica_sets[set_id]
+            has_failed = self._context.has_failed_master(replica_set)
+            if error is None and (replica_set.master == NO_MASTER or has_failed):
+                error = NoEligibleMaster(set_id, self.reasons.get(set_id, "nobody answered"))
+            one.done(error)
+        self._on_settled()
+
+
+def _cancel(one: Round) -> None:
+    if one.timer is not None:
+        one.timer.cancel()
+        one.timer = None

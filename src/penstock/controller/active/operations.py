@@ -1,0 +1,148 @@
+"""What operators ask of the active controller: elect, transfer, drain.
+
+Each request is checked, begun, and answered when it is done or has failed. None of them waits
+without a bound: rounds, transfers and drains have timers of their own.
+
+Source: rocketmq's electMaster and Kafka's ElectLeaders. Changes of metadata alone (policies,
+members) are commands and need none of this.
+"""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from penstock.controller.active.context import ActiveContext
+from penstock.controller.active.drains import Drains
+from penstock.controller.active.elections import Elections
+from penstock.controller.active.transfers import Transfers
+from penstock.controller.commands.codec import encode_error
+from penstock.controller.commands.command import DrainBroker
+from penstock.controller.errors import (
+    MetadataError,
+    NotReplica,
+    TransferFailed,
+    UnknownReplicaSet,
+)
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
+from penstock.controller.session import (
+    DrainRequest,
+    ElectRequest,
+    OperationAnswer,
+    TransferRequest,
+)
+
+Operation = ElectRequest | TransferRequest | DrainRequest
+OperatorAnswered = Callable[[OperationAnswer], None]
+
+
+class Operations:
+    """Turns requests into rounds, transfers and drains."""
+
+    def __init__(
+        self,
+        context: ActiveContext,
+        elections: Elections,
+        transfers: Transfers,
+        drains: Drains,
+    ) -> None:
+        self._context = context
+        self._elections = elections
+        self._transfers = transfers
+        self._drains = drains
+
+    def begin(self, request: Operation, answered: OperatorAnswered) -> None:
+        """Begin what was asked for, or answer why not."""
+        try:
+            match request:
+                case ElectRequest():
+                    self._elect(request, answered)
+                case TransferRequest():
+                    self._transfer(request, answered)
+                case DrainRequest():
+                    self._drain(request, answered)
+                case _:
+                    assert_never(request)
+        except MetadataError as error:
+            self.refuse(request, answered, error)
+
+    def refuse(self, request: Operation, answered: OperatorAnswered, error: MetadataError) -> None:
+        """Answer with an error."""
+        answered(OperationAnswer(request_id=request.request_id, error=encode_error(error)))
+
+    def _elect(self, request: ElectRequest, answered: OperatorAnswered) -> None:
+        replica_set = self._find(request.replica_set_id, request.master)
+        set_id, context = replica_set.replica_set_id, self._context
+        if context.has_live_master(replica_set):
+            raise TransferFailed(
+                set_id, f"broker {replica_set.master} leads it and is alive: ask for a transfer"
+            )
+        if self._elections.is_electing(set_id):
+            raise TransferFailed(set_id, "an election is under way: look again in a moment")
+        broker = context.image.brokers.get(replica_set.master)
+        dead = () if broker is None else ((broker.broker_id, broker.broker_epoch),)
+
+        self._elections.start(
+            (set_id,),
+            dead=dead,
+            wanted=request.master,
+            is_unclean=request.is_unclean,
+            done=lambda error: self._led(request, set_id, answered, error),
+        )
+
+    def _transfer(self, request: TransferRequest, answered: OperatorAnswered) -> None:
+        replica_set = self._find(request.replica_set_id, request.target)
+        set_id = replica_set.replica_set_id
+        target = replica_set.replicas[0] if request.target == NO_MASTER else request.target
+        if self._elections.is_electing(set_id):
+            raise TransferFailed(set_id, "an election is under way: look again in a moment")
+        if refusal := self._transfers.refusal(set_id, target):
+            raise TransferFailed(set_id, refusal)
+        self._transfers.start(
+            set_id,
+            target,
+            cause=Cause.TRANSFER,
+            done=lambda error: self._led(request, set_id, answered, error),
+        )
+
+    def _find(self, set_id: int, broker_id: int) -> ReplicaSetImage:
+        replica_set = self._context.image.replica_sets.get(set_id)
+        if replica_set is None:
+            raise UnknownReplicaSet(set_id)
+        if broker_id not in {NO_MASTER, *replica_set.replicas}:
+            raise NotReplica(broker_id, set_id)
+        return replica_set
+
+    def _led(
+        self,
+        request: Operation,
+        set_id: int,
+        answered: OperatorAnswered,
+        error: MetadataError | None,
+    ) -> None:
+        if error is not None:
+            self.refuse(request, answered, error)
+            return
+        replica_set = self._context.image.replica_sets[set_id]
+        text = (
+            f"Broker {replica_set.master} is master of replica set {set_id} in leader epoch"
+            f" {replica_set.leader_epoch}."
+        )
+        answered(OperationAnswer(request_id=request.request_id, text=text))
+
+    def _drain(self, request: DrainRequest, answered: OperatorAnswered) -> None:
+        def told(text: str, error: MetadataError | None) -> None:
+            if error is not None:
+                self.refuse(request, answered, error)
+            else:
+                answered(OperationAnswer(request_id=request.request_id, text=text))
+
+        def marked(answer: object) -> None:
+            if isinstance(answer, MetadataError):
+                self.refuse(request, answered, answer)
+            elif request.is_draining:
+                self._drains.watch(request.broker_id, told)
+            else:
+                told(f"Broker {request.broker_id} may have duties again.", None)
+
+        command = DrainBroker(broker_id=request.broker_id, is_draining=request.is_draining)
+        self._context.submit(command, marked)

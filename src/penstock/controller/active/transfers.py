@@ -1,0 +1,188 @@
+"""Planned transfers of mastership: nothing acknowledged is lost, and nothing is written twice.
+
+    PrepareTransfer ─► the master stops taking writes and waits until the target holds all
+    TransferReady   ─► BeginMasterships: the target, under a new leader epoch
+    refusal, silence or a failed submit ─► the master is told to go on (`promises`)
+
+The sync-state set stays as it is: its members hold every confirmed record before and after.
+
+Source: RIP-44's electMaster with a designated broker; Raft thesis 3.10 (stop, bring up to date,
+hand over). Who is to be moved is decided in `active`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.base.ports import Cancellable
+from penstock.controller.active.context import ActiveContext
+from penstock.controller.active.elections import RoundOver
+from penstock.controller.commands.command import BeginMasterships, NewMastership
+from penstock.controller.errors import MetadataError, TransferFailed
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.session import PrepareTransfer, TransferReady
+
+TRANSFERS_MAX = 16
+"""Transfers under way that nobody asked for; an operator's own are not counted."""
+
+ANSWER_MARGIN_MS = 500
+"""How long after the master's own timeout its answer may come."""
+
+TransferDone = Callable[[MetadataError | None], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Transfer:
+    """One transfer under way."""
+
+    request_id: int
+    replica_set_id: int
+    master: int
+    target: int
+    cause: Cause
+    done: TransferDone | None
+    timer: Cancellable | None = None
+    is_submitted: bool = False
+
+
+class Transfers:
+    """The transfers under way, at most one per set."""
+
+    def __init__(
+        self, context: ActiveContext, on_settled: Callable[[], None], on_over: RoundOver
+    ) -> None:
+        """`on_over(brokers, sets)` is called with the master and the set when one has failed."""
+        self._context = context
+        self._on_settled = on_settled
+        self._on_over = on_over
+        self._transfers: dict[int, Transfer] = {}
+        self._not_before_ms: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._transfers)
+
+    def is_moving(self, set_id: int) -> bool:
+        """Whether a transfer of this set is under way."""
+        return any(one.replica_set_id == set_id for one in self._transfers.values())
+
+    def is_due(self, set_id: int) -> bool:
+        """Whether nothing failed for this set a moment ago, and there is room for one more."""
+        is_room = len(self._transfers) < TRANSFERS_MAX
+        return is_room and self._context.now_ms >= self._not_before_ms.get(set_id, 0)
+
+    def forget(self, error: MetadataError) -> None:
+        """Drop every transfer: this controller leads no more."""
+        transfers, self._transfers = list(self._transfers.values()), {}
+        for one in transfers:
+            _cancel(one)
+            if one.done is not None:
+                one.done(error)
+        self._not_before_ms.clear()
+
+    def refusal(self, set_id: int, target: int) -> str:
+        """Return why the set can not be moved to `target` now, empty if it can."""
+        context = self._context
+        replica_set = context.image.replica_sets[set_id]
+        if not context.has_live_master(replica_set):
+            return "there is no live master to take it from; elect one"
+        if target == replica_set.master:
+            return f"broker {target} is the master already"
+        if target not in replica_set.sync_state_set:
+            return f"broker {target} is not in the sync-state set {replica_set.sync_state_set}"
+        if not context.is_able(target) or context.has_failed(target, set_id):
+            return f"broker {target} is not alive, or its log has failed"
+        if self.is_moving(set_id):
+            return "it is being moved already"
+        return ""
+
+    def start(
+        self, set_id: int, target: int, *, cause: Cause, done: TransferDone | None = None
+    ) -> None:
+        """Begin a transfer that `refusal` has nothing against."""
+        assert not self.refusal(set_id, target)
+        context = self._context
+        replica_set = context.image.replica_sets[set_id]
+        timeout_ms = context.config.transfer_timeout_ms
+        one = Transfer(
+            request_id=context.next_request_id(),
+            replica_set_id=set_id,
+            master=replica_set.master,
+            target=target,
+            cause=cause,
+            done=done,
+        )
+        self._transfers[one.request_id] = one
+        one.timer = context.scheduler.call_later(
+            timeout_ms + ANSWER_MARGIN_MS, lambda: self._fail(one, "the master did not answer")
+        )
+        prepare = PrepareTransfer(
+            request_id=one.request_id,
+            replica_set_id=set_id,
+            leader_epoch=replica_set.leader_epoch,
+            target=target,
+            timeout_ms=timeout_ms,
+            controller_epoch=context.controller_epoch,
+            is_promise_wanted=replica_set.policy.needs_lease,
+        )
+        context.send(replica_set.master, prepare)
+
+    def on_ready(self, broker_id: int, answer: TransferReady) -> None:
+        """The master has answered; anything late, doubled or unasked changes nothing."""
+        one = self._transfers.get(answer.request_id)
+        if one is None or one.is_submitted or one.master != broker_id:
+            return
+        replica_set = self._context.image.replica_sets[one.replica_set_id]
+        if not answer.is_ready:
+            self._fail(one, answer.reason or "the master is not ready")
+            return
+        if replica_set.master != one.master or not self._context.is_able(one.target):
+            self._fail(one, "the set has changed meanwhile")
+            return
+        one.is_submitted = True
+        _cancel(one)
+        mastership = NewMastership(
+            replica_set_id=one.replica_set_id,
+            master=one.target,
+            leader_epoch=replica_set.leader_epoch,
+            sync_state_set_epoch=replica_set.sync_state_set_epoch,
+            cause=one.cause,
+        )
+        command = BeginMasterships(masterships=(mastership,))
+        self._context.submit_to_the_end(command, lambda answer: self._on_submitted(one, answer))
+
+    def on_lost(self, broker_id: int) -> None:
+        """A broker's session is gone: nothing is moved from it or to it."""
+        for one in list(self._transfers.values()):
+            if broker_id in {one.master, one.target} and not one.is_submitted:
+                self._fail(one, f"broker {broker_id} is gone")
+
+    def _on_submitted(self, one: Transfer, answer: object) -> None:
+        if one.request_id not in self._transfers:
+            return
+        if isinstance(answer, MetadataError):
+            self._fail(one, str(answer))
+            return
+        self._context.stats.count_mastership(one.cause)
+        self._settle(one, None)
+
+    def _fail(self, one: Transfer, reason: str) -> None:
+        if one.request_id not in self._transfers:
+            return
+        self._context.stats.transfers_failed += 1
+        wait_ms = self._context.config.session_timeout_ms
+        self._not_before_ms[one.replica_set_id] = self._context.now_ms + wait_ms
+        self._settle(one, TransferFailed(one.replica_set_id, reason))
+
+    def _settle(self, one: Transfer, error: MetadataError | None) -> None:
+        _cancel(one)
+        del self._transfers[one.request_id]
+        if error is not None:
+            self._on_over((one.master,), (one.replica_set_id,))
+        if one.done is not None:
+            one.done(error)
+        self._on_settled()
+
+
+def _cancel(one: Transfer) -> None:
+    if one.timer is not None:
+        one.timer.cancel()
+        one.timer = None

@@ -1,0 +1,168 @@
+"""Commands, their answers and metadata errors as bytes, for the way to the active controller.
+
+    command   MessagePack array [name, fields]
+    answer    MessagePack, of the type that the command's class names
+    error     MessagePack array [name, constructor's arguments]
+
+`COMMANDS` is the table of what may be asked from afar, each with the type of its answer. An error
+is known by the name of its class and by the arguments that its attributes keep; one that a newer
+release has invented arrives as a plain RefusedCommand or MetadataUnavailable with its text.
+
+Source: our own; MessagePack as msgspec reads and writes it. Nothing here is kept on disk: releases
+that talk to each other must agree on field names, and a missing field takes its default.
+"""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast, get_args
+
+import msgspec
+
+from penstock.base.errors import ConfigError
+from penstock.base.ports import Buffer
+from penstock.controller import errors as e
+from penstock.controller.commands import command as c
+
+R = TypeVar("R")
+
+
+def _answer_type(command_class: type[c.Command[Any]]) -> Any:
+    """Return R of the class's base Command[R]."""
+    return get_args(command_class.__orig_bases__[0])[0]  # type: ignore[attr-defined]
+
+
+COMMANDS: Mapping[type[c.Command[Any]], Any] = {
+    cls: _answer_type(cls)
+    for cls in (
+        c.CreateTopics,
+        c.DeleteTopics,
+        c.CreatePartitions,
+        c.AlterConfigs,
+        c.AllocateProducerIds,
+        c.CreateCluster,
+        c.RegisterBroker,
+        c.RegisterReplica,
+        c.ForgetIdentity,
+        c.RemoveBroker,
+        c.DrainBroker,
+        c.LeaveSyncStateSets,
+        c.BeginMasterships,
+        c.FenceBrokers,
+        c.CreateReplicaSet,
+        c.CreateReplicaSets,
+        c.AddReplica,
+        c.RemoveReplica,
+        c.SetAckPolicy,
+        c.SetDefaultPolicy,
+        c.SetUncleanElection,
+        c.SetFailover,
+        c.BeginMastership,
+        c.EndMastership,
+        c.ChangeSyncStateSet,
+    )
+}
+_COMMANDS_BY_NAME = {cls.__name__: cls for cls in COMMANDS}
+
+
+def _subclasses(root: type[e.MetadataError]) -> list[type[e.MetadataError]]:
+    found = [root]
+    for cls in root.__subclasses__():
+        found += _subclasses(cls)
+    return found
+
+
+ERRORS: Mapping[str, type[e.MetadataError]] = {
+    cls.__name__: cls for cls in _subclasses(e.MetadataError) if cls.__module__ == e.__name__
+}
+
+
+def _argument_names(cls: type[e.MetadataError]) -> tuple[str, ...]:
+    """Return the constructor's arguments, kept as attributes; () for a plain text."""
+    if "__init__" not in cls.__dict__:
+        return ()
+    return tuple(inspect.signature(cls).parameters)
+
+
+_ARGUMENTS = {cls: _argument_names(cls) for cls in ERRORS.values()}
+
+
+def encode_command(command: c.Command[Any]) -> bytes:
+    """Return the bytes of a command in the table."""
+    assert type(command) in COMMANDS
+    return _ENCODER.encode([type(command).__name__, command])
+
+
+def decode_command(data: Buffer) -> c.Command[Any]:
+    """Return the command. Raises MalformedCommand; what it asks for is not judged."""
+    try:
+        name, body = msgspec.msgpack.decode(data, type=tuple[str, msgspec.Raw])
+        command_class = _COMMANDS_BY_NAME.get(name)
+        if command_class is None:
+            raise e.MalformedCommand(f"This release knows no command {name[:50]!r}.")
+        return cast("c.Command[Any]", _decode(body, command_class))
+    except (*_UNREADABLE, ConfigError) as error:
+        raise e.MalformedCommand(f"Not a command: {error}") from error
+
+
+def encode_answer(answer: object) -> bytes:
+    """Return the bytes of a command's answer."""
+    return _ENCODER.encode(answer)
+
+
+def decode_answer(command: c.Command[R], data: Buffer) -> R:
+    """Return the answer to `command`. Raises MalformedCommand."""
+    try:
+        return cast("R", _decode(data, COMMANDS[type(command)]))
+    except _UNREADABLE as error:
+        raise e.MalformedCommand(f"Not an answer: {error}") from error
+
+
+def encode_error(error: e.MetadataError) -> bytes:
+    """Return the bytes of an error."""
+    return _ENCODER.encode(_error_fields(error))
+
+
+def decode_error(data: Buffer) -> e.MetadataError:
+    """Return the error. Raises MalformedCommand."""
+    try:
+        return _error(msgspec.msgpack.decode(data))
+    except _UNREADABLE as error:
+        raise e.MalformedCommand(f"Not an error: {error}") from error
+
+
+def _error_fields(error: object) -> list[object]:
+    """Return [class name, text, whether asking again may help, arguments]."""
+    if not isinstance(error, e.MetadataError):
+        raise NotImplementedError(f"{type(error).__name__} can not be sent")
+    names = _ARGUMENTS.get(type(error), ())
+    arguments = [getattr(error, name) for name in names]
+    is_transient = isinstance(error, e.MetadataUnavailable)
+    return [type(error).__name__, str(error), is_transient, arguments]
+
+
+def _error(fields: object) -> e.MetadataError:
+    match fields:
+        case [str(name), str(text), bool(is_transient), list(arguments)]:
+            try:
+                cls = ERRORS[name]
+                return cls(*arguments) if _ARGUMENTS[cls] else cls(text)
+            except (KeyError, TypeError, AttributeError):  # of another release
+                return e.MetadataUnavailable(text) if is_transient else e.RefusedCommand(text)
+        case _:
+            raise msgspec.ValidationError("an error is a name, a text, a flag and arguments")
+
+
+def _read_error(wanted: type, value: object) -> object:
+    if wanted is e.MetadataError:
+        return _error(value)
+    raise NotImplementedError(f"{wanted.__name__} can not be received")
+
+
+def _decode(data: Buffer | msgspec.Raw, wanted: Any) -> Any:
+    return msgspec.msgpack.decode(data, type=wanted, dec_hook=_read_error)
+
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+"""What msgspec raises for bytes that are not what they should be, or that nest without end."""
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_error_fields)

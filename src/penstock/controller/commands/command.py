@@ -1,0 +1,390 @@
+"""Commands: what the controller can be asked, and what it answers, one class each.
+
+`Command[R]` names the type of its answer, so that `submit(CreateTopics(...))` is known to give
+`tuple[TopicOutcome, ...]`. A command for several topics answers one outcome for each, in order;
+what is refused stands there as an error and harms no neighbour. All that is not refused becomes one
+log entry: it happens entirely or not at all.
+
+Source: Kafka's CreateTopics, DeleteTopics, CreatePartitions, (Incremental)AlterConfigs requests;
+RIP-44 for mastership and sync-state sets. Wire formats are not known here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Generic, TypeVar
+
+from penstock.base.ack_policy import AckPolicy
+from penstock.base.ids import TopicId
+from penstock.controller.errors import MetadataError
+from penstock.controller.metadata.causes import Cause
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Command(Generic[R_co]):
+    """Base of all commands; R_co is the answer's type."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopic:
+    """A topic to create. -1 takes the default; `assignments[p]` lists brokers, master first."""
+
+    name: str
+    partition_count: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    configs: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicOutcome:
+    """What became of one topic. The fields after `error` are unset where there is one."""
+
+    name: str
+    topic_id: TopicId | None = None
+    error: MetadataError | None = None
+    partition_count: int = -1
+    replication_factor: int = -1
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopics(Command[tuple[TopicOutcome, ...]]):
+    """Create topics. `internal` is for Penstock's own topics, whose names clients can not take."""
+
+    topics: tuple[NewTopic, ...]
+    validate_only: bool = False
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicReference:
+    """A topic by name or by id: exactly one of the two."""
+
+    name: str | None = None
+    topic_id: TopicId | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedTopic:
+    """What became of one deletion; name and id as far as they are known."""
+
+    name: str | None
+    topic_id: TopicId | None
+    error: MetadataError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopics(Command[tuple[DeletedTopic, ...]]):
+    """Delete topics with all their records."""
+
+    topics: tuple[TopicReference, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MorePartitions:
+    """`partition_count` is the new total; `assignments` are for the added ones, or None."""
+
+    name: str
+    partition_count: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitions(Command[tuple[TopicOutcome, ...]]):
+    """Give topics more partitions."""
+
+    topics: tuple[MorePartitions, ...]
+    validate_only: bool = False
+
+
+class ConfigOperation(IntEnum):
+    """The numbers are those of IncrementalAlterConfigs."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigEdit:
+    """One change of one key. `operation` comes from the request and may be none of the four."""
+
+    key: str
+    operation: int
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceEdits:
+    """The changes of one resource; `resource_type` comes from the request unchecked."""
+
+    resource_type: int
+    resource_name: str
+    edits: tuple[ConfigEdit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigOutcome:
+    """What became of the changes of one resource: all of them or none."""
+
+    resource_type: int
+    resource_name: str
+    error: MetadataError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterConfigs(Command[tuple[ConfigOutcome, ...]]):
+    """Change configuration. With `replace` the SETs are all that remains (AlterConfigs of old)."""
+
+    resources: tuple[ResourceEdits, ...]
+    replace: bool = False
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdBlock:
+    """Ids from `first_producer_id` up to, without, `next_producer_id`; nobody else gets them."""
+
+    first_producer_id: int
+    next_producer_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllocateProducerIds(Command[ProducerIdBlock]):
+    """Take the next block of producer ids for a broker."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateCluster(Command[str]):
+    """Found the cluster under this id unless it exists. Answers the id that holds."""
+
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBroker(Command[int]):
+    """Make a broker known, or change its address. Answers its broker epoch.
+
+    `identity` is kept in the data directory for life, `incarnation` is new in every process; both
+    are empty on a node that is its own controller. A new incarnation is master of nothing until it
+    is elected. Source: KIP-631; RocketMQ's APPLY_BROKER_ID (compare-and-set with a check code).
+    """
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    ha_host: str = ""
+    ha_port: int = 0
+    identity: str = ""
+    incarnation: str = ""
+    directory_count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterReplica(Command[int]):
+    """A member says which log it has for a set. Answers its replica id, new for a new log.
+
+    A member that comes with another log than the registered one has lost what it acknowledged: it
+    leaves the sync-state set in the same entry. So only the registered process may say it: another
+    `incarnation` is refused (empty: not checked), also one under an id that is not its own.
+    """
+
+    replica_set_id: int
+    broker_id: int
+    log_id: str
+    incarnation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetIdentity(Command[None]):
+    """A fenced broker's disks are lost: whoever registers next under its id may have a new one."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveBroker(Command[None]):
+    """Forget a broker that is member of no set any more."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainBroker(Command[None]):
+    """Give the broker no duties, or end that. What it has now, the active controller moves."""
+
+    broker_id: int
+    is_draining: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaveSyncStateSets(Command[tuple[int, ...]]):
+    """Take a draining broker out of every sync-state set that can do without it.
+
+    Answers the ids of the sets that can not: it is master there, or too few would be left.
+    """
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewMastership:
+    """A mastership to begin; `master` -1: none for now, the sync-state set stays.
+
+    `leader_epoch` and `sync_state_set_epoch` are the ones that the choice was made by.
+    `sync_state_set` is what it will be; None leaves it. `is_unclean` allows a master from outside
+    the present one. `detail` is for people.
+    """
+
+    replica_set_id: int
+    master: int
+    leader_epoch: int
+    sync_state_set_epoch: int
+    cause: Cause
+    sync_state_set: tuple[int, ...] | None = None
+    is_unclean: bool = False
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginMasterships(Command[tuple[int, ...]]):
+    """Begin masterships in one entry. Answers the new leader epochs, in order; all or none."""
+
+    masterships: tuple[NewMastership, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FenceBrokers(Command[tuple[int, ...]]):
+    """Fence dead brokers and begin the masterships that follow, in one entry.
+
+    A broker whose `broker_epoch` is not the current one has registered again meanwhile: it is left
+    alone. Answers the new leader epochs of `masterships`, in order.
+    """
+
+    brokers: tuple[tuple[int, int], ...]
+    """(broker id, broker epoch)"""
+    masterships: tuple[NewMastership, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateReplicaSet(Command[int]):
+    """Create a set with these members, preferred master first, unless it exists with the same.
+
+    Answers its id. -1 for `replica_set_id` takes the next free one, None for `policy` the cluster's
+    default.
+    """
+
+    replica_set_id: int
+    replicas: tuple[int, ...]
+    policy: AckPolicy | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateReplicaSets(Command[tuple[int, ...]]):
+    """Create a set for each of these member lists in one entry. Answers the ids, in order.
+
+    `set_count` is how many sets there were when this was decided: others mean that it was twice.
+    """
+
+    members: tuple[tuple[int, ...], ...]
+    set_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddReplica(Command[None]):
+    """Make a broker a member. It gets in step by itself and has no say before."""
+
+    replica_set_id: int
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveReplica(Command[None]):
+    """Take a member out of a set. Never the master: move the mastership first."""
+
+    replica_set_id: int
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetAckPolicy(Command[None]):
+    """Change how many copies a set's acknowledgement stands for."""
+
+    replica_set_id: int
+    policy: AckPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDefaultPolicy(Command[None]):
+    """Change the policy that new sets get."""
+
+    policy: AckPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetUncleanElection(Command[None]):
+    """Allow or forbid that a set's master is elected from members that may lack records."""
+
+    replica_set_id: int
+    is_allowed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFailover(Command[None]):
+    """Switch the cluster between elections (on) and fixed masters (off)."""
+
+    is_enabled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeginMastership(Command[int]):
+    """Make a member of the sync-state set master. Answers the new leader epoch.
+
+    For a node that is its own controller; elections use BeginMasterships.
+    """
+
+    replica_set_id: int
+    master: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndMastership(Command[int]):
+    """Leave a set without a master, until one begins again. Answers the new leader epoch."""
+
+    replica_set_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoiningReplica:
+    """The log that a master has judged to be in step, and the process that holds it."""
+
+    broker_id: int
+    replica_id: int
+    broker_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSyncStateSet(Command[int]):
+    """The master reports who is in step. Both epochs must be the current ones; answers the next.
+
+    Whoever is not in the set yet stands in `joining` too: a broker that has another log or another
+    process by now does not get in on what the earlier one held. The set as it is may be asked for:
+    it gets a new epoch, which ends every earlier change that is still on its way.
+
+    Source: RIP-44, KIP-497 (AlterPartition) for the compare-and-set, KIP-903 for broker epochs.
+    """
+
+    replica_set_id: int
+    master: int
+    leader_epoch: int
+    sync_state_set_epoch: int
+    sync_state_set: tuple[int, ...]
+    joining: tuple[JoiningReplica, ...] = ()

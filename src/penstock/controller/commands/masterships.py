@@ -1,0 +1,240 @@
+"""Masterships and sync-state sets: who leads a set, who is in step, who is fenced.
+
+Every change is by compare-and-set on the epochs that it was decided by. Elections have chosen
+before they come here (election.py, active.py); the checks keep a choice out that was overtaken.
+
+Source: RIP-44 and rocketmq's alterSyncStateSet (checks in their order); KIP-497 and KIP-841 (no
+fenced broker enters the sync-state set).
+"""
+
+from dataclasses import replace
+
+from penstock.base.ack_policy import PolicyKind
+from penstock.controller.commands.command import (
+    BeginMastership,
+    BeginMasterships,
+    ChangeSyncStateSet,
+    EndMastership,
+    FenceBrokers,
+    NewMastership,
+)
+from penstock.controller.commands.context import CommandContext, Result
+from penstock.controller.commands.overlap import difference, raised_floor
+from penstock.controller.errors import (
+    InvalidMetadataRequest,
+    StaleLeaderEpoch,
+    StaleSyncStateSet,
+    UnknownReplicaSet,
+)
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.image import NO_FLOOR, NO_MASTER, ReplicaSetImage
+from penstock.controller.metadata.records import BrokerFenced, MastershipBegun, MetadataRecord
+
+
+def find_set(context: CommandContext, replica_set_id: int) -> ReplicaSetImage:
+    """Return the set. Raises UnknownReplicaSet."""
+    replica_set = context.image.replica_sets.get(replica_set_id)
+    if replica_set is None:
+        raise UnknownReplicaSet(replica_set_id)
+    return replica_set
+
+
+def begin_mastership(context: CommandContext, command: BeginMastership) -> Result[int]:
+    """Give the set a new epoch under `master`, who must be in step."""
+    replica_set = find_set(context, command.replica_set_id)
+    if command.master not in replica_set.sync_state_set:
+        raise InvalidMetadataRequest(
+            f"Broker {command.master} is not in the sync-state set"
+            f" {list(replica_set.sync_state_set)}."
+        )
+    record = _begun(context, replica_set, command.master, Cause.OWN_CONTROLLER)
+    return Result(record.leader_epoch, (record,))
+
+
+def end_mastership(context: CommandContext, command: EndMastership) -> Result[int]:
+    """Take the set's master away under a new epoch; a set without one stays as it is."""
+    replica_set = find_set(context, command.replica_set_id)
+    if replica_set.master == NO_MASTER:
+        return Result(replica_set.leader_epoch)
+    record = mastership_ended(context, replica_set, Cause.OWN_CONTROLLER)
+    return Result(record.leader_epoch, (record,))
+
+
+def mastership_ended(
+    context: CommandContext, replica_set: ReplicaSetImage, cause: Cause
+) -> MastershipBegun:
+    """Return the record that takes a set's master away."""
+    return _begun(context, replica_set, NO_MASTER, cause)
+
+
+def _begun(
+    context: CommandContext,
+    replica_set: ReplicaSetImage,
+    master: int,
+    cause: Cause,
+    wanted: NewMastership | None = None,
+) -> MastershipBegun:
+    is_unclean = wanted is not None and wanted.is_unclean
+    # Under `async` any election may lose what was confirmed, and the policy may be another one by
+    # the time an older log comes back.
+    may_lose = master != NO_MASTER and (is_unclean or replica_set.policy.kind is PolicyKind.ASYNC)
+    return MastershipBegun(
+        replica_set_id=replica_set.replica_set_id,
+        master=master,
+        leader_epoch=replica_set.leader_epoch + 1,
+        cause=cause,
+        at_ms=context.wall_ms(),
+        last_master=replica_set.last_master if master == NO_MASTER else master,
+        detail="" if wanted is None else wanted.detail,
+        unclean_epoch=replica_set.leader_epoch + 1 if may_lose else replica_set.unclean_epoch,
+    )
+
+
+def begin_masterships(
+    context: CommandContext, command: BeginMasterships
+) -> Result[tuple[int, ...]]:
+    """Begin all of them; one that was overtaken refuses all."""
+    return Result(*_begin_all(context, command.masterships, fenced=()))
+
+
+def fence_brokers(context: CommandContext, command: FenceBrokers) -> Result[tuple[int, ...]]:
+    """Fence, and begin the masterships that follow, in one entry.
+
+    A set that a fenced broker leads and that nobody was elected for has no master then.
+    """
+    brokers = context.image.brokers
+    fenced = tuple(
+        broker_id
+        for broker_id, broker_epoch in command.brokers
+        if broker_id in brokers and brokers[broker_id].broker_epoch == broker_epoch
+    )
+    records: list[MetadataRecord] = [
+        BrokerFenced(broker_id=one) for one in fenced if not brokers[one].is_fenced
+    ]
+    epochs, begun = _begin_all(context, command.masterships, fenced=fenced)
+    records += begun
+    named = {one.replica_set_id for one in command.masterships}
+    records += [
+        mastership_ended(context, one, Cause.EVICTION)
+        for set_id, one in sorted(context.image.replica_sets.items())
+        if one.master in fenced and set_id not in named
+    ]
+    return Result(epochs, tuple(records))
+
+
+def _begin_all(
+    context: CommandContext, masterships: tuple[NewMastership, ...], fenced: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[MetadataRecord, ...]]:
+    ids = [one.replica_set_id for one in masterships]
+    if len(set(ids)) != len(ids):
+        raise InvalidMetadataRequest(f"The sets {ids} are not all different.")
+    epochs: list[int] = []
+    records: list[MetadataRecord] = []
+    for wanted in masterships:
+        replica_set = find_set(context, wanted.replica_set_id)
+        _check_epochs(replica_set, wanted.leader_epoch, wanted.sync_state_set_epoch)
+        if wanted.master != NO_MASTER:
+            _check_choice(context, replica_set, wanted, fenced)
+        begun = _begun(context, replica_set, wanted.master, wanted.cause, wanted)
+        records += _members_after(replica_set, wanted)
+        records.append(begun)
+        epochs.append(begun.leader_epoch)
+    return tuple(epochs), tuple(records)
+
+
+def _check_epochs(
+    replica_set: ReplicaSetImage, leader_epoch: int, sync_state_set_epoch: int
+) -> None:
+    if leader_epoch != replica_set.leader_epoch:
+        raise StaleLeaderEpoch(leader_epoch, replica_set.leader_epoch)
+    if sync_state_set_epoch != replica_set.sync_state_set_epoch:
+        raise StaleSyncStateSet(sync_state_set_epoch, replica_set.sync_state_set_epoch)
+
+
+def _check_choice(
+    context: CommandContext,
+    replica_set: ReplicaSetImage,
+    wanted: NewMastership,
+    fenced: tuple[int, ...],
+) -> None:
+    _check_able(context, wanted.master, fenced)
+    members = replica_set.sync_state_set if wanted.sync_state_set is None else wanted.sync_state_set
+    if wanted.master not in members:
+        raise InvalidMetadataRequest("A sync-state set must hold the master.")
+    eligible = replica_set.replicas if wanted.is_unclean else replica_set.candidates
+    strangers = [one for one in members if one not in eligible]
+    if strangers:
+        raise InvalidMetadataRequest(
+            f"Brokers {strangers} can not be in the sync-state set of replica set"
+            f" {replica_set.replica_set_id}: eligible are {list(eligible)}."
+        )
+
+
+def _check_able(context: CommandContext, broker_id: int, fenced: tuple[int, ...] = ()) -> None:
+    broker = context.image.brokers.get(broker_id)
+    if broker is None or broker.is_fenced or broker_id in fenced:
+        raise InvalidMetadataRequest(f"Broker {broker_id} is not registered, or fenced.")
+
+
+def _members_after(replica_set: ReplicaSetImage, wanted: NewMastership) -> list[MetadataRecord]:
+    """Return the records of the new sync-state set, which the elected ones hold everything of."""
+    if wanted.master == NO_MASTER or wanted.sync_state_set is None:
+        return []
+    after = replace(
+        replica_set,
+        sync_state_set=tuple(sorted(set(wanted.sync_state_set))),
+        sync_state_set_epoch=replica_set.sync_state_set_epoch + 1,
+    )
+    floor = NO_FLOOR if wanted.is_unclean else raised_floor(after)
+    return difference(replica_set, replace(after, copies_floor=floor))
+
+
+def change_sync_state_set(context: CommandContext, command: ChangeSyncStateSet) -> Result[int]:
+    """Take the master's word on who is in step, unless it is an old master or an old word."""
+    replica_set = find_set(context, command.replica_set_id)
+    if command.leader_epoch != replica_set.leader_epoch:
+        raise StaleLeaderEpoch(command.leader_epoch, replica_set.leader_epoch)
+    if command.master != replica_set.master:
+        raise InvalidMetadataRequest(f"Broker {command.master} is not the master.")
+    if command.sync_state_set_epoch != replica_set.sync_state_set_epoch:
+        raise StaleSyncStateSet(command.sync_state_set_epoch, replica_set.sync_state_set_epoch)
+    wanted = tuple(sorted(set(command.sync_state_set)))
+    if command.master not in wanted:
+        raise InvalidMetadataRequest("A sync-state set must hold the master.")
+    strangers = [member for member in wanted if member not in replica_set.replicas]
+    if strangers:
+        raise InvalidMetadataRequest(f"Not members of the set: {strangers}.")
+    _check_added(context, replica_set, command, wanted)
+    after = replace(
+        replica_set,
+        sync_state_set=wanted,
+        sync_state_set_epoch=replica_set.sync_state_set_epoch + 1,
+    )
+    after = replace(after, copies_floor=raised_floor(after))
+    return Result(after.sync_state_set_epoch, tuple(difference(replica_set, after)))
+
+
+def _check_added(
+    context: CommandContext,
+    replica_set: ReplicaSetImage,
+    command: ChangeSyncStateSet,
+    wanted: tuple[int, ...],
+) -> None:
+    """A member that may be dead by now, or shall have no duties, does not get in.
+
+    Neither does one whose log or process is not the one that the master has judged.
+    """
+    judged = {one.broker_id: (one.replica_id, one.broker_epoch) for one in command.joining}
+    for broker_id in wanted:
+        if broker_id in replica_set.sync_state_set:
+            continue
+        _check_able(context, broker_id)
+        broker = context.image.brokers[broker_id]
+        if broker.is_draining:
+            raise InvalidMetadataRequest(f"Broker {broker_id} is being drained.")
+        registered = replica_set.replica_ids.get(broker_id), broker.broker_epoch
+        if judged.get(broker_id) != registered:
+            raise InvalidMetadataRequest(
+                f"Broker {broker_id} is registered with replica id and broker epoch {registered},"
+                f" and was judged by {judged.get(broker_id)}."
+            )

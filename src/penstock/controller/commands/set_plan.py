@@ -1,0 +1,37 @@
+"""Which replica sets a cluster should have: as many per broker as it has data directories.
+
+Every broker is preferred master of `directory_count` sets; their members are it and the next ones
+in the ring of ids, as many as the replication factor says. That spreads masters, and slaves too.
+
+    brokers 1 2 3, factor 2, one directory each:   (1 2)  (2 3)  (3 1)
+
+Sets with fewer members do not count: topics make them where they want such (placement.py), and a
+broker would be without its own. Larger ones do. With fewer brokers than the factor nothing
+is planned: two replicas of a promised three would be a promise broken in silence.
+
+Source: our own; consistent hashing's successor lists have the same shape. It looks at the image
+alone: whether somebody is alive at the moment does not change where sets belong.
+"""
+
+from collections import Counter
+
+from penstock.controller.metadata.image import ClusterImage
+
+
+def plan_sets(image: ClusterImage, replication_factor: int) -> tuple[tuple[int, ...], ...]:
+    """Return the members of the sets that are missing, preferred master first."""
+    ring = [
+        broker_id
+        for broker_id, broker in sorted(image.brokers.items())
+        if not broker.is_fenced and not broker.is_draining
+    ]
+    if len(ring) < replication_factor:
+        return ()
+    large = [one for one in image.replica_sets.values() if len(one.replicas) >= replication_factor]
+    counts = Counter(one.replicas[0] for one in large)
+    missing: list[tuple[int, ...]] = []
+    for at, broker_id in enumerate(ring):
+        members = tuple((ring[at:] + ring[:at])[:replication_factor])
+        wanted = image.brokers[broker_id].directory_count - counts[broker_id]
+        missing += [members] * max(0, wanted)
+    return tuple(missing)

@@ -1,0 +1,200 @@
+"""The cluster as it stands after the records replayed so far: what brokers look at.
+
+Topics, brokers and sets are immutable; a change puts a new object in their place. The dictionaries
+are changed in place, by `replay` alone and between two turns of the event loop, so that a request
+sees one state; every look-up of the hot path is one dictionary access. After each log entry
+`publish` tells the listeners what changed, never half an entry.
+
+Source: KRaft's MetadataImage and MetadataDelta; ours is mutated in place since all readers run on
+the loop that replays. It does not say who is alive: that is seen from heartbeats (liveness.py),
+and stands here only where somebody was fenced for it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import TopicId
+from penstock.controller.commands.topic_names import metric_name
+from penstock.controller.metadata.causes import Cause
+from penstock.controller.topic_config.table import TopicSettings
+
+NO_MASTER = -1
+NO_EPOCH = -1
+NO_FLOOR = -1
+
+
+class PartitionImage(NamedTuple):
+    """A partition and the replica set that hosts it."""
+
+    partition: int
+    replica_set_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicImage:
+    """A topic. `configs` holds the overrides; `settings` is what they come to with the defaults."""
+
+    name: str
+    topic_id: TopicId
+    partitions: tuple[PartitionImage, ...]
+    configs: Mapping[str, str]
+    settings: TopicSettings
+    internal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerImage:
+    """A registered broker, where clients (`host`) and other brokers (`ha_host`) reach it.
+
+    `identity` is its data directory's, `incarnation` its process's. `is_fenced`: it was found dead
+    and has not registered since. `directory_count`: sets that it is preferred master of.
+    """
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+    ha_host: str = ""
+    ha_port: int = 0
+    identity: str = ""
+    incarnation: str = ""
+    broker_epoch: int = 0
+    directory_count: int = 1
+    is_fenced: bool = False
+    is_draining: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSetImage:
+    """A replica set. `master` and `leader_epoch` are -1 until the first mastership.
+
+    Members stand as broker ids, `replicas[0]` is the preferred master. `replica_ids` and `log_ids`
+    hold the members that have registered their log. `last_cause`, `last_detail`, `last_change_ms`
+    (wall time) and `last_master` tell of the last mastership, also where `master` is -1 again.
+
+    `unclean_epoch` is -1, or the newest leader epoch whose master may have lacked confirmed
+    records: a log that ends in an older one may hold some that are not the set's any more.
+
+    `copies_floor` is -1, or how many members at least hold each record that was confirmed before
+    the last change of members or policy; see election.py.
+    """
+
+    replica_set_id: int
+    master: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    sync_state_set: tuple[int, ...]
+    sync_state_set_epoch: int
+    policy: AckPolicy = field(default_factory=AckPolicy)
+    replica_ids: Mapping[int, int] = field(default_factory=dict)
+    log_ids: Mapping[int, str] = field(default_factory=dict)
+    next_replica_id: int = 1
+    copies_floor: int = NO_FLOOR
+    last_cause: Cause = Cause.UNKNOWN
+    last_detail: str = ""
+    last_change_ms: int = 0
+    last_master: int = NO_MASTER
+    is_unclean_allowed: bool = False
+    unclean_epoch: int = NO_EPOCH
+
+    @property
+    def copies_needed(self) -> int:
+        """How many members hold a record once it is confirmed, by the policy alone."""
+        return self.policy.copies_needed(len(self.replicas), len(self.sync_state_set))
+
+    @property
+    def copies_held(self) -> int:
+        """How many of `candidates` at least hold any confirmed record.
+
+        The adaptive policy may ask for more copies than there are members in step: what was
+        confirmed before it did is on all of them and no more.
+        """
+        held = min(self.copies_needed, len(self.candidates))
+        return held if self.copies_floor == NO_FLOOR else min(held, self.copies_floor)
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """Members that may become master without loss, in order of preference."""
+        if self.policy.counts_replicas:
+            return self.replicas
+        return tuple(one for one in self.replicas if one in self.sync_state_set)
+
+    def may_have_lost(self, log_epoch: int) -> bool:
+        """Whether a log that ends in that leader epoch may hold confirmed records that are not the
+        set's any more.
+
+        After an unclean election that is so for every log that has nothing of its mastership yet,
+        however many ordinary ones came after it.
+        """
+        may_lose = self.policy.kind is PolicyKind.ASYNC or self.is_unclean_allowed
+        return may_lose or log_epoch < self.unclean_epoch
+
+
+class AddedPartitions(NamedTuple):
+    """A topic that has more partitions: from `first_partition` to the end of its tuple."""
+
+    topic: TopicImage
+    first_partition: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDelta:
+    """What one log entry, or a snapshot, changed; every image in it is the newest one."""
+
+    created_topics: tuple[TopicImage, ...] = ()
+    deleted_topics: tuple[TopicImage, ...] = ()
+    added_partitions: tuple[AddedPartitions, ...] = ()
+    changed_configs: tuple[TopicImage, ...] = ()
+    changed_replica_sets: tuple[ReplicaSetImage, ...] = ()
+    changed_brokers: tuple[BrokerImage, ...] = ()
+    removed_brokers: tuple[BrokerImage, ...] = ()
+
+
+Listener = Callable[[ClusterDelta], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class ClusterImage:
+    """The whole of it. `controller_id` is told by consensus and `defaults` by the node's settings;
+    all other fields come from records.
+    """
+
+    controller_id: int = -1
+    defaults: TopicSettings = field(default_factory=TopicSettings)
+    cluster_id: str = ""
+    topics_by_name: dict[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: dict[TopicId, TopicImage] = field(default_factory=dict)
+    names_by_metric: dict[str, str] = field(default_factory=dict)
+    brokers: dict[int, BrokerImage] = field(default_factory=dict)
+    replica_sets: dict[int, ReplicaSetImage] = field(default_factory=dict)
+    partition_counts: dict[int, int] = field(default_factory=dict)
+    """Partitions per replica set: the load that placement levels."""
+    next_producer_id: int = 0
+    default_policy: AckPolicy = field(default_factory=AckPolicy)
+    """What sets get that are created without one."""
+    is_failover_enabled: bool = True
+    """Whether masters are elected; if not, each stays where it is (a static layout)."""
+    _listeners: list[Listener] = field(default_factory=list, compare=False, repr=False)
+
+    def subscribe(self, on_delta: Listener) -> None:
+        """Call `on_delta` after every entry that changes something, in order of subscription."""
+        self._listeners.append(on_delta)
+
+    def publish(self, delta: ClusterDelta) -> None:
+        """Tell the listeners. Called by whoever replays, after the last record of an entry."""
+        for listener in self._listeners:
+            listener(delta)
+
+    def colliding_name(self, name: str) -> str | None:
+        """Return the topic whose name is `name` but for '.' and '_', itself included."""
+        return self.names_by_metric.get(metric_name(name))
+
+    def partitions_of_broker(self, broker_id: int) -> int:
+        """Count the partition replicas that a broker carries."""
+        return sum(
+            count
+            for set_id, count in self.partition_counts.items()
+            if broker_id in self.replica_sets[set_id].replicas
+        )

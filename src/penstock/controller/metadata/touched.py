@@ -1,0 +1,53 @@
+"""What the records of one entry touched, from which the entry's delta is made.
+
+Source: KRaft's MetadataDelta. It changes nothing itself: replay does.
+"""
+
+from penstock.base.ids import TopicId
+from penstock.controller.metadata.image import (
+    AddedPartitions,
+    BrokerImage,
+    ClusterDelta,
+    ClusterImage,
+    TopicImage,
+)
+
+
+class Touched:
+    """What an entry has touched so far; dictionaries keep the order of first touch."""
+
+    __slots__ = ("brokers", "configs", "created", "deleted", "grown", "removed", "replica_sets")
+
+    def __init__(self) -> None:
+        self.created: dict[TopicId, None] = {}
+        self.deleted: dict[TopicId, TopicImage] = {}
+        self.grown: dict[TopicId, int] = {}
+        self.configs: dict[TopicId, None] = {}
+        self.replica_sets: dict[int, None] = {}
+        self.brokers: dict[int, None] = {}
+        self.removed: dict[int, BrokerImage] = {}
+
+    def delta(self, image: ClusterImage) -> ClusterDelta:
+        """A topic created in this entry is only that, whatever else happened to it."""
+        topics = image.topics_by_id
+        return ClusterDelta(
+            created_topics=tuple(topics[key] for key in self.created if key in topics),
+            deleted_topics=tuple(
+                topic for key, topic in self.deleted.items() if key not in self.created
+            ),
+            added_partitions=tuple(
+                AddedPartitions(topics[key], first)
+                for key, first in self.grown.items()
+                if key in topics and key not in self.created
+            ),
+            changed_configs=tuple(
+                topics[key] for key in self.configs if key in topics and key not in self.created
+            ),
+            changed_replica_sets=tuple(image.replica_sets[key] for key in self.replica_sets),
+            changed_brokers=tuple(
+                image.brokers[key] for key in self.brokers if key in image.brokers
+            ),
+            removed_brokers=tuple(
+                broker for key, broker in self.removed.items() if key not in image.brokers
+            ),
+        )

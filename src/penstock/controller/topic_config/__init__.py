@@ -1,0 +1,1 @@
+"""Which topic configurations there are, what they mean, and which are refused."""
