@@ -7,7 +7,7 @@ import pytest
 from penstock.broker.long_requests import LONG_FRAME_BYTES
 from penstock.broker.pieces import PIECE, Joined, path_of, pieces
 from penstock.broker.turns import SLICE
-from penstock.groups.group import Group
+from penstock.groups.classic.group import Group
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode

@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES
 from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES
 from penstock.groups.messages import JoinReply, SyncReply
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, PARTITIONS, REBALANCE_MS, SESSION_MS, World

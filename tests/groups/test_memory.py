@@ -1,7 +1,7 @@
 """What groups take in memory is known exactly, bounded, and given back."""
 
-from penstock.groups.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES
-from penstock.groups.member import MEMBER_OVERHEAD_BYTES
+from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES
+from penstock.groups.classic.member import MEMBER_OVERHEAD_BYTES
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import DELAY_MS, GROUP, PARTITIONS, SESSION_MS, World, only
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from penstock.groups import commits, expiry
+from penstock.groups.classic import expiry
+from penstock.groups.classic.subscription import subscribed_topics
+from penstock.groups.classic.syncing import Syncing
+from penstock.groups.offsets import commits
 from penstock.groups.ownership import PartitionOwnership
-from penstock.groups.subscription import subscribed_topics
-from penstock.groups.syncing import Syncing
 from penstock.groups.unread import UnreadRecords
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim import group_member

@@ -62,7 +62,7 @@ POSITIONS = (
     plant(
         "groups-older-commit-wins", "Groups",
         "of two commits under way the one that is confirmed last wins, not the later one",
-        ("groups/confirmed_map.py",
+        ("groups/offsets/confirmed_map.py",
          "            if self._changed_by.get(key, 0) > ticket:\n                continue\n", ""),
         kind=Kind.ORDER, near=GROUPS,
     ),

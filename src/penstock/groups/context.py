@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.base.ports import Clock
+from penstock.groups.classic.group import Group
+from penstock.groups.classic.member import Member
 from penstock.groups.config import GroupConfig
 from penstock.groups.counters import GroupCounters
 from penstock.groups.deadlines import Deadlines
-from penstock.groups.group import Group
 from penstock.groups.journal import GroupWriter
-from penstock.groups.member import Member
 from penstock.groups.outbox import Outbox
 
 CLIENT_ID_IN_MEMBER_ID_MAX = 128

@@ -16,17 +16,18 @@ from collections.abc import Callable, Iterable
 
 from penstock.base.invariant import invariant
 from penstock.base.ports import Clock
-from penstock.groups import commits, expiry, inspection
-from penstock.groups.commits import Commits
+from penstock.groups.classic import expiry, inspection
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.joining import Joining
+from penstock.groups.classic.leaving import leave
+from penstock.groups.classic.rebalance import Rebalances
+from penstock.groups.classic.syncing import Syncing
 from penstock.groups.config import GroupConfig
 from penstock.groups.context import Context
 from penstock.groups.counters import GroupCounters
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
-from penstock.groups.group import Group, GroupState
 from penstock.groups.housekeeping import RewriteTracker
-from penstock.groups.joining import Joining
 from penstock.groups.journal import GroupJournal, GroupWriter
-from penstock.groups.leaving import leave
 from penstock.groups.messages import (
     NO_MEMBER_ID,
     CommitCallback,
@@ -48,12 +49,12 @@ from penstock.groups.messages import (
     SyncGroup,
     SyncReply,
 )
+from penstock.groups.offsets import commits
+from penstock.groups.offsets.commits import Commits
 from penstock.groups.outbox import Outbox
 from penstock.groups.ownership import PartitionOwnership
 from penstock.groups.partitioning import partition_of
-from penstock.groups.rebalance import Rebalances
 from penstock.groups.records import TopicKey
-from penstock.groups.syncing import Syncing
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 

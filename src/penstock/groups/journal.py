@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from penstock.groups.classic.group import METADATA, Group
 from penstock.groups.counters import GroupCounters
-from penstock.groups.group import METADATA, Group
 from penstock.groups.housekeeping import JournalRecord, RewriteTracker, records_bytes
 from penstock.groups.outbox import Outbox
 from penstock.groups.records import (

@@ -19,9 +19,10 @@ Source: Kafka, GroupMetadataManager.doLoadGroupsAndOffsets (it refuses to load s
 
 import logging
 
+from penstock.groups.classic.group import METADATA, Group
+from penstock.groups.classic.snapshot import restore_group
 from penstock.groups.counters import GroupCounters
 from penstock.groups.errors import MalformedGroupRecord
-from penstock.groups.group import METADATA, Group
 from penstock.groups.records import (
     NO_OFFSET,
     CommittedOffset,
@@ -34,7 +35,6 @@ from penstock.groups.records import (
     decode_offset_value,
     encode_offset_value,
 )
-from penstock.groups.snapshot import restore_group
 from penstock.groups.unread import IN_LOG_ONLY, UnreadRecords
 
 NOTES_MAX = 16

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from penstock.base.invariant import invariant
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.group import Group, GroupState
 from penstock.groups.housekeeping import (
     JournalRecord,
     RewriteTracker,
@@ -25,7 +26,6 @@ from penstock.groups.housekeeping import (
 from penstock.groups.journal import live_metadata, live_records
 from penstock.groups.loading import PartitionLoader
 from penstock.groups.messages import JoinReply, SyncReply
-from penstock.groups.rebalance import Rebalances
 from penstock.groups.records import UnreadRecord
 from penstock.groups.table import GroupTable, PartitionState
 from penstock.groups.unread import UnreadRecords

@@ -9,8 +9,8 @@ Source: Kafka, GroupCoordinator.validateGroupStatus (the order of its checks).
 from enum import Enum
 
 from penstock.base.ports import Clock
+from penstock.groups.classic.group import Group, PinnedBytes
 from penstock.groups.config import GroupConfig
-from penstock.groups.group import Group, PinnedBytes
 from penstock.groups.partitioning import partition_of
 from penstock.protocol.error_codes import ErrorCode
 

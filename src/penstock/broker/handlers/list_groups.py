@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from penstock.broker.broker import Broker
 from penstock.broker.request import Request
 from penstock.broker.turns import SLICE, Pace
-from penstock.groups.group import GroupState
-from penstock.groups.inspection import CLASSIC_GROUP
+from penstock.groups.classic.group import GroupState
+from penstock.groups.classic.inspection import CLASSIC_GROUP
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 

@@ -8,7 +8,7 @@ Source: Kafka, ClassicGroup.selectProtocol (ties are left to hash order there).
 
 from collections.abc import Sequence
 
-from penstock.groups.member import Member
+from penstock.groups.classic.member import Member
 
 
 def common_protocols(members: Sequence[Member]) -> tuple[str, ...]:

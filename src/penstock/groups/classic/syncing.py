@@ -11,14 +11,14 @@ written does not replace it; otherwise the journal could keep another one than w
 
 import logging
 
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.rebalance import Rebalances
+from penstock.groups.classic.snapshot import group_record
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.group import Group, GroupState
 from penstock.groups.journal import GroupChanges, metadata_change
 from penstock.groups.messages import Heartbeat, SyncCallback, SyncGroup, SyncReply
-from penstock.groups.rebalance import Rebalances
 from penstock.groups.records import encode_group_value
-from penstock.groups.snapshot import group_record
 from penstock.protocol.error_codes import ErrorCode
 
 _log = logging.getLogger("penstock.groups")

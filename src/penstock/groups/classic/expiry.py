@@ -15,9 +15,9 @@ GroupMetadataManager.cleanupGroupMetadata.
 
 from collections.abc import Callable
 
+from penstock.groups.classic.group import METADATA, Group, GroupState
 from penstock.groups.config import NEVER_EXPIRE_MS
 from penstock.groups.context import Context
-from penstock.groups.group import METADATA, Group, GroupState
 from penstock.groups.journal import GroupChanges, JournalDone
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.error_codes import ErrorCode

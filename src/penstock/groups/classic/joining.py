@@ -17,11 +17,15 @@ back with other topics triggers a rebalance, where Kafka keeps the old assignmen
 
 import logging
 
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.member import Member
+from penstock.groups.classic.rebalance import Rebalances, joined_reply
+from penstock.groups.classic.snapshot import group_record
+from penstock.groups.classic.subscription import subscribed_topics
+from penstock.groups.classic.voting import choose_protocol
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.group import Group, GroupState
 from penstock.groups.journal import GroupChanges, metadata_change
-from penstock.groups.member import Member
 from penstock.groups.messages import (
     NO_MEMBER_ID,
     JoinCallback,
@@ -29,11 +33,7 @@ from penstock.groups.messages import (
     JoinReply,
     SyncReply,
 )
-from penstock.groups.rebalance import Rebalances, joined_reply
 from penstock.groups.records import encode_group_value
-from penstock.groups.snapshot import group_record
-from penstock.groups.subscription import subscribed_topics
-from penstock.groups.voting import choose_protocol
 from penstock.protocol.error_codes import ErrorCode
 
 _log = logging.getLogger("penstock.groups")

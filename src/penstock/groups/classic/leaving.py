@@ -4,9 +4,9 @@ Source: Kafka, GroupCoordinator.scala (handleLeaveGroup); KIP-345 for batches an
 instance id alone.
 """
 
-from penstock.groups.group import Group, GroupState
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.messages import NO_MEMBER_ID, LeaveReply, LeftMember, MemberIdentity
-from penstock.groups.rebalance import Rebalances
 from penstock.protocol.error_codes import ErrorCode
 
 

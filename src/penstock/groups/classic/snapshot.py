@@ -10,8 +10,8 @@ GroupMetadata.loadGroup.
 
 from collections.abc import Mapping
 
-from penstock.groups.group import Group, GroupState
-from penstock.groups.member import Member
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.member import Member
 from penstock.groups.messages import OfferedProtocol
 from penstock.groups.records import GroupRecord, MemberRecord
 

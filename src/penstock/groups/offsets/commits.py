@@ -11,8 +11,11 @@ ignored (retention is one rule, see expiry.py).
 
 from collections.abc import Iterable, Mapping
 
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.rebalance import Rebalances
+from penstock.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, topics_of_group
+from penstock.groups.classic.syncing import membership_error
 from penstock.groups.context import Context
-from penstock.groups.group import Group, GroupState
 from penstock.groups.journal import GroupChanges
 from penstock.groups.messages import (
     NO_MEMBER_ID,
@@ -22,10 +25,7 @@ from penstock.groups.messages import (
     DeleteOffsetsReply,
     FetchedOffset,
 )
-from penstock.groups.rebalance import Rebalances
 from penstock.groups.records import CommittedOffset, TopicKey
-from penstock.groups.subscription import CONSUMER_PROTOCOL_TYPE, topics_of_group
-from penstock.groups.syncing import membership_error
 from penstock.protocol.error_codes import ErrorCode
 
 _STRING_BYTES_MAX = 32_767

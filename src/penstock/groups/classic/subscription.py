@@ -11,8 +11,8 @@ KIP-496 for OffsetDelete.
 from collections.abc import Sequence
 
 from penstock.groups import wire
+from penstock.groups.classic.member import Member
 from penstock.groups.errors import MalformedGroupRecord
-from penstock.groups.member import Member
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 

@@ -16,15 +16,15 @@ named, and a join that another join of the same member replaces is answered inst
 
 import logging
 
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.member import Member, still_there
+from penstock.groups.classic.snapshot import group_record
 from penstock.groups.context import Context
 from penstock.groups.counters import HoldUp
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.group import Group, GroupState
 from penstock.groups.journal import GroupChanges, metadata_change
-from penstock.groups.member import Member, still_there
 from penstock.groups.messages import JoinCallback, JoinGroup, JoinReply, SyncReply
 from penstock.groups.records import encode_group_value
-from penstock.groups.snapshot import group_record
 from penstock.protocol.error_codes import ErrorCode
 
 _GONE = DeadlineKey(DeadlineKind.GONE)

@@ -5,8 +5,8 @@ Source: Kafka, GroupMetadata.summary and overview; KIP-518 (states filter), KIP-
 
 from collections.abc import Iterable
 
-from penstock.groups.group import Group, GroupState
-from penstock.groups.member import Member
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.member import Member
 from penstock.groups.messages import GroupDescription, GroupListing, MemberDescription
 from penstock.protocol.error_codes import ErrorCode
 

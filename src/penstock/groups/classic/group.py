@@ -18,11 +18,11 @@ members; KIP-394 for pending ones.
 from enum import StrEnum
 
 from penstock.base.invariant import invariant
-from penstock.groups.confirmed_map import ConfirmedMap
-from penstock.groups.member import Member
+from penstock.groups.classic.member import Member
+from penstock.groups.classic.voting import choose_protocol
 from penstock.groups.messages import JoinedMember, OfferedProtocol
+from penstock.groups.offsets.confirmed_map import ConfirmedMap
 from penstock.groups.records import CommittedOffset, TopicKey, UnreadRecord
-from penstock.groups.voting import choose_protocol
 
 
 class GroupState(StrEnum):

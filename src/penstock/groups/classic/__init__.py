@@ -1,0 +1,1 @@
+"""Classic groups: members, rebalances, generations (the protocol before KIP-848)."""

@@ -1,0 +1,1 @@
+"""Positions that groups have committed."""
