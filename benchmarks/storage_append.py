@@ -22,8 +22,8 @@ from crc32c import crc32c
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.record.batch import BatchHeader, read_header
-from penstock.runtime.clock import LoopScheduler, SystemClock
-from penstock.runtime.disk import FileDisk, ThreadOffload
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.disk import FileDisk, ThreadOffload
 from penstock.storage.commit_log.set_log import Chunk, SetLog
 from penstock.storage.config import FlushPolicy, LogConfig
 

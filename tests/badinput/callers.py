@@ -18,7 +18,7 @@ from penstock.net.peer_auth import (
 from penstock.replication.messages import Begin, Refused
 from penstock.replication.wire import decode, encode
 from penstock.runtime.raft.codec import RAFT_CODEC
-from penstock.runtime.session_messages import SESSION_CODEC
+from penstock.runtime.session.messages import SESSION_CODEC
 from tests.badinput.frame import BadFrame, framed
 from tests.badinput.peers import STRANGER_ID, member_frame
 from tests.badinput.sender import Tally

@@ -58,7 +58,7 @@ from penstock.record.walk import COMPILED, find_fault
 from penstock.replication import wire
 from penstock.replication.messages import Refused
 from penstock.runtime.raft.codec import RAFT_CODEC
-from penstock.runtime.session_messages import SESSION_CODEC
+from penstock.runtime.session.messages import SESSION_CODEC
 from penstock.storage.replicate import base_image
 from penstock.storage.replicate.base_image import BaseImage, BaseSegment
 from tests.badinput.batches import wrong_batch

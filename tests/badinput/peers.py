@@ -30,7 +30,7 @@ import msgspec
 from penstock.controller.session import Submit
 from penstock.net.peer_auth import MAGIC, NONCE_BYTES, DialerHandshake, Identity, PeerHello
 from penstock.runtime.raft.codec import RAFT_CODEC
-from penstock.runtime.session_messages import SESSION_CODEC
+from penstock.runtime.session.messages import SESSION_CODEC
 from tests.badinput.frame import BadFrame, framed, random_of
 from tests.badinput.plain_messages import (
     COMMANDS,

@@ -20,7 +20,7 @@ from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochStart
 from penstock.replication.messages import HaMessage, Reason
 from penstock.replication.wire import encode
-from penstock.runtime.session_messages import SessionMessage
+from penstock.runtime.session.messages import SessionMessage
 
 _NUMBERS = (-1, 900, 901, 1 << 33)
 """Not the ids of anything that a cluster in a test has: a message that is good by chance is an

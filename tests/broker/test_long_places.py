@@ -12,7 +12,7 @@ from penstock.broker.long_requests import LONG_FRAME_BYTES
 from penstock.controller.commands.command import CreateTopics
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import encode_request
-from penstock.runtime.memory import FreeLists
+from penstock.runtime.io.memory import FreeLists
 from tests.live_node import LiveNode, RawClient
 
 

@@ -13,7 +13,7 @@ from penstock.broker.read_ahead import SWEEP_MS, ReadAhead
 from penstock.broker.stats import BrokerStats
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.runtime.disk import FileHandle
+from penstock.runtime.io.disk import FileHandle
 from penstock.storage.commit_log.set_log import Chunk
 from tests.broker.fetches import BATCH, SIZE, counts, create, fetch_from, fill, offsets, request
 from tests.live_node import ANSWER_SECONDS, LiveNode, RawClient

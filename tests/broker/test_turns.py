@@ -5,7 +5,7 @@ from collections.abc import Generator
 from itertools import pairwise
 
 from penstock.broker.turns import SLICE, Pace, Turns
-from penstock.runtime.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from tests.net.serving import run
 
 

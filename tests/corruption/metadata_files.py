@@ -16,7 +16,7 @@ from penstock.node.identity import open_data_directories
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
-from penstock.runtime.disk import FileDisk
+from penstock.runtime.io.disk import FileDisk
 from penstock.runtime.raft.log_file import HEADER_BYTES
 from penstock.runtime.raft.storage import RaftStorage
 from tests.corruption.byte_classes import Classes, Place

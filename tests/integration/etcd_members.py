@@ -10,8 +10,8 @@ from typing import Any
 
 from penstock.controller.errors import MetadataError
 from penstock.controller.replicated_log import Leadership, StateMachine
-from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.etcd import EtcdConfig, EtcdLog, EtcdPeer, LocalFiles
+from penstock.runtime.io.disk import FileDisk, ThreadOffload
 
 WAIT_S = 15.0
 LEASE_TTL_S = 2

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from penstock.base.ports import Buffer
 from penstock.controller.errors import MetadataError
-from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.etcd import EtcdConfig, EtcdLog, EtcdPeer, LocalFiles
+from penstock.runtime.io.disk import FileDisk, ThreadOffload
 
 SAMPLE_S = 0.005
 

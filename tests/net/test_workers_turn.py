@@ -7,7 +7,7 @@ import pytest
 
 from penstock.net import workers_turn
 from penstock.net.workers_turn import WORKERS_TURN, WorkersTurn
-from penstock.runtime.disk import ThreadOffload
+from penstock.runtime.io.disk import ThreadOffload
 
 
 class Clock:

@@ -5,7 +5,7 @@ import pytest
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Disk
 from penstock.node.layout import SetPlaces, has_metadata, sets_in
-from penstock.runtime.disk import FileDisk
+from penstock.runtime.io.disk import FileDisk
 
 
 def directories(root: Path, *sets: int | None) -> list[Path]:

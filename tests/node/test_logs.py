@@ -10,8 +10,8 @@ from penstock.base.errors import ConfigError
 from penstock.base.ids import ReplicaSetId
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.replica_file import REPLICA_FILE, log_id_of
-from penstock.runtime.disk import FileDisk
-from penstock.runtime.randomness import SystemRandomness
+from penstock.runtime.io.disk import FileDisk
+from penstock.runtime.io.randomness import SystemRandomness
 
 
 def place_in(directory: Path) -> tuple[ReplicaSetPlace, FileDisk]:

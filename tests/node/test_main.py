@@ -9,8 +9,8 @@ import pytest
 from penstock.base.invariant import InvariantViolation
 from penstock.net.connection import Connection
 from penstock.node.main import EXIT_FAILED, Stopping
-from penstock.runtime.clock import LoopScheduler
-from penstock.runtime.disk import ThreadOffload
+from penstock.runtime.io.clock import LoopScheduler
+from penstock.runtime.io.disk import ThreadOffload
 from tests.net.serving import frame, run, serving
 
 Break = Callable[[], None]

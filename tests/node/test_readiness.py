@@ -1,7 +1,7 @@
 import json
 
 from penstock.node.readiness import Readiness
-from penstock.runtime.http_server import Page
+from penstock.runtime.io.http_server import Page
 
 
 def content(page: Page) -> tuple[int, dict[str, object]]:

@@ -12,8 +12,8 @@ from penstock.node.readiness import Readiness
 from penstock.node.recovery import GivenUp, LogOpener
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
-from penstock.runtime.clock import LoopScheduler, SystemClock
-from penstock.runtime.disk import FileDisk, ThreadOffload
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.disk import FileDisk, ThreadOffload
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
 from tests.net.serving import run

@@ -16,7 +16,7 @@ from penstock.controller.session import (
     ProbeSets,
     ReleasePromises,
 )
-from penstock.runtime.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from tests.runtime.ha_cluster import Broker, HaCluster
 
 CONFIG = ControllerConfig(

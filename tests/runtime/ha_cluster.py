@@ -32,9 +32,9 @@ from penstock.controller.metadata.records import MetadataRecord
 from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
 from penstock.record.batch import read_header
 from penstock.replication.config import ReplicationConfig
-from penstock.runtime.clock import LoopScheduler, SystemClock
-from penstock.runtime.disk import FileDisk, ThreadOffload
 from penstock.runtime.ha.client import FRAME_BYTES_MAX
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.disk import FileDisk, ThreadOffload
 from penstock.runtime.replica_manager import ManagerPorts, OpenedLog, ReplicaManager
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig

@@ -36,17 +36,17 @@ from penstock.controller.session import (
     TransferRequest,
 )
 from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
-from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.controller_driver import ControllerDriver
-from penstock.runtime.controller_service import BrainPorts, ControllerService
-from penstock.runtime.randomness import SystemRandomness
-from penstock.runtime.session_client import (
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.randomness import SystemRandomness
+from penstock.runtime.session.client import (
     SessionClient,
     SessionIdentity,
     SessionPorts,
 )
-from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_messages import PURPOSE, ChangeControllers
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.messages import PURPOSE, ChangeControllers
+from penstock.runtime.session.service import BrainPorts, ControllerService
 from tests.runtime.shared_log import LogGroup
 
 SECURITY = PeerSecurity(b"a secret of the tests")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.base.ports import Clock
-from penstock.runtime import clock as clock_module
-from penstock.runtime.clock import SystemClock
+from penstock.runtime.io import clock as clock_module
+from penstock.runtime.io.clock import SystemClock
 from penstock.sim.kernel.simulation import Simulation, simulate
 from penstock.sim.server import HostTime, SimClock
 

@@ -8,8 +8,8 @@ from penstock.controller.commands.command import AllocateProducerIds, CreateClus
 from penstock.controller.errors import NotActiveController
 from penstock.controller.metadata.record_codec import encode_records
 from penstock.controller.metadata.snapshot import snapshot_records
-from penstock.runtime.clock import LoopScheduler
 from penstock.runtime.controller_driver import LeadershipLost
+from penstock.runtime.io.clock import LoopScheduler
 from tests.runtime.session_cluster import Process, on_loop, until
 from tests.runtime.shared_log import LogGroup
 

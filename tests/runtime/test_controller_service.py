@@ -18,14 +18,14 @@ from penstock.controller.session import (
     Submit,
 )
 from penstock.net.peer import PeerHello, dial
-from penstock.runtime.controller_service import REQUESTS_MAX
-from penstock.runtime.session_channel import LocalChannel
-from penstock.runtime.session_messages import (
+from penstock.runtime.session.channel import LocalChannel
+from penstock.runtime.session.messages import (
     PURPOSE,
     ChangeControllers,
     SessionMessage,
     SubmitOutcome,
 )
+from penstock.runtime.session.service import REQUESTS_MAX
 from tests.runtime.session_cluster import (
     SECURITY,
     ControllerProcess,

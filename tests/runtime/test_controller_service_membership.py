@@ -7,8 +7,8 @@ import pytest
 from penstock.base.errors import PlatformError
 from penstock.controller.errors import NotActiveController, RefusedCommand
 from penstock.raft.errors import TransferRefused
-from penstock.runtime.controller_service_membership import ChangeDone, membership_by
-from penstock.runtime.session_messages import ChangeControllers
+from penstock.runtime.session.messages import ChangeControllers
+from penstock.runtime.session.service_membership import ChangeDone, membership_by
 from tests.runtime.session_cluster import on_loop
 
 

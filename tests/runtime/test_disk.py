@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from penstock.runtime.disk import (
+from penstock.runtime.io.disk import (
     POOL_BUFFERS,
     POOLED_BYTES,
     FileDisk,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.disk import FileDisk
+from penstock.runtime.io.disk import FileDisk
 
 Call = tuple[str, str]
 

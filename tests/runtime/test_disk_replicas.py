@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.runtime.disk import FileDisk
+from penstock.runtime.io.disk import FileDisk
 from tests.storage.replicas import (
     copy_base,
     export_of,

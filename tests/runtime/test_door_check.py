@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from penstock.controller.metadata.image import BrokerImage, ClusterImage
-from penstock.runtime.door_check import DoorCheck
+from penstock.runtime.session.door_check import DoorCheck
 
 
 def image_with(port: int) -> ClusterImage:

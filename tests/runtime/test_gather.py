@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from penstock.runtime import compiled, gather
+from penstock.runtime.io import compiled, gather
 
 TWINS = (compiled.read_places, gather.read_places)
 

@@ -7,8 +7,8 @@ import pytest
 from benchmarks.harness.ports import free_port
 
 from penstock.base.errors import ConfigError
-from penstock.runtime import http_server
-from penstock.runtime.http_server import TEXT, HttpServer, Page
+from penstock.runtime.io import http_server
+from penstock.runtime.io.http_server import TEXT, HttpServer, Page
 from tests.net.serving import run
 
 

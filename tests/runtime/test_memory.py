@@ -2,7 +2,7 @@
 
 import weakref
 
-from penstock.runtime.memory import REST, FreeLists
+from penstock.runtime.io.memory import REST, FreeLists
 
 
 class Clock:

@@ -14,8 +14,8 @@ from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.messages import AppendEntries, InstallSnapshot, LearnerWelcome
-from penstock.runtime.clock import LoopScheduler, SystemClock
-from penstock.runtime.disk import FileDisk, ThreadOffload
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.disk import FileDisk, ThreadOffload
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.raft_log import RaftLog, RaftPorts

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from penstock.controller.session import HeartbeatAnswer, ProbeSets
-from penstock.runtime.clock import SystemClock
-from penstock.runtime.randomness import SystemRandomness
-from penstock.runtime.session_channel import SessionChannel
-from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
-from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_link import ControllerSession, SessionDraws
+from penstock.runtime.io.clock import SystemClock
+from penstock.runtime.io.randomness import SystemRandomness
+from penstock.runtime.session.channel import SessionChannel
+from penstock.runtime.session.client import SessionClient, SessionIdentity, SessionPorts
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.link import ControllerSession, SessionDraws
 from tests.net.serving import run
 
 CONFIG = SessionConfig()

@@ -18,8 +18,8 @@ from penstock.controller.session import (
     ReleasePromises,
 )
 from penstock.net.peer import PeerHello, PeerLink, PeerListener
-from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_messages import PURPOSE
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.messages import PURPOSE
 from tests.runtime.session_cluster import (
     FRAME_BYTES_MAX,
     QUICK,

@@ -6,9 +6,9 @@ from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands.command import ChangeSyncStateSet, RegisterBroker, RegisterReplica
 from penstock.controller.config import ControllerConfig
 from penstock.controller.session import ProbeSets, SetReport
-from penstock.runtime.clock import LoopScheduler, SystemClock
-from penstock.runtime.controller_service import BrainPorts, ControllerService
-from penstock.runtime.session_config import SessionConfig
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.service import BrainPorts, ControllerService
 from tests.runtime.session_cluster import (
     BrokerProcess,
     ControllerProcess,

@@ -13,11 +13,11 @@ from penstock.controller.errors import (
     NotActiveController,
     StaleSyncStateSet,
 )
-from penstock.runtime.session_active import ActiveTracker
-from penstock.runtime.session_commands import SessionCommands
-from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_link import AnswerLost, ControllerSession
-from penstock.runtime.session_messages import SubmitOutcome
+from penstock.runtime.session.active import ActiveTracker
+from penstock.runtime.session.commands import SessionCommands
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.link import AnswerLost, ControllerSession
+from penstock.runtime.session.messages import SubmitOutcome
 from tests.net.serving import run
 from tests.storage.world import World
 

@@ -22,7 +22,7 @@ from penstock.controller.session import (
     ElectRequest,
     TransferRequest,
 )
-from penstock.runtime.session_messages import ChangeControllers
+from penstock.runtime.session.messages import ChangeControllers
 from tests.runtime.session_cluster import (
     QUICK,
     on_loop,

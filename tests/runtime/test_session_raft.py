@@ -15,21 +15,21 @@ from penstock.controller.controller import Controller
 from penstock.controller.metadata.image import ClusterImage
 from penstock.net.peer import PeerHello, PeerListener
 from penstock.raft.configuration import Configuration
-from penstock.runtime.clock import LoopScheduler, SystemClock
 from penstock.runtime.controller_driver import ControllerDriver
-from penstock.runtime.controller_service import BrainPorts, ControllerService
-from penstock.runtime.controller_service_membership import membership_by
-from penstock.runtime.disk import FileDisk, ThreadOffload
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.disk import FileDisk, ThreadOffload
+from penstock.runtime.io.randomness import SystemRandomness
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import PURPOSE as RAFT
 from penstock.runtime.raft.transport import PeerTransport, parse_address
-from penstock.runtime.randomness import SystemRandomness
-from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
-from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_messages import PURPOSE as SESSION
-from penstock.runtime.session_messages import ChangeControllers
+from penstock.runtime.session.client import SessionClient, SessionIdentity, SessionPorts
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.messages import PURPOSE as SESSION
+from penstock.runtime.session.messages import ChangeControllers
+from penstock.runtime.session.service import BrainPorts, ControllerService
+from penstock.runtime.session.service_membership import membership_by
 from tests.runtime.first_start import first_start
 from tests.runtime.session_cluster import FRAME_BYTES_MAX, SECURITY, Tasks, WatchedOwner, until
 

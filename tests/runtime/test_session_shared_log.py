@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.controller.replicated_log import ReplicatedLog
-from penstock.runtime.clock import LoopScheduler
+from penstock.runtime.io.clock import LoopScheduler
 from tests.controller.replicated_log_contract import LogHarness, ReplicatedLogContract
 from tests.runtime.shared_log import LogGroup
 

@@ -5,8 +5,8 @@ import pytest
 
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
-from penstock.runtime import supervisor as room
-from penstock.runtime.supervisor import Supervisor
+from penstock.runtime.io import supervisor as room
+from penstock.runtime.io.supervisor import Supervisor
 from tests.net.serving import run
 
 

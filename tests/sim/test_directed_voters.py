@@ -13,8 +13,8 @@ from penstock.node.node import Node
 from penstock.raft import votes as votes_module
 from penstock.raft.configuration import Configuration
 from penstock.runtime.raft.raft_log import RaftLog
-from penstock.runtime.session_client import SessionClient
-from penstock.runtime.session_messages import ChangeControllers
+from penstock.runtime.session.client import SessionClient
+from penstock.runtime.session.messages import ChangeControllers
 from penstock.sim.plan import Plan, Shape
 from penstock.sim.run import Run, run_plan
 from penstock.sim.server import Server

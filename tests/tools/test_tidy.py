@@ -59,7 +59,7 @@ def test_a_banned_import_is_found_in_a_core_room_and_allowed_outside(name):
     for line in (f"import {name}\n", f"from {name} import thing\n"):
         broken = rules_broken(STORAGE, DOCSTRING + line)
         assert set(broken) == {"core"}
-        assert rules_broken("src/penstock/runtime/disk.py", DOCSTRING + line) == []
+        assert rules_broken("src/penstock/runtime/io/disk.py", DOCSTRING + line) == []
 
 
 @pytest.mark.parametrize("name", sorted(tidy.BANNED_CALLS))

@@ -10,8 +10,8 @@ ROUNDS = "controller/active/elections.py"
 MASTERSHIPS = "controller/commands/masterships.py"
 LIVENESS = "controller/active/liveness.py"
 ACTIVE = "controller/active/controller.py"
-SERVICE = "runtime/controller_service.py"
-CLIENT = "runtime/session_client.py"
+SERVICE = "runtime/session/service.py"
+CLIENT = "runtime/session/client.py"
 SETS = "controller/commands/replica_sets.py"
 
 ELECTIONS = (
@@ -314,7 +314,7 @@ TERMS = (
     plant(
         "term-replaced-controller-believed", "Controller terms",
         "a broker believes who is active from a controller of an earlier term",
-        ("runtime/session_active.py", "is_newer = controller_epoch > self.controller_epoch",
+        ("runtime/session/active.py", "is_newer = controller_epoch > self.controller_epoch",
          "is_newer = active_id >= 0"),
         kind=Kind.EPOCH, near=("tests/runtime/test_replaced_controllers.py", *SESSIONS),
     ),

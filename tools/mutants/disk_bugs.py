@@ -10,7 +10,7 @@ COMMIT = "storage/commit_log/group_commit.py"
 RECOVER = "storage/recover/recovery.py"
 RETAIN = "storage/commit_log/retention.py"
 WINDOW = "storage/index/producers.py"
-REAL = "runtime/disk.py"
+REAL = "runtime/io/disk.py"
 
 REAL_DISK = (
     plant(

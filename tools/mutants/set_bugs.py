@@ -327,14 +327,14 @@ STEPPING = (
     plant(
         "change-repeated-behind-its-masters-back", "Sync-state set",
         "a change of open fate is repeated, and the refusal of the second attempt hides the first",
-        ("runtime/session_commands.py", "        c.RegisterReplica,  # one number for each log id\n",
+        ("runtime/session/commands.py", "        c.RegisterReplica,  # one number for each log id\n",
          "        c.RegisterReplica,\n        c.ChangeSyncStateSet,\n"),
         kind=Kind.CLEARED, near=("tests/runtime/test_session_commands.py",),
     ),
     plant(
         "full-queue-hides-an-open-attempt", "Sync-state set",
         "a command that may have happened is called not taken when its repetition finds no room",
-        ("runtime/session_commands.py", "                if is_fate_open:\n", "                if False:\n"),
+        ("runtime/session/commands.py", "                if is_fate_open:\n", "                if False:\n"),
         kind=Kind.CLEARED, near=("tests/runtime/test_session_commands.py",),
     ),
     plant(
@@ -379,7 +379,7 @@ LEASES = (
     plant(
         "lease-on-a-clock-that-sleeps", "Lease",
         "the time of a suspend does not count",
-        ("runtime/clock.py", "return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000",
+        ("runtime/io/clock.py", "return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000",
          "return time.monotonic_ns() // 1_000_000"),
         kind=Kind.STALE, near=("tests/runtime/test_clock.py",),
     ),

@@ -24,7 +24,7 @@ from penstock.cli.operator import (
 from penstock.cli.output import Output, OutputOption, print_json, print_rows
 
 if TYPE_CHECKING:
-    from penstock.runtime.session_messages import ChangeControllers
+    from penstock.runtime.session.messages import ChangeControllers
 
 app = typer.Typer(
     help="Run a controller alone; show, add, remove and move controllers.",
@@ -120,7 +120,7 @@ def remove(
 def _change(
     action: str, peer_id: int, address: str = "", directory: str = ""
 ) -> "Callable[[int], ChangeControllers]":
-    from penstock.runtime.session_messages import ChangeControllers
+    from penstock.runtime.session.messages import ChangeControllers
 
     return lambda request_id: ChangeControllers(
         request_id=request_id,

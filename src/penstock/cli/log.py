@@ -61,7 +61,7 @@ def dump(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print one line for each frame, in the order of the log; exit code 1 if it ends in damage."""
-    from penstock.runtime.disk import FileDisk
+    from penstock.runtime.io.disk import FileDisk
     from penstock.storage.inspect.dump import dump_frames
 
     logs = logs_in(directory)
@@ -82,7 +82,7 @@ def dump(
 @app.command()
 def verify(directory: DirectoryArgument, output: OutputOption = Output.TABLE) -> None:
     """Check all checksums, offsets and indexes; exit code 1 if data is damaged or missing."""
-    from penstock.runtime.disk import FileDisk
+    from penstock.runtime.io.disk import FileDisk
     from penstock.storage.inspect.verify import LogCheck, Severity
 
     findings: list[dict[str, object]] = []
@@ -128,7 +128,7 @@ def pins(
 
     Example: penstock log pins /var/lib/penstock
     """
-    from penstock.runtime.disk import FileDisk
+    from penstock.runtime.io.disk import FileDisk
     from penstock.storage.inspect.pins_of_files import read_pins
 
     partitions: list[dict[str, object]] = []

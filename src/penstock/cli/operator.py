@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.controller.commands.command import Command
     from penstock.controller.session import StatusAnswer
     from penstock.node.settings import NodeSettings
-    from penstock.runtime.session_client import SessionClient
+    from penstock.runtime.session.client import SessionClient
 
 ANSWER_SECONDS = 15.0
 TROUBLES_SHOWN_MAX = 3
@@ -103,7 +103,7 @@ def fetch_quorum(settings: NodeSettings) -> dict[str, Any]:
     """Return who keeps the metadata log, as the active controller sees it."""
     import json
 
-    from penstock.runtime.session_messages import QuorumRequest
+    from penstock.runtime.session.messages import QuorumRequest
 
     quorum: dict[str, Any] = json.loads(
         operate(settings, lambda request_id: QuorumRequest(request_id=request_id))

@@ -18,7 +18,7 @@ TWINS = (
     "penstock.record._encode",
     "penstock.record._scan",
     "penstock.record._walk",
-    "penstock.runtime._gather",
+    "penstock.runtime.io._gather",
     "penstock.storage.commit_log._frames",
     "penstock.storage.read._read_check",
     "penstock.storage.read._regions",

@@ -29,17 +29,17 @@ from penstock.node.settings import NodeSettings
 from penstock.node.sync_state_watch import SyncStateWatch
 from penstock.raft.configuration import Configuration
 from penstock.runtime.controller_driver import ControllerDriver
-from penstock.runtime.controller_service import BrainPorts, ControllerService
-from penstock.runtime.controller_service_membership import membership_by
-from penstock.runtime.door_check import DoorCheck
 from penstock.runtime.etcd.local_copy import LocalFiles
 from penstock.runtime.etcd.log import EtcdLog, EtcdPeer
+from penstock.runtime.io.randomness import random_uuid, token_text
 from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
 from penstock.runtime.raft.storage import FirstStart, RaftStorage
 from penstock.runtime.raft.transport import PURPOSE as RAFT_PURPOSE
 from penstock.runtime.raft.transport import PeerTransport, parse_address
-from penstock.runtime.randomness import random_uuid, token_text
-from penstock.runtime.session_messages import PURPOSE as SESSION_PURPOSE
+from penstock.runtime.session.door_check import DoorCheck
+from penstock.runtime.session.messages import PURPOSE as SESSION_PURPOSE
+from penstock.runtime.session.service import BrainPorts, ControllerService
+from penstock.runtime.session.service_membership import membership_by
 
 Address = tuple[str, int]
 

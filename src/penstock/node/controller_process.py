@@ -19,8 +19,8 @@ from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, listen, peer_securit
 from penstock.node.readiness import Readiness
 from penstock.node.settings import NodeSettings
 from penstock.node.status_page import status_page
-from penstock.runtime.http_server import HttpServer, Page
-from penstock.runtime.supervisor import Supervisor
+from penstock.runtime.io.http_server import HttpServer, Page
+from penstock.runtime.io.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.replica_manager import ReplicaManager
-from penstock.runtime.session_client import SessionClient
+from penstock.runtime.session.client import SessionClient
 
 HAND_OVER_SECONDS = 2.0
 POLL_SECONDS = 0.005

@@ -18,9 +18,9 @@ from typing import Protocol
 
 from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
 from penstock.net.sockets import OpenSocket, open_socket
-from penstock.runtime.clock import LoopScheduler, SystemClock
-from penstock.runtime.disk import DiskStats, FileDisk, ThreadOffload
-from penstock.runtime.randomness import SystemRandomness
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.disk import DiskStats, FileDisk, ThreadOffload
+from penstock.runtime.io.randomness import SystemRandomness
 
 
 class DataDisk(Disk, Protocol):

@@ -27,7 +27,7 @@ from penstock.node.identity import DataDirectory, new_cluster_id, open_data_dire
 from penstock.node.machine import Machine, real_machine
 from penstock.node.node import Node
 from penstock.node.settings import NodeSettings
-from penstock.runtime.disk import FileDisk
+from penstock.runtime.io.disk import FileDisk
 
 EXIT_CLEAN = 0
 EXIT_FAILED = 1

@@ -10,8 +10,8 @@ from typing import TypeVar
 from penstock.controller.commands.command import Command
 from penstock.controller.errors import MetadataLogFenced
 from penstock.node.control_plane import ControlPlane
-from penstock.runtime.session_client import SessionClient
-from penstock.runtime.session_messages import Operation
+from penstock.runtime.session.client import SessionClient
+from penstock.runtime.session.messages import Operation
 
 R = TypeVar("R")
 

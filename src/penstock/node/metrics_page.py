@@ -28,8 +28,8 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.net.stats import NetStats
 from penstock.node.cluster_metrics import control_metrics, replica_metrics
 from penstock.node.control_plane import ControlPlane
-from penstock.runtime.disk import DiskStats
-from penstock.runtime.http_server import Page
+from penstock.runtime.io.disk import DiskStats
+from penstock.runtime.io.http_server import Page
 from penstock.runtime.replica_manager import ReplicaManager
 
 _US_PER_S = 1_000_000

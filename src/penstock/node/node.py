@@ -42,15 +42,15 @@ from penstock.node.settings import NodeSettings
 from penstock.node.settings_entries import settings_entries
 from penstock.node.status_page import status_page
 from penstock.runtime.ha.client import FRAME_BYTES_MAX as HA_FRAME_BYTES_MAX
-from penstock.runtime.http_server import HttpServer, Page
-from penstock.runtime.memory import FreeLists, trim_memory
-from penstock.runtime.randomness import random_uuid, token_text
+from penstock.runtime.io.http_server import HttpServer, Page
+from penstock.runtime.io.memory import FreeLists, trim_memory
+from penstock.runtime.io.randomness import random_uuid, token_text
+from penstock.runtime.io.settling import settle
+from penstock.runtime.io.supervisor import Supervisor
 from penstock.runtime.replica_manager import PURPOSE as HA_PURPOSE
 from penstock.runtime.replica_manager import ManagerPorts, ReplicaManager
-from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
-from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.settling import settle
-from penstock.runtime.supervisor import Supervisor
+from penstock.runtime.session.client import SessionClient, SessionIdentity, SessionPorts
+from penstock.runtime.session.config import SessionConfig
 
 FOLLOW_CONTROLLERS_MS = 1_000
 """How soon a controller that was added or removed is noticed by the sessions."""

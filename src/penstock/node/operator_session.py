@@ -25,13 +25,13 @@ from penstock.controller.session import (
 )
 from penstock.node.peers import peer_security
 from penstock.node.settings import NodeSettings
-from penstock.runtime.clock import SystemClock
+from penstock.runtime.io.clock import SystemClock
+from penstock.runtime.io.randomness import SystemRandomness
 from penstock.runtime.raft.transport import parse_address
-from penstock.runtime.randomness import SystemRandomness
-from penstock.runtime.session_client import SessionClient, SessionIdentity, SessionPorts
-from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_link import AnswerLost, NoSession
-from penstock.runtime.session_messages import QuorumRequest
+from penstock.runtime.session.client import SessionClient, SessionIdentity, SessionPorts
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.link import AnswerLost, NoSession
+from penstock.runtime.session.messages import QuorumRequest
 
 R = TypeVar("R")
 NO_MEMBER = -1

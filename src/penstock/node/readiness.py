@@ -7,7 +7,7 @@ Readiness and health are apart because a node that recovers a large log is healt
 that restarts it for not being ready would have it begin again, for ever (strimzi#5263).
 """
 
-from penstock.runtime.http_server import Page, json_page
+from penstock.runtime.io.http_server import Page, json_page
 
 
 class Readiness:

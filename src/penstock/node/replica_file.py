@@ -14,7 +14,7 @@ from crc32c import crc32c
 from penstock.base.errors import ConfigError
 from penstock.base.ports import Disk, Randomness
 from penstock.node.layout import ReplicaSetPlace
-from penstock.runtime.randomness import token_text
+from penstock.runtime.io.randomness import token_text
 
 REPLICA_FILE = "replica.json"
 FORMAT_VERSION = 1

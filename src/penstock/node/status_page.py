@@ -7,7 +7,7 @@ controller has everything; others know the metadata and who lives.
 from dataclasses import asdict
 
 from penstock.node.control_plane import ControlPlane
-from penstock.runtime.http_server import JSON, Page, json_page
+from penstock.runtime.io.http_server import JSON, Page, json_page
 
 
 def status_page(plane: ControlPlane) -> Page:

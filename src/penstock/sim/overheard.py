@@ -15,8 +15,8 @@ from penstock.replication.messages import HaMessage
 from penstock.runtime.ha.live_link import LiveLink
 from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.transport import PeerTransport
-from penstock.runtime.session_channel import LinkChannel, LocalChannel
-from penstock.runtime.session_messages import SessionMessage
+from penstock.runtime.session.channel import LinkChannel, LocalChannel
+from penstock.runtime.session.messages import SessionMessage
 from penstock.sim.kernel.process import current_process
 
 OnSaid = Callable[[str, int, Any], None]

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.node.node import Node
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.status import RaftStatus
-from penstock.runtime.session_messages import ChangeControllers
+from penstock.runtime.session.messages import ChangeControllers
 from penstock.sim.cluster import SimCluster
 from penstock.sim.plan import Fault
 from penstock.sim.server import Server

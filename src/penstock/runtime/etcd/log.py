@@ -32,7 +32,6 @@ from penstock.controller.replicated_log import (
     ProposalDone,
     StateMachine,
 )
-from penstock.runtime.clock import SystemClock
 from penstock.runtime.etcd.client import EtcdClient
 from penstock.runtime.etcd.config import EtcdConfig
 from penstock.runtime.etcd.election import Candidate, Lead, OwnLease
@@ -42,6 +41,7 @@ from penstock.runtime.etcd.follow import Follower
 from penstock.runtime.etcd.local_copy import LocalCopy, LocalFiles
 from penstock.runtime.etcd.store import LeaderKey, Store
 from penstock.runtime.etcd.writer import Writer
+from penstock.runtime.io.clock import SystemClock
 
 SNAPSHOT_AFTER_BYTES = 4 << 20
 """Entries since the last snapshot that make a new one worth its cost, as for a node alone."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from random import Random
 
 from penstock.base.ports import Buffer, DiskFile
-from penstock.runtime.disk import DiskStats
+from penstock.runtime.io.disk import DiskStats
 from penstock.sim.kernel.disk_file import SimFile
 from penstock.sim.kernel.disk_names import Names, parent
 from penstock.sim.kernel.inode import Inode

@@ -50,13 +50,13 @@ from penstock.controller.session import (
 )
 from penstock.net.peer import PeerFrameTooLarge, PeerLink
 from penstock.runtime.controller_driver import ControllerDriver, LeadershipLost
-from penstock.runtime.session_channel import (
+from penstock.runtime.session.channel import (
     LinkChannel,
     LocalChannel,
     SessionChannel,
     local_channels,
 )
-from penstock.runtime.session_messages import (
+from penstock.runtime.session.messages import (
     ChangeControllers,
     Question,
     QuorumRequest,

@@ -34,7 +34,7 @@ from typing import TypeVar
 from penstock.base.ports import Buffer, DiskFile
 from penstock.broker.stats import Histogram
 from penstock.net.workers_turn import WORKERS_TURN
-from penstock.runtime.compiled import read_places
+from penstock.runtime.io.compiled import read_places
 
 T = TypeVar("T")
 

@@ -23,9 +23,9 @@ from penstock.controller.errors import (
 )
 from penstock.controller.session import OperationAnswer, StatusAnswer
 from penstock.net.peer import PeerFrameTooLarge, PeerRefused
-from penstock.runtime.session_channel import SessionChannel
-from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_messages import Answer, Question, SessionMessage, SubmitOutcome
+from penstock.runtime.session.channel import SessionChannel
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.messages import Answer, Question, SessionMessage, SubmitOutcome
 
 _LOG_EVERY_FAILURES = 60
 """One failure in a row of so many is logged: about one in two minutes."""

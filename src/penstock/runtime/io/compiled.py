@@ -4,8 +4,8 @@ Source: ours, ADR 0021.
 """
 
 try:
-    from penstock.runtime._gather import read_places
+    from penstock.runtime.io._gather import read_places
 except ImportError:  # no C compiler at installation
-    from penstock.runtime.gather import read_places
+    from penstock.runtime.io.gather import read_places
 
 __all__ = ["read_places"]

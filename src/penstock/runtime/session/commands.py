@@ -26,10 +26,10 @@ from penstock.controller.errors import (
 )
 from penstock.controller.session import OperationAnswer, StatusAnswer, StatusRequest, Submit
 from penstock.runtime.controller_driver import LeadershipLost
-from penstock.runtime.session_active import ActiveTracker
-from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_link import AnswerLost, ControllerSession, NoSession
-from penstock.runtime.session_messages import Answer, Operation, SubmitOutcome
+from penstock.runtime.session.active import ActiveTracker
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.link import AnswerLost, ControllerSession, NoSession
+from penstock.runtime.session.messages import Answer, Operation, SubmitOutcome
 
 R = TypeVar("R")
 

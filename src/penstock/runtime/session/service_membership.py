@@ -9,8 +9,8 @@ from typing import Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.controller.errors import MetadataError, MetadataTimeout, RefusedCommand
-from penstock.runtime.controller_service import ChangeMembership
-from penstock.runtime.session_messages import ChangeControllers
+from penstock.runtime.session.messages import ChangeControllers
+from penstock.runtime.session.service import ChangeMembership
 
 CHANGE_TIMEOUT_MS = 30_000
 

@@ -36,12 +36,12 @@ from penstock.controller.session import (
     TransferReady,
 )
 from penstock.net.peer import PeerHello, PeerRefused, PeerSecurity, dial
-from penstock.runtime.session_active import ActiveTracker
-from penstock.runtime.session_channel import LinkChannel, LocalChannel, SessionChannel
-from penstock.runtime.session_commands import LocalLog, SessionCommands
-from penstock.runtime.session_config import SessionConfig
-from penstock.runtime.session_link import ControllerSession, SessionDraws
-from penstock.runtime.session_messages import (
+from penstock.runtime.session.active import ActiveTracker
+from penstock.runtime.session.channel import LinkChannel, LocalChannel, SessionChannel
+from penstock.runtime.session.commands import LocalLog, SessionCommands
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.link import ControllerSession, SessionDraws
+from penstock.runtime.session.messages import (
     PURPOSE,
     Operation,
     SessionMessage,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from penstock.net.peer import PeerLink
 from penstock.runtime.peer_codec import PeerMessageError
-from penstock.runtime.session_messages import SESSION_CODEC, SessionMessage
+from penstock.runtime.session.messages import SESSION_CODEC, SessionMessage
 
 log = logging.getLogger(__name__)
 

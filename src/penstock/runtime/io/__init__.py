@@ -1,0 +1,1 @@
+"""The ports of base over the real machine: clock, randomness, disk, threads, HTTP."""

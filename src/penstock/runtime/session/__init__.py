@@ -1,0 +1,1 @@
+"""Both ends of the sessions between brokers and controllers."""
