@@ -20,7 +20,7 @@ from penstock.broker.broker import Broker
 from penstock.node.identity import open_data_directories
 from penstock.node.machine import real_machine
 from penstock.node.node import Node
-from penstock.node.settings import NodeSettings, load_settings
+from penstock.node.settings.settings import NodeSettings, load_settings
 from penstock.protocol.header import parse_response_header, request_header
 from penstock.protocol.messages import decode_response, encode_request
 

@@ -4,8 +4,8 @@
 
 docs/operations/configuration.md comes from the settings dataclasses: names, bounds, defaults and
 the docstring below each field. The list of docs/operations/metrics.md comes from the calls in
-node/metrics_page.py and node/cluster_metrics.py that make a metric. `--check` writes nothing and
-exits with 1 if a page is out of date.
+node/pages/metrics.py and node/pages/cluster_metrics.py that make a metric. `--check` writes nothing
+and exits with 1 if a page is out of date.
 """
 
 import ast
@@ -20,9 +20,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Unit
 
-from penstock.node import cluster_metrics, metrics_page
-from penstock.node.settings import section_types, setting_types
-from penstock.node.settings_documents import field_documents
+from penstock.node.pages import cluster_metrics
+from penstock.node.pages import metrics as metrics_page
+from penstock.node.settings.documents import field_documents
+from penstock.node.settings.settings import section_types, setting_types
 
 DOCUMENTS = Path(__file__).parent.parent / "docs" / "operations"
 

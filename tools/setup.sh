@@ -101,6 +101,6 @@ compileall.compile_dir("src", quiet=2, workers=0)' "$venv/lib"
 
 [ -z "$beside" ] || wait "$beside" || true # its own target says what is wrong
 "$venv/bin/python" -c '
-from penstock.node.build_info import COST, compiled_text
+from penstock.node.pages.build_info import COST, compiled_text
 text = compiled_text()
 print("setup: done; the hot functions are", text if text == "compiled" else f"{text}: {COST}")'

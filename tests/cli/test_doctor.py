@@ -10,8 +10,8 @@ import pytest
 
 from penstock.cli import doctor
 from penstock.cli.main import guarded
-from penstock.node import build_info
 from penstock.node.identity import LOCK_NAME
+from penstock.node.pages import build_info
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -10,7 +10,7 @@ from penstock.controller.commands.command import CreateCluster, CreateReplicaSet
 from penstock.node.continuity import LogsBehindMetadata
 from penstock.node.layout import SetPlaces
 from penstock.node.logs import NodeLogs
-from penstock.node.readiness import Readiness
+from penstock.node.pages.readiness import Readiness
 from penstock.node.recovery import LogOpener
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.io.clock import LoopScheduler, SystemClock

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from penstock.node import build_info
+from penstock.node.pages import build_info
 
 ROOT = Path(__file__).resolve().parents[2]
 

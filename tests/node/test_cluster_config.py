@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.node.cluster_config import ClusterConfig, VoterAddress
-from penstock.node.settings import load_settings
+from penstock.node.settings.cluster_config import ClusterConfig, VoterAddress
+from penstock.node.settings.settings import load_settings
 
 
 def test_voters_are_read_in_their_order() -> None:

@@ -13,8 +13,8 @@ from penstock.base.errors import ConfigError
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import open_data_directories
 from penstock.node.machine import real_machine
-from penstock.node.settings import NodeSettings, load_settings
-from penstock.node.status_page import status_page
+from penstock.node.pages.status import status_page
+from penstock.node.settings.settings import NodeSettings, load_settings
 from tests.net.serving import run
 from tests.node.test_metrics_page import documented, families
 

@@ -12,7 +12,7 @@ from benchmarks.harness.ports import free_port
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import DataDirectory, open_data_directories
 from penstock.node.machine import real_machine
-from penstock.node.settings import load_settings
+from penstock.node.settings.settings import load_settings
 from tests.net.serving import run
 
 LOGGER = "penstock.node.hand_over"

@@ -11,8 +11,8 @@ from benchmarks.harness.ports import free_port
 
 from penstock.base.errors import ConfigError
 from penstock.net.peer import PeerHello, PeerLink, dial
-from penstock.node.cluster_config import ClusterConfig
 from penstock.node.peers import ALONE, listen, peer_security
+from penstock.node.settings.cluster_config import ClusterConfig
 from tests.net.serving import run
 
 OWN = PeerHello(b"", "c", 1, 0)

@@ -1,6 +1,6 @@
 import json
 
-from penstock.node.readiness import Readiness
+from penstock.node.pages.readiness import Readiness
 from penstock.runtime.io.http_server import Page
 
 

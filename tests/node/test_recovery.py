@@ -8,7 +8,7 @@ import pytest
 
 from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
 from penstock.node.layout import ReplicaSetPlace
-from penstock.node.readiness import Readiness
+from penstock.node.pages.readiness import Readiness
 from penstock.node.recovery import GivenUp, LogOpener
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.node.settings import load_settings
+from penstock.node.settings.settings import load_settings
 
 
 def load(tmp_path, text="", environment=None, overrides=()):
@@ -85,7 +85,7 @@ def test_an_override_must_name_section_key_and_value(tmp_path, override):
 
 
 def test_python_that_drops_assertions_is_refused():
-    script = "from penstock.node.settings import check_interpreter; check_interpreter()"
+    script = "from penstock.node.settings.settings import check_interpreter; check_interpreter()"
     done = subprocess.run(
         [sys.executable, "-O", "-c", script], capture_output=True, text=True, check=False
     )

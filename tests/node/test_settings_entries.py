@@ -1,7 +1,7 @@
 from dataclasses import replace
 
-from penstock.node.settings import NodeSettings, settings_schema
-from penstock.node.settings_entries import settings_entries
+from penstock.node.settings.entries import settings_entries
+from penstock.node.settings.settings import NodeSettings, settings_schema
 
 
 def test_every_setting_is_there_once_under_its_dotted_name() -> None:

@@ -59,7 +59,7 @@ def run_controller(
         return
     if config is None:
         raise ConfigError("say which controller: penstock controller --config FILE")
-    from penstock.node.settings import check_interpreter, load_settings
+    from penstock.node.settings.settings import check_interpreter, load_settings
 
     check_interpreter()
     if ends_with_parent:

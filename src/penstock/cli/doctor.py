@@ -26,7 +26,7 @@ from penstock.cli.operator import DATA_DEFAULT, ConfigOption, DataOption
 from penstock.cli.output import Output, OutputOption, print_rows
 
 if TYPE_CHECKING:
-    from penstock.node.settings import NodeSettings
+    from penstock.node.settings.settings import NodeSettings
 
 FILES_WANTED = 4096
 """Connections and open segment files; Debian's usual limit of 1,024 is soon met."""
@@ -70,7 +70,7 @@ def run_doctor(
 
 def settings_of(config: Path | None, data: Path) -> "list[NodeSettings]":
     """Return the settings of the process, of all nodes of `penstock up`, or those of a new one."""
-    from penstock.node.settings import load_settings
+    from penstock.node.settings.settings import load_settings
 
     paths = [config] if config is not None else sorted(data.glob("node-*/node.toml"))
     if paths:
@@ -95,7 +95,7 @@ def examine(settings: "list[NodeSettings]", data: Path, *, nodes: int) -> Iterat
 
 
 def build() -> Found:
-    from penstock.node.build_info import COST, compiled_text, version_line
+    from penstock.node.pages.build_info import COST, compiled_text, version_line
 
     text = version_line()
     if compiled_text() == "compiled":

@@ -34,8 +34,8 @@ from penstock.cli.node_files import settings_toml, write_whole
 from penstock.cli.node_process import NodeProcess, ended, make_directories, say
 from penstock.cli.probe import brokers_seen
 from penstock.node.layout import METADATA_DIRECTORY
-from penstock.node.settings import NodeSettings, load_settings
-from penstock.node.settings_sources import parse_overrides
+from penstock.node.settings.settings import NodeSettings, load_settings
+from penstock.node.settings.sources import parse_overrides
 
 PROBE_INTERVAL_SECONDS = 0.1
 STILL_STARTING_SECONDS = 30.0

@@ -70,7 +70,7 @@ def penstock(
     if debug:
         os.environ["PENSTOCK_DEBUG"] = "1"
     if version:
-        from penstock.node.build_info import version_line
+        from penstock.node.pages.build_info import version_line
 
         typer.echo(version_line())
         raise typer.Exit

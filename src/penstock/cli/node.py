@@ -46,7 +46,7 @@ def run_node(
         return
     if config is None:
         raise ConfigError("say which node: penstock node --config FILE")
-    from penstock.node.settings import check_interpreter, load_settings
+    from penstock.node.settings.settings import check_interpreter, load_settings
 
     check_interpreter()
     if ends_with_parent:

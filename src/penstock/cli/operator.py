@@ -21,7 +21,7 @@ from penstock.cli.connect import CommandFailed
 if TYPE_CHECKING:
     from penstock.controller.commands.command import Command
     from penstock.controller.session import StatusAnswer
-    from penstock.node.settings import NodeSettings
+    from penstock.node.settings.settings import NodeSettings
     from penstock.runtime.session.client import SessionClient
 
 ANSWER_SECONDS = 15.0
@@ -56,7 +56,7 @@ def cluster_settings(config: Path | None, data: Path) -> NodeSettings:
             f"{data} holds no cluster of `penstock up`: name its directory with --data, or the "
             "settings of one of the processes with --config"
         )
-    from penstock.node.settings import load_settings
+    from penstock.node.settings.settings import load_settings
 
     return load_settings(path, environment=os.environ)
 

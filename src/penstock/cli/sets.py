@@ -23,7 +23,7 @@ from penstock.cli.output import Output, OutputOption, print_json, print_rows
 
 if TYPE_CHECKING:
     from penstock.controller.session import SetStatus
-    from penstock.node.settings import NodeSettings
+    from penstock.node.settings.settings import NodeSettings
 
 app = typer.Typer(help="List and describe replica sets, move masters, add and remove members.")
 

@@ -25,8 +25,8 @@ from penstock.controller.replicated_log import Leadership
 from penstock.net.peer import PeerHello, PeerLink, PeerSecurity
 from penstock.node.hand_over import hand_lead_over
 from penstock.node.layout import METADATA_DIRECTORY
-from penstock.node.settings import NodeSettings
-from penstock.node.sync_state_watch import SyncStateWatch
+from penstock.node.pages.sync_state_watch import SyncStateWatch
+from penstock.node.settings.settings import NodeSettings
 from penstock.raft.configuration import Configuration
 from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.etcd.local_copy import LocalFiles

@@ -14,11 +14,11 @@ from penstock.net.peer import PeerListener
 from penstock.node.control_plane import ControlPlane, ProcessPorts
 from penstock.node.identity import DataDirectory
 from penstock.node.machine import Machine
-from penstock.node.metrics_page import ControllerSources, controller_page
+from penstock.node.pages.metrics import ControllerSources, controller_page
+from penstock.node.pages.readiness import Readiness
+from penstock.node.pages.status import status_page
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, listen, peer_security
-from penstock.node.readiness import Readiness
-from penstock.node.settings import NodeSettings
-from penstock.node.status_page import status_page
+from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.io.http_server import HttpServer, Page
 from penstock.runtime.io.supervisor import Supervisor
 

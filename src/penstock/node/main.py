@@ -26,7 +26,7 @@ from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import DataDirectory, new_cluster_id, open_data_directories
 from penstock.node.machine import Machine, real_machine
 from penstock.node.node import Node
-from penstock.node.settings import NodeSettings
+from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.io.disk import FileDisk
 
 EXIT_CLEAN = 0

@@ -33,14 +33,14 @@ from penstock.node.layout import SetPlaces
 from penstock.node.logs import NodeLogs
 from penstock.node.machine import Machine
 from penstock.node.metadata_commands import MetadataCommands
-from penstock.node.metrics_page import MetricsSources, metrics_page
+from penstock.node.pages.metrics import MetricsSources, metrics_page
+from penstock.node.pages.readiness import Readiness
+from penstock.node.pages.status import status_page
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, OnLink, listen, peer_security
-from penstock.node.readiness import Readiness
 from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration
-from penstock.node.settings import NodeSettings
-from penstock.node.settings_entries import settings_entries
-from penstock.node.status_page import status_page
+from penstock.node.settings.entries import settings_entries
+from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.ha.client import FRAME_BYTES_MAX as HA_FRAME_BYTES_MAX
 from penstock.runtime.io.http_server import HttpServer, Page
 from penstock.runtime.io.memory import FreeLists, trim_memory

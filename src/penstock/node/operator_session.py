@@ -24,7 +24,7 @@ from penstock.controller.session import (
     TransferReady,
 )
 from penstock.node.peers import peer_security
-from penstock.node.settings import NodeSettings
+from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.io.clock import SystemClock
 from penstock.runtime.io.randomness import SystemRandomness
 from penstock.runtime.raft.transport import parse_address

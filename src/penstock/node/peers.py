@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from penstock.base.errors import ConfigError
 from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
 from penstock.net.sockets import OpenSocket, open_socket
-from penstock.node.cluster_config import ClusterConfig
+from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.runtime.raft.transport import FRAME_BYTES_MAX as RAFT_FRAME_BYTES_MAX
 
 SESSION_FRAME_BYTES_MAX = 64 << 20

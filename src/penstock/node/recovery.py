@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from penstock.base.ports import Clock, Disk, Offload, Scheduler
 from penstock.node.layout import ReplicaSetPlace
-from penstock.node.readiness import Readiness
+from penstock.node.pages.readiness import Readiness
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog

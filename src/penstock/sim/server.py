@@ -21,7 +21,7 @@ from penstock.node.controller_process import ControllerProcess
 from penstock.node.machine import Machine
 from penstock.node.main import Stopping
 from penstock.node.node import Node
-from penstock.node.settings import NodeSettings
+from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.io.clock import LoopScheduler
 from penstock.sim.kernel.disk import SimDisk
 from penstock.sim.kernel.loop import SimLoop

@@ -12,10 +12,10 @@ from penstock.broker.config import BrokerConfig
 from penstock.controller.config import ControllerConfig
 from penstock.controller.topic_config.table import TopicSettings
 from penstock.groups.config import GroupConfig
-from penstock.node.cluster_config import ClusterConfig
-from penstock.node.config import NodeConfig
 from penstock.node.identity import FORMAT_VERSION, DataDirectory, Identity
-from penstock.node.settings import NodeSettings
+from penstock.node.settings.cluster_config import ClusterConfig
+from penstock.node.settings.config import NodeConfig
+from penstock.node.settings.settings import NodeSettings
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.sim.plan import REWRITE_BYTES, Shape

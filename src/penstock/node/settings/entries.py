@@ -2,8 +2,8 @@
 
 from dataclasses import fields
 
-from penstock.node.settings import NodeSettings
-from penstock.node.settings_documents import field_documents
+from penstock.node.settings.documents import field_documents
+from penstock.node.settings.settings import NodeSettings
 
 
 def settings_entries(settings: NodeSettings) -> list[tuple[str, str, str]]:

@@ -22,9 +22,9 @@ from penstock.controller.config import ControllerConfig
 from penstock.controller.topic_config.table import TopicSettings
 from penstock.groups.config import GroupConfig
 from penstock.net.limits import NetLimits
-from penstock.node.cluster_config import ClusterConfig
-from penstock.node.config import NodeConfig
-from penstock.node.settings_sources import (
+from penstock.node.settings.cluster_config import ClusterConfig
+from penstock.node.settings.config import NodeConfig
+from penstock.node.settings.sources import (
     Schema,
     SettingsTree,
     read_environment,

@@ -1,7 +1,8 @@
 """The settings of the node process itself: who it is, where it listens, where its data lives.
 
 Every other room declares its settings beside the code that uses them (`storage/config.py` and so
-on); `node/settings.py` puts them together. This module holds only what belongs to no other room.
+on); `node/settings/settings.py` puts them together. This module holds only what belongs to no other
+room.
 """
 
 import socket

@@ -13,7 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 from annotated_types import Ge, Le, MaxLen
 
 from penstock.base.errors import ConfigError
-from penstock.node.config import PORT_MAX
+from penstock.node.settings.config import PORT_MAX
 
 PeerPort = Annotated[int, Ge(0), Le(PORT_MAX)]
 SECRET_BYTES_MIN = 16

@@ -26,8 +26,8 @@ from penstock.broker.stats import BUCKET_COUNT, ApiStats, Histogram
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.net.stats import NetStats
-from penstock.node.cluster_metrics import control_metrics, replica_metrics
 from penstock.node.control_plane import ControlPlane
+from penstock.node.pages.cluster_metrics import control_metrics, replica_metrics
 from penstock.runtime.io.disk import DiskStats
 from penstock.runtime.io.http_server import Page
 from penstock.runtime.replica_manager import ReplicaManager

@@ -1,0 +1,1 @@
+"""What a process tells people and monitoring over HTTP."""

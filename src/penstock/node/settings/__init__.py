@@ -1,0 +1,1 @@
+"""Settings of a process: read from file, environment and flags, and told to operators."""
