@@ -15,8 +15,8 @@ from penstock.raft.errors import (
     TransferRefused,
 )
 from penstock.raft.messages import AppendEntries, TimeoutNow, VoteRequest, VoteResponse
-from penstock.raft.progress import Progress
 from penstock.raft.ready import NO_PEER, Role
+from penstock.raft.roles.progress import Progress
 from tests.raft.group import CONFIG, Group, Member, led
 from tests.raft.single import Single, append, entries, entry, success, vote_request
 

@@ -10,8 +10,8 @@ import pytest
 from penstock.controller.commands.command import SetFailover
 from penstock.controller.errors import MetadataError
 from penstock.node.node import Node
-from penstock.raft import votes as votes_module
 from penstock.raft.configuration import Configuration
+from penstock.raft.roles import votes as votes_module
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.session.client import SessionClient
 from penstock.runtime.session.messages import ChangeControllers

@@ -142,14 +142,14 @@ REMEMBERED = (
     plant(
         "raft-snapshot-parts-of-two", "Raft: what is remembered",
         "the parts of a snapshot that the leader gave up stay, and those of the next one follow them",
-        ("raft/snapshot_receiver.py", "            self._name = name\n            self._parts.clear()\n",
+        ("raft/roles/snapshot_receiver.py", "            self._name = name\n            self._parts.clear()\n",
          "            self._name = name\n"),
         kind=Kind.CLEARED, near=("tests/raft/test_raft_paper_snapshots.py",),
     ),
     plant(
         "raft-transfer-asked-once-for-ever", "Raft: what is remembered",
         "a successor that did not hear that it should campaign is never asked again in that term",
-        ("raft/transfer.py", "core.config.election_ticks_min\n            self._is_asked = False\n",
+        ("raft/roles/transfer.py", "core.config.election_ticks_min\n            self._is_asked = False\n",
          "core.config.election_ticks_min\n"),
         kind=Kind.STALE, near=("tests/raft/test_raft_thesis.py",),
     ),

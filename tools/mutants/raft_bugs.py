@@ -9,11 +9,11 @@ and the lists of Jepsen, tell of most.
 from .mutant import Kind, plant
 from .suites import RAFT, RAFT_FILES
 
-LEADER = "raft/leader.py"
-VOTES = "raft/votes.py"
-FOLLOWER = "raft/follower.py"
+LEADER = "raft/roles/leader.py"
+VOTES = "raft/roles/votes.py"
+FOLLOWER = "raft/roles/follower.py"
 LOG = "raft/log.py"
-ROUNDS = "raft/rounds.py"
+ROUNDS = "raft/roles/rounds.py"
 STORAGE = "runtime/raft/storage.py"
 
 CORE = (
@@ -46,7 +46,7 @@ CORE = (
     plant(
         "raft-pre-vote-off", "Raft",
         "a member that was cut off comes back with a term that deposes a good leader",
-        ("raft/roles.py",
+        ("raft/roles/current.py",
          "candidate = Candidate(core, is_pre_vote=True, is_transfer=False)\n"
          "        self.current = candidate\n        candidate.begin()\n\n    def stand",
          "self.stand(is_transfer=False)\n\n    def stand"),
@@ -104,13 +104,13 @@ CORE = (
     plant(
         "raft-two-changes-at-once", "Raft",
         "a second change of the voters begins before the first is committed",
-        ("raft/members.py", "if log.configurations.latest_index > log.commit_index:", "if False:"),
+        ("raft/roles/members.py", "if log.configurations.latest_index > log.commit_index:", "if False:"),
         kind=Kind.GUARD, near=RAFT,
     ),
     plant(
         "raft-change-before-own-commit", "Raft",
         "a leader changes the voters before it committed an entry of its own term",
-        ("raft/members.py", "if log.term(log.commit_index) != core.term:", "if False:"),
+        ("raft/roles/members.py", "if log.term(log.commit_index) != core.term:", "if False:"),
         kind=Kind.GUARD, near=RAFT,
     ),
     plant(
@@ -152,7 +152,7 @@ TERMS = (
     plant(
         "raft-term-of-sender-ignored", "Controller terms",
         "messages of a leader of an earlier term are followed",
-        ("raft/inbox.py", "        if _is_too_old(core, message):\n            return\n",
+        ("raft/roles/inbox.py", "        if _is_too_old(core, message):\n            return\n",
          "        pass\n"),
         kind=Kind.GUARD, near=RAFT,
     ),
@@ -191,9 +191,9 @@ DURABILITY = (
     plant(
         "raft-own-vote-counts-before-disk", "Left-out fsync: Raft",
         "a candidate counts its own vote, and asks for others', before that is durable",
-        ("raft/candidate.py", "        if self._is_pre_vote:\n            self._count(self._core",
+        ("raft/roles/candidate.py", "        if self._is_pre_vote:\n            self._count(self._core",
          "        if True:\n            self._count(self._core"),
-        ("raft/candidate.py", "send = core.send if self._is_pre_vote else core.send_persisted",
+        ("raft/roles/candidate.py", "send = core.send if self._is_pre_vote else core.send_persisted",
          "send = core.send"),
         kind=Kind.ORDER, near=RAFT,
     ),
@@ -231,7 +231,7 @@ DURABILITY = (
     plant(
         "raft-snapshot-answered-before-disk", "Left-out fsync: Raft",
         "an installed snapshot is acknowledged before it is durable",
-        ("raft/snapshot_receiver.py",
+        ("raft/roles/snapshot_receiver.py",
          "self._core.send_persisted(chunk.sender, self._success(snapshot.index))",
          "self._core.send(chunk.sender, self._success(snapshot.index))"),
         kind=Kind.ORDER, near=RAFT,

@@ -18,7 +18,7 @@ CORE = (
     "tests/raft/test_members.py",
     "tests/raft",
 )
-REPLICATION, LEADER = "raft/replication.py", "raft/leader.py"
+REPLICATION, LEADER = "raft/roles/replication.py", "raft/roles/leader.py"
 STORAGE, DRIVER = "runtime/raft/storage.py", "runtime/raft/raft_log.py"
 SUBJECT = "Raft: voters and their directories"
 MEMORY = "Raft: what is remembered"
@@ -26,12 +26,12 @@ MEMORY = "Raft: what is remembered"
 DIRECTORIES = (
     plant("voter-asks-its-own-configuration", SUBJECT,
           "a member votes by its own configuration, which is older than the candidate's",
-          ("raft/votes.py", "return request.voter_directory_id != core.own_directory",
+          ("raft/roles/votes.py", "return request.voter_directory_id != core.own_directory",
            "return request.voter_directory_id != core.configuration.directory_of(core.own_id)"),
           kind=Kind.STALE, near=VOTERS),
     plant("voter-vote-counted-by-number", SUBJECT,
           "a vote counts by its peer id, whichever directory gave it",
-          ("raft/candidate.py",
+          ("raft/roles/candidate.py",
            "if self._core.configuration.is_voter(message.sender, message.directory_id):",
            "if self._core.configuration.has(message.sender):"),
           kind=Kind.EPOCH, near=VOTERS),
@@ -51,14 +51,14 @@ DIRECTORIES = (
           kind=Kind.EPOCH, near=VOTERS),
     plant("voter-replaced-in-one-change", SUBJECT,
           "a new directory takes the place of the lost one at once: majorities that share nobody",
-          ("raft/readmission.py", "            return members.with_vacancy(core, replicator, peer_id)\n",
+          ("raft/roles/readmission.py", "            return members.with_vacancy(core, replicator, peer_id)\n",
            "            return core.configuration.with_voter(\n"
            "                peer_id, core.configuration.addresses[peer_id],\n"
            "                replicator.peers[peer_id].directory_id,\n            )\n"),
           kind=Kind.ORDER, near=VOTERS),
     plant("voter-evicted-at-once", SUBJECT,
           "a voter loses its seat as soon as another process says its number",
-          ("raft/readmission.py", "core.ticks - since >= core.config.election_ticks_max",
+          ("raft/roles/readmission.py", "core.ticks - since >= core.config.election_ticks_max",
            "core.ticks - since >= 0"),
           kind=Kind.RANGE, near=VOTERS),
     plant("voter-lost-for-ever", SUBJECT,
@@ -90,7 +90,7 @@ DIRECTORIES = (
           kind=Kind.STALE, near=VOTERS),
     plant("voter-read-confirmed-by-a-lost-one", SUBJECT,
           "a read is confirmed by the answer of a directory that does not vote",
-          ("raft/rounds.py", "if p.counts_in(self._core.configuration))", "if True)"),
+          ("raft/roles/rounds.py", "if p.counts_in(self._core.configuration))", "if True)"),
           kind=Kind.EPOCH, near=VOTERS),
     plant("voter-heard-though-lost", SUBJECT,
           "a leader that only a lost voter's successor answers goes on leading",
@@ -104,7 +104,7 @@ DIRECTORIES = (
           kind=Kind.EPOCH, near=VOTERS),
     plant("voter-removed-though-another-is-lost", SUBJECT,
           "a voter is removed though one of those that are left has lost its directory",
-          ("raft/members.py", "((one := replicator.counted(voter)) is not None",
+          ("raft/roles/members.py", "((one := replicator.counted(voter)) is not None",
            "((one := replicator.peers.get(voter)) is not None"),
           kind=Kind.STALE, near=VOTERS),
     plant("voter-old-file-read-as-a-new-one", SUBJECT,
@@ -145,11 +145,11 @@ REMEMBERED = (
           kind=Kind.RANGE, near=CORE),
     plant("raft-window-keeps-what-arrived", MEMORY,
           "the last message that a peer has acknowledged still counts as under way",
-          ("raft/progress.py", "self.inflight[0][0] <= match_index", "self.inflight[0][0] < match_index"),
+          ("raft/roles/progress.py", "self.inflight[0][0] <= match_index", "self.inflight[0][0] < match_index"),
           kind=Kind.RANGE, near=CORE),
     plant("raft-read-in-the-round-before", MEMORY,
           "a read is confirmed by answers to a round that began before it was asked for",
-          ("raft/rounds.py",
+          ("raft/roles/rounds.py",
            "        self.begin()\n        for context in self._asked:\n"
            "            self._waiting.append((self.current, ReadState(context, log.commit_index)))\n",
            "        for context in self._asked:\n"

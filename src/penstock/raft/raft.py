@@ -24,16 +24,12 @@ Source: Raft paper and Raft thesis; the sections stand with the rules. In the ma
 from collections.abc import Callable, Sequence
 
 from penstock.base.invariant import invariant
-from penstock.raft import inbox
-from penstock.raft.candidate import Candidate
 from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry
 from penstock.raft.errors import CorruptRaftState, InvalidMessage, ProposalDropped, ReadRefused
-from penstock.raft.follower import Follower
 from penstock.raft.founding import Birth
-from penstock.raft.leader import Leader
 from penstock.raft.log import RaftLog
 from penstock.raft.messages import Message
 from penstock.raft.ready import (
@@ -45,7 +41,11 @@ from penstock.raft.ready import (
     Role,
     Snapshot,
 )
-from penstock.raft.roles import Roles
+from penstock.raft.roles import inbox
+from penstock.raft.roles.candidate import Candidate
+from penstock.raft.roles.current import Roles
+from penstock.raft.roles.follower import Follower
+from penstock.raft.roles.leader import Leader
 
 _NOTHING = Birth()
 

@@ -2,7 +2,7 @@
 
     ask ─► round of heartbeats that begins then ─► a majority has answered it ─► done(index)
 
-Source: controller/replicated_log.py, rule 6; raft/rounds.py.
+Source: controller/replicated_log.py, rule 6; raft/roles/rounds.py.
 """
 
 from itertools import count

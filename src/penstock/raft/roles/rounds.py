@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 
 from penstock.raft.core import Core
 from penstock.raft.errors import ReadRefused
-from penstock.raft.progress import Progress
 from penstock.raft.quorum import majority_value
 from penstock.raft.ready import ReadState
+from penstock.raft.roles.progress import Progress
 
 
 class Rounds:

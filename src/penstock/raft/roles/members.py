@@ -13,9 +13,9 @@ from typing import NamedTuple
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.errors import ChangeRefused
-from penstock.raft.progress import FeedState, Progress
 from penstock.raft.quorum import majority_of
-from penstock.raft.replication import Replicator
+from penstock.raft.roles.progress import FeedState, Progress
+from penstock.raft.roles.replication import Replicator
 
 
 class NewVoter(NamedTuple):

@@ -14,11 +14,11 @@ Source: Raft thesis 4.1 (one at a time); KIP-1186 (a controller that joins by it
 voter with its own id and another directory first). ADR 0027.
 """
 
-from penstock.raft import members
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.errors import ChangeRefused
-from penstock.raft.replication import Replicator
+from penstock.raft.roles import members
+from penstock.raft.roles.replication import Replicator
 
 
 def next_step(core: Core, replicator: Replicator) -> Configuration | None:

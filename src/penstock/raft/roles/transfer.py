@@ -10,8 +10,8 @@ Source: Raft thesis 3.10, 6.4.1.
 from penstock.raft.core import Core
 from penstock.raft.errors import TransferRefused
 from penstock.raft.messages import TimeoutNow
-from penstock.raft.progress import Progress
 from penstock.raft.ready import NO_PEER
+from penstock.raft.roles.progress import Progress
 
 
 class Transfer:

@@ -8,11 +8,8 @@ Source: Raft paper 5.1; Raft thesis 4.2.3, 9.6; etcd's raft for answering an old
 """
 
 from penstock.base.invariant import invariant
-from penstock.raft import votes
 from penstock.raft.core import Core
 from penstock.raft.errors import InvalidMessage
-from penstock.raft.follower import Follower
-from penstock.raft.leader import Leader
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -25,7 +22,10 @@ from penstock.raft.messages import (
     configuration_of,
 )
 from penstock.raft.ready import NO_PEER
-from penstock.raft.roles import Roles
+from penstock.raft.roles import votes
+from penstock.raft.roles.current import Roles
+from penstock.raft.roles.follower import Follower
+from penstock.raft.roles.leader import Leader
 
 
 def take(core: Core, roles: Roles, message: Message) -> None:

@@ -7,7 +7,6 @@ a majority is silent (check quorum), and when it has committed a configuration w
 Source: Raft paper 5.3, 5.4.2; Raft thesis 4.2.2 (removed leader), 6.2 (stepping down).
 """
 
-from penstock.raft import members, readmission
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
 from penstock.raft.entry import Entry, EntryKind
@@ -25,12 +24,13 @@ from penstock.raft.messages import (
     TimeoutNow,
     VoteRequest,
 )
-from penstock.raft.progress import Progress
 from penstock.raft.quorum import majority_value
 from penstock.raft.ready import NO_PEER, PeerProgress, Role
-from penstock.raft.replication import Replicator
-from penstock.raft.rounds import Rounds
-from penstock.raft.transfer import Transfer
+from penstock.raft.roles import members, readmission
+from penstock.raft.roles.progress import Progress
+from penstock.raft.roles.replication import Replicator
+from penstock.raft.roles.rounds import Rounds
+from penstock.raft.roles.transfer import Transfer
 
 
 class Leader:

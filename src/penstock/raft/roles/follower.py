@@ -23,7 +23,7 @@ from penstock.raft.messages import (
     TimeoutNow,
 )
 from penstock.raft.ready import NO_PEER, Role
-from penstock.raft.snapshot_receiver import SnapshotReceiver
+from penstock.raft.roles.snapshot_receiver import SnapshotReceiver
 
 
 class Follower:

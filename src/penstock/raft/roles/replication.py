@@ -16,7 +16,7 @@ from penstock.raft.messages import (
     InstallSnapshot,
     SnapshotResponse,
 )
-from penstock.raft.progress import FeedState, Progress
+from penstock.raft.roles.progress import FeedState, Progress
 
 
 class Replicator:

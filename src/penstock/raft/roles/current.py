@@ -8,11 +8,11 @@ Source: Raft paper, figure 4, with the pre-candidate of the thesis, 9.6.
 """
 
 from penstock.base.invariant import invariant
-from penstock.raft.candidate import Candidate
 from penstock.raft.core import Core
-from penstock.raft.follower import Follower
-from penstock.raft.leader import Leader
 from penstock.raft.ready import NO_PEER
+from penstock.raft.roles.candidate import Candidate
+from penstock.raft.roles.follower import Follower
+from penstock.raft.roles.leader import Leader
 
 AnyRole = Follower | Candidate | Leader
 
