@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.cli.cluster_files import (
+from penstock.cli.launch.cluster_files import (
     CLUSTER_FILE,
     check_founders,
     local_cluster,

@@ -6,7 +6,7 @@ from collections import namedtuple
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.cli.disk_room import check_room, needed_bytes
+from penstock.cli.launch.disk_room import check_room, needed_bytes
 from penstock.storage.config import LogConfig
 
 Usage = namedtuple("Usage", "total used free")

@@ -3,7 +3,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.node_files import BoundedLog, settings_toml, write_whole
+from penstock.cli.launch.node_files import BoundedLog, settings_toml, write_whole
 
 values = st.one_of(
     st.booleans(),

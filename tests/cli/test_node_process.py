@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.node_files import BoundedLog
-from penstock.cli.node_process import NodeProcess
+from penstock.cli.launch.node_files import BoundedLog
+from penstock.cli.launch.node_process import NodeProcess
 
 
 def test_warnings_of_nodes_that_were_told_to_end_stand_in_their_logs_alone(

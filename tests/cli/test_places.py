@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.cli.places import Place, PlaceKind
+from penstock.cli.records.places import Place, PlaceKind
 
 DAY_MS = 86_400_000
 

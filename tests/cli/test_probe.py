@@ -3,7 +3,7 @@ import struct
 
 import pytest
 
-from penstock.cli.probe import brokers_seen
+from penstock.cli.launch.probe import brokers_seen
 
 API_VERSIONS_ANSWER = struct.pack(">ihi", 1, 0, 0)
 METADATA_ANSWER = (

@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.cli import records_in
-from penstock.cli.records_in import Format, KeyChoice, read_records
+from penstock.cli.records import reading as records_in
+from penstock.cli.records.reading import Format, KeyChoice, read_records
 
 
 def read(tmp_path, content, form, **key):

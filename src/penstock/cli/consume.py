@@ -17,9 +17,9 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.connect import STREAM_SECONDS, TimeoutOption, connected
-from penstock.cli.group_moves import GroupMoves
 from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption
-from penstock.cli.places import Place, PlaceKind, resolve
+from penstock.cli.records.group_moves import GroupMoves
+from penstock.cli.records.places import Place, PlaceKind, resolve
 
 if TYPE_CHECKING:
     from penstock.client.consume import ConsumedRecord, RecordStream

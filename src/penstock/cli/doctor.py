@@ -112,7 +112,7 @@ def existing(path: Path) -> Path:
 
 
 def disk(directory: Path, settings: "NodeSettings", *, nodes: int, sets: int) -> Found:
-    from penstock.cli.disk_room import mb, needed_bytes
+    from penstock.cli.launch.disk_room import mb, needed_bytes
 
     place = existing(directory)
     if not os.access(place, os.W_OK | os.X_OK):
@@ -129,7 +129,7 @@ def disk(directory: Path, settings: "NodeSettings", *, nodes: int, sets: int) ->
 
 
 def ports(settings: "NodeSettings") -> Iterator[Found]:
-    from penstock.cli.launcher import reachable_host
+    from penstock.cli.launch.launcher import reachable_host
 
     node, cluster = settings.node, settings.cluster
     peers = cluster.host or node.host

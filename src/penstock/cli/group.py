@@ -15,7 +15,7 @@ from penstock.cli.output import (
     print_json,
     print_rows,
 )
-from penstock.cli.places import Place, resolve
+from penstock.cli.records.places import Place, resolve
 
 if TYPE_CHECKING:
     from penstock.client.cluster import Cluster

@@ -32,7 +32,7 @@ from penstock.cli.output import (
     note,
     print_rows,
 )
-from penstock.cli.records_in import STDIN, Format, Header, InputRecord, KeyChoice, read_records
+from penstock.cli.records.reading import STDIN, Format, Header, InputRecord, KeyChoice, read_records
 
 if TYPE_CHECKING:
     from penstock.client.cluster import Cluster

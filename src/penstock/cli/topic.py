@@ -195,7 +195,7 @@ def truncate(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Delete the records before a place, in all partitions or some."""
-    from penstock.cli.places import Place, resolve
+    from penstock.cli.records.places import Place, resolve
     from penstock.client.admin import Admin
 
     place = Place.parse(before)

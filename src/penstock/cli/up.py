@@ -36,7 +36,7 @@ def run_up(
     copies = replicas or min(REPLICAS_DEFAULT, nodes)
     if not 1 <= copies <= nodes:
         raise ConfigError(f"--replicas {replicas}: every copy needs a node; choose 1 to {nodes}")
-    from penstock.cli.launcher import Plan, launch
+    from penstock.cli.launch.launcher import Plan, launch
 
     plan = Plan(
         directory=data,

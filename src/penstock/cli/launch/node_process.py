@@ -15,7 +15,7 @@ from pathlib import Path
 
 from penstock.base.errors import ConfigError
 from penstock.cli.exit_codes import EXIT_OK, EXIT_USAGE
-from penstock.cli.node_files import BoundedLog, write_whole
+from penstock.cli.launch.node_files import BoundedLog, write_whole
 
 RESTART_SECONDS = 1.0
 FIRST_STARTS_MAX = 3

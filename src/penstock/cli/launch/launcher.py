@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
-from penstock.cli.cluster_files import (
+from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from penstock.cli.launch.cluster_files import (
     CLUSTER_FILE,
     CONTROLLER_PORT_DISTANCE,
     HA_PORT_DISTANCE,
@@ -28,11 +29,10 @@ from penstock.cli.cluster_files import (
     note_founded,
     secret_file,
 )
-from penstock.cli.disk_room import check_room
-from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
-from penstock.cli.node_files import settings_toml, write_whole
-from penstock.cli.node_process import NodeProcess, ended, make_directories, say
-from penstock.cli.probe import brokers_seen
+from penstock.cli.launch.disk_room import check_room
+from penstock.cli.launch.node_files import settings_toml, write_whole
+from penstock.cli.launch.node_process import NodeProcess, ended, make_directories, say
+from penstock.cli.launch.probe import brokers_seen
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.settings.settings import NodeSettings, load_settings
 from penstock.node.settings.sources import parse_overrides

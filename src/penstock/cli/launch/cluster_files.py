@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
-from penstock.cli.node_files import write_whole
+from penstock.cli.launch.node_files import write_whole
 from penstock.node.identity import new_cluster_id
 
 CLUSTER_FILE = "cluster.json"

@@ -1,0 +1,1 @@
+"""Starting and watching the nodes of a local cluster: `penstock up`."""
