@@ -19,7 +19,7 @@ help: ## list the targets
 
 setup: $(STAMP) ## virtual environment with everything pinned, and penstock in it; installs what is missing where it may
 
-$(STAMP): requirements/build.lock requirements/all.lock pyproject.toml setup.py tools/setup.sh $(wildcard src/penstock/*/*.pyx src/penstock/*/*.pxd)
+$(STAMP): requirements/build.lock requirements/all.lock pyproject.toml setup.py tools/setup.sh $(wildcard src/penstock/*/*.p[yx][xd] src/penstock/*/*/*.p[yx][xd])
 	@tools/setup.sh $(VENV)
 	@touch $@
 
@@ -112,4 +112,4 @@ lock: setup ## pin the newest versions that pyproject.toml allows
 
 clean: ## remove what was built; data directories stay
 	rm -rf $(VENV) build dist *.egg-info src/*.egg-info .mypy_cache .ruff_cache .pytest_cache
-	rm -f src/penstock/*/*.so src/penstock/*/_*.c
+	find src \( -name "*.so" -o -name "_*.c" \) -delete

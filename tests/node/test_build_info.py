@@ -64,7 +64,7 @@ def test_every_twin_in_the_tree_is_known():
     package = ROOT / "src"
     found = sorted(
         ".".join(path.relative_to(package).with_suffix("").parts)
-        for path in package.glob("penstock/*/_*.pyx")
+        for path in package.glob("penstock/**/_*.pyx")
     )
     assert found == sorted(build_info.TWINS)
     assert all(name.split(".")[-1] in (ROOT / "setup.py").read_text() for name in found)
