@@ -1,11 +1,12 @@
 """A master believes of a slave what can be, and of the slave's newest session only."""
 
-from penstock.base.ack_policy import AckPolicy
+from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochStart
+from penstock.replication.errors import NotMaster
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
@@ -177,3 +178,35 @@ def test_a_slave_that_shakes_hands_gives_the_lease() -> None:
     leading = Leading()
     leading.streaming()
     assert leading.set.may_read()
+
+
+def test_a_mastership_that_resumes_confirms_nothing_in_the_call_that_begins_it() -> None:
+    # Its first frame is durable from before, and one copy is enough: only the lease holds it up.
+    leading = Leading()
+    recorded = recorded_with({MASTER: 1, SLAVE: REPLICA_ID})
+    again = MasterSet(
+        ReplicaSetMember(SET, MASTER, leading.log),
+        recorded._replace(policy=AckPolicy(kind=PolicyKind.ASYNC)),
+        EPOCH,
+        config=ReplicationConfig(),
+        clock=leading.world,
+        submit=leading.submitted,
+        is_resuming=True,
+    )
+    readable: list[bool] = []
+    again.member.on_role_changed.append(lambda member: readable.append(_is_readable(member)))
+    again.begin()
+    assert again.member.is_master
+    assert again.member.confirm_position == 0
+    assert readable == [False]
+    again.note_controller(is_caught_up=True)
+    again.tick()
+    assert again.member.confirm_position == leading.log.end_position
+
+
+def _is_readable(member: ReplicaSetMember) -> bool:
+    try:
+        member.check_readable()
+    except NotMaster:
+        return False
+    return True

@@ -32,6 +32,7 @@ from penstock.replication.sync_state import (
 from penstock.runtime.ha.shape import shape_of
 from penstock.runtime.ha.shared_run import SharedRun
 from penstock.runtime.ha.slave_session import SlaveSession
+from penstock.storage.errors import StorageError
 from penstock.storage.replicate.run import ColdRun, Run
 
 log = logging.getLogger(__name__)
@@ -98,11 +99,18 @@ class MasterSet:
         self.is_over = False
 
     def begin(self) -> None:
-        """Become master. Raises OutOfSpace, LogFenced: nothing has changed."""
+        """Become master, held up by the lease from the first call on.
+
+        Raises OutOfSpace, LogFenced: nothing has changed.
+        """
         membership = self.keeper.membership
-        self.member.become_master(LeaderEpoch(self.leader_epoch), membership)
-        self.is_resuming = False
         self._follow_policy()
+        try:
+            self.member.become_master(LeaderEpoch(self.leader_epoch), membership)
+        except StorageError:
+            self.member.may_confirm = self.member.may_read = None
+            raise
+        self.is_resuming = False
         for broker_id, session in self.sessions.items():
             if session.is_streaming:
                 self.member.acknowledge(broker_id, session.acknowledged)
