@@ -134,6 +134,20 @@ def test_a_log_that_is_being_cut_is_looked_at_again() -> None:
     assert not left(cluster, 1)
 
 
+def test_what_a_log_that_was_cut_has_got_anew_may_be_of_a_topic_still_to_be_heard_of() -> None:
+    cluster = deleted_with_records_under_way()
+    leftovers, node = forget(cluster, 1), cluster.nodes[1]
+    leftovers.note_opened(node.member)
+    leftovers.is_registered = lambda: True
+    log = node.member.log
+    start = log.epochs[-1][1]
+    log.truncate(start, lambda _: None)
+    cluster.world.run()
+    cluster.replicate()
+    assert log.end_position > start
+    assert leftovers.drop(node.member, ()) == 0, "the image may be behind the master's"
+
+
 def test_only_so_many_deleted_topics_are_remembered() -> None:
     leftovers = Leftovers()
     for number in range(DELETED_MAX + 10):

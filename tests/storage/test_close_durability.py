@@ -134,6 +134,32 @@ def test_a_close_after_a_sync_that_has_worked_is_clean_though_the_loop_has_not_h
     assert _what_a_power_cut_leaves(disk) == (1, True)
 
 
+def test_a_close_before_a_checkpoint_is_written_loses_nothing_that_it_has_taken():
+    # It has taken the index entries up to here for its side file, and waits for the sync.
+    disk = FaultyDisk()
+    world, log = _written_and_in_sync(disk)
+    partition = log.open_partition(partition_number(0))
+    world.run()
+    log.checkpoint()
+    world.run()
+    append(log, partition, size=1500, fill=1)
+    gone = log.open_partition(partition_number(1))
+    append(log, gone, size=1500)
+    log.drop_partition(gone.topic_partition)
+    world.turn()
+    log.checkpoint()
+    append(log, partition, size=1500, fill=2)
+    world.turn()
+    while world.work:
+        world.end_work()
+    log.close()
+    world = World()
+    again = open_log(world, disk, SMALL_SYNCED)
+    assert again.recovery.was_clean
+    assert list(again.partitions) == [partition.topic_partition]
+    assert len(read_all(world, again, again.open_partition(partition_number(0)))) == 3
+
+
 def test_a_log_that_is_settled_first_is_closed_cleanly():
     disk = FaultyDisk()
     world, log = _written_and_in_sync(disk)

@@ -101,7 +101,8 @@ LOGS = (
     plant(
         "checkpoint-shares-files-with-one-under-way", "Recovery",
         "a checkpoint that is under way writes its snapshot after the clean one of the close",
-        (CHECKPOINT, "            self._files.is_abandoned = True\n            self._files = CheckpointFiles()\n", ""),
+        (CHECKPOINT, "        if self._is_writing or self._captured is not None:\n",
+         "        if not self._is_writing and self._captured is not None:\n"),
         kind=Kind.ORDER, near=SNAPSHOTS,
     ),
 )  # fmt: skip

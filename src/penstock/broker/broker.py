@@ -140,7 +140,7 @@ class Broker:
         self.members.pop(member.replica_set_id, None)
         if self.on_role_changed in member.on_role_changed:
             member.on_role_changed.remove(self.on_role_changed)
-            member.on_reopened.remove(self.partitions.reopen)
+            member.on_reopened.remove(self.on_log_reopened)
         self.partitions.remove_member(member.replica_set_id)
 
     def start_groups(self, ownership: GroupOwnership) -> None:
@@ -164,11 +164,16 @@ class Broker:
         for hosted in self.partitions.of_set(member.replica_set_id):
             hosted.changed()
 
+    def on_log_reopened(self, member: ReplicaSetMember) -> None:
+        """Go by a log that was cut or replaced."""
+        self.leftovers.note_reopened(member)
+        self.partitions.reopen(member)
+
     def _listen_to(self, member: ReplicaSetMember) -> None:
         if self.on_role_changed in member.on_role_changed:
             return
         member.on_role_changed.append(self.on_role_changed)
-        member.on_reopened.append(self.partitions.reopen)
+        member.on_reopened.append(self.on_log_reopened)
         self.on_role_changed(member)
 
     def apply_delta(self, delta: ClusterDelta) -> None:

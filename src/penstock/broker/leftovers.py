@@ -9,8 +9,8 @@ That the image does not know a topic is no proof: it may be behind the log. A pa
     of a topic that was seen to be deleted                           anywhere
     all of whose frames were written before the mastership that      the image has that mastership,
     is followed, or resumed                                          so all that was before it
-    that was in the log when it was opened                           once the image has this
-                                                                     process's own registration
+    that was in the log when it was opened, and has not been cut     once the image has this
+    or copied since                                                  process's own registration
 
 A new master drops all that it does not know (PartitionRegistry.drop_unknown).
 
@@ -50,6 +50,10 @@ class Leftovers:
         """A log was opened; what it holds is older than a registration still to come."""
         end = 0 if self.is_registered() else member.log.end_position
         self._found_ends[member.replica_set_id] = end
+
+    def note_reopened(self, member: ReplicaSetMember) -> None:
+        """Its log was cut or replaced: where it ended before says nothing of what comes there."""
+        self._found_ends[member.replica_set_id] = 0
 
     def drop(self, member: ReplicaSetMember, known: Container[TopicId]) -> int:
         """Drop what the member's log holds of topics that are no more; returns how many."""

@@ -380,10 +380,8 @@ class Checkpointer:
         A checkpoint that is under way off the loop is not disturbed: this one has its own files.
         Raises OSError.
         """
-        if self._is_writing:
-            self._side_base = -1
-            self._files.is_abandoned = True
-            self._files = CheckpointFiles()
+        if self._is_writing or self._captured is not None:
+            self._give_up()
         self._holds_all = False
         captured = self.capture(is_clean=is_clean)
         is_confirmed = self.may_write(captured.snapshot.position)
@@ -391,6 +389,16 @@ class Checkpointer:
         self._write(captured._replace(snapshot=snapshot), self._files)
         self.last_position = captured.snapshot.position
         self.last_error = None
+
+    def _give_up(self) -> None:
+        """Begin new files: what the checkpoint under way has taken may never stand in the old."""
+        if self._is_writing:
+            self._files.is_abandoned = True
+        else:
+            self._files.close()
+        self._files = CheckpointFiles()
+        self._captured = None
+        self._side_base = -1
 
     def close(self) -> None:
         """Close the side file, unless work off the loop still has it."""
