@@ -189,7 +189,7 @@ DUTIES = (
     plant(
         "transfer-of-an-earlier-master", "Leader epochs",
         "the late word of a master that was replaced moves the set from its successor",
-        (TRANSFERS, "if replica_set.master != one.master or not self._context.is_able(one.target):",
+        (TRANSFERS, "if is_other or not self._context.is_able(one.target):",
          "if not self._context.is_able(one.target):"),
         kind=Kind.EPOCH, near=MOVED,
     ),

@@ -49,6 +49,8 @@ class Round:
     is_unclean: bool = False
     done: ElectionDone | None = None
     asked: tuple[int, ...] = ()
+    asked_at: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """(leader epoch, epoch of the sync-state set) by set id, as its members were asked."""
     promised: dict[int, int] = field(default_factory=dict)
     """Leader epochs, by set id, that those who were asked confirm nothing more for."""
     waiting: dict[int, None] = field(default_factory=dict)
@@ -143,6 +145,7 @@ class Elections:
         whom = self._whom_to_ask(one)
         one.asked = tuple(whom)
         for replica_set in (context.image.replica_sets[set_id] for set_id in set_ids):
+            one.asked_at[replica_set.replica_set_id] = _epochs(replica_set)
             if replica_set.policy.needs_lease:
                 one.promised[replica_set.replica_set_id] = replica_set.leader_epoch
         one.waiting = dict.fromkeys(whom)
@@ -241,7 +244,13 @@ class Elections:
     def _elect(
         self, one: Round, replica_set: ReplicaSetImage, dead: tuple[tuple[int, int], ...]
     ) -> NewMastership | None:
-        """Return the mastership to begin, or None where nothing changes."""
+        """Return the mastership to begin, or None where nothing changes.
+
+        Answers count for the epochs that they were asked in: what a mastership in between has
+        confirmed, or another policy, they do not know. A later look asks anew.
+        """
+        if one.asked_at[replica_set.replica_set_id] != _epochs(replica_set):
+            return None
         is_led = replica_set.master != NO_MASTER
         is_lost = any(replica_set.master == broker_id for broker_id, _ in dead)
         if is_led and not is_lost and not self._context.has_failed_master(replica_set):
@@ -383,6 +392,10 @@ class Elections:
                 error = NoEligibleMaster(set_id, self.reasons.get(set_id, "nobody answered"))
             one.done(error)
         self._on_settled()
+
+
+def _epochs(replica_set: ReplicaSetImage) -> tuple[int, int]:
+    return replica_set.leader_epoch, replica_set.sync_state_set_epoch
 
 
 def _cancel(one: Round) -> None:

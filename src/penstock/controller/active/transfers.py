@@ -13,6 +13,7 @@ hand over). Who is to be moved is decided in `active`.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.base.ack_policy import AckPolicy
 from penstock.base.ports import Cancellable
 from penstock.controller.active.context import ActiveContext
 from penstock.controller.active.elections import RoundOver
@@ -40,6 +41,9 @@ class Transfer:
     target: int
     cause: Cause
     done: TransferDone | None
+    leader_epoch: int
+    policy: AckPolicy
+    """As the master was asked: its answer, and what it promised with it, count for no other."""
     timer: Cancellable | None = None
     is_submitted: bool = False
 
@@ -109,6 +113,8 @@ class Transfers:
             target=target,
             cause=cause,
             done=done,
+            leader_epoch=replica_set.leader_epoch,
+            policy=replica_set.policy,
         )
         self._transfers[one.request_id] = one
         one.timer = context.scheduler.call_later(
@@ -134,7 +140,8 @@ class Transfers:
         if not answer.is_ready:
             self._fail(one, answer.reason or "the master is not ready")
             return
-        if replica_set.master != one.master or not self._context.is_able(one.target):
+        is_other = (replica_set.leader_epoch, replica_set.policy) != (one.leader_epoch, one.policy)
+        if is_other or not self._context.is_able(one.target):
             self._fail(one, "the set has changed meanwhile")
             return
         one.is_submitted = True
