@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.replication.confirm import Membership
 from penstock.replication.lease import Lease
@@ -112,3 +114,22 @@ def test_while_a_mastership_is_handed_over_only_members_keep_reads() -> None:
         held.note_member(member, 1500)
     assert held.covers_reads(everybody, 1600, is_handing_over=True)
     assert lease(is_wanted=False).covers_reads(everybody, 1600, is_handing_over=True)
+
+
+def test_who_is_alone_until_a_change_has_its_answer_reads_by_lease_only() -> None:
+    # Whom the change lets in may be in step by now, and elected.
+    for kind in (PolicyKind.ALL, PolicyKind.ASYNC):
+        asking = replace(members(kind, A, required=1), proposed=((A, B),))
+        assert not lease().covers_reads(asking, 0)
+
+
+def test_while_a_change_has_no_answer_each_set_that_may_be_recorded_must_need_the_master() -> None:
+    # Of A and B, B alone may be elected: that C, who is asked for, has answered says nothing of it.
+    asking = replace(members(PolicyKind.ADAPTIVE, A, B), proposed=((A, B, C),))
+    new = lease()
+    new.note_member(C, 1)
+    assert not new.covers_reads(asking, 1)
+    assert not new.is_held(asking, 1)
+    new.note_member(B, 1)
+    assert new.covers_reads(asking, 1)
+    assert new.is_held(asking, 1)

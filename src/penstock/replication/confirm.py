@@ -59,6 +59,12 @@ class Membership:
             return is_alone_in_step
         return is_alone_in_step and all(count == 1 for _, count in self.demands())
 
+    def possible_voters(self) -> tuple[tuple[int, ...], ...]:
+        """Return each set of members by whom, as far as is known, a master may be elected now."""
+        if self.policy.counts_replicas:
+            return (self.replicas,)
+        return tuple(dict.fromkeys((self.committed, *self.proposed)))
+
     def demands(self) -> tuple[tuple[tuple[int, ...], int], ...]:
         """Return (members, count) pairs: a position needs `count` of `members`, for each pair."""
         if self.policy.counts_replicas:

@@ -1,9 +1,9 @@
 """The master's lease: a cut-off master stops answering reads, and under weaker policies confirming.
 
 Held while, within the last `lease_ms`, a controller has answered, or so many members have that the
-others are too few for an election. Members answer only the master that they follow, so whoever
-answered had not heard of a newer one. Who leaves, as each member does that hears of a newer master,
-counts no more.
+others are too few for an election, by each set that may be recorded by now. Members answer only
+the master that they follow, so whoever answered had not heard of a newer one. Who leaves, as each
+member does that hears of a newer master, counts no more.
 
     policy all                no lease: without the whole set nothing is confirmed anyway
     set of the master alone   no lease: nobody else can be elected
@@ -91,13 +91,15 @@ class Lease:
         answered_ms = self._controller_ms
         if by_controller and answered_ms is not None and answered_ms > oldest:
             return True
-        policy = membership.policy
-        in_step = membership.effective
-        voters = membership.replicas if policy.counts_replicas else in_step
+        sets = membership.possible_voters()
+        return all(self._needs_master(membership, voters, oldest) for voters in sets)
+
+    def _needs_master(self, membership: Membership, voters: tuple[int, ...], oldest: int) -> bool:
+        """Whether those of `voters` who have not answered are too few for an election."""
         if voters == (self._own_id,):
             return True
         answering = sum(
             voter == self._own_id or self._heard_ms.get(voter, oldest) > oldest for voter in voters
         )
-        answers = policy.answers_needed(len(membership.replicas), len(in_step))
+        answers = membership.policy.answers_needed(len(membership.replicas), len(voters))
         return len(voters) - answering < answers
