@@ -37,11 +37,13 @@ def test_a_turn_of_the_loop_appends_one_slice() -> None:
     hosted, _ = hosted_ones(cluster)
     done: list[int | None] = []
     live = Taken(MANY)
+    begin = hosted.log.log_end_offset
     assert cluster.nodes[0].journal.rewrite(hosted, live, done.append)
     assert live.taken == SLICE // 3_015 + 1 < MANY
     cluster.replicate()
     assert live.taken == MANY
     assert done == [MANY * 3_015]
+    assert hosted.log.log_start_offset == begin, "the first slice is kept as well"
 
 
 def test_one_partition_appends_at_a_time_and_cuts_where_its_own_records_begin() -> None:

@@ -226,3 +226,10 @@ def test_a_cut_never_goes_below_what_the_slave_knows_to_be_confirmed(
         assert isinstance(outcome, Stop)
     else:
         assert not isinstance(outcome, Stop)
+
+
+def test_a_log_that_agrees_up_to_where_it_starts_keeps_nothing() -> None:
+    """Cut there it would go on with partitions that it knows from what lies below its start."""
+    slave = shape((1, 0), (2, 500), start=500, end=700)
+    assert isinstance(align(slave, shape((1, 0), (3, 500), end=900)), StartAnew)
+    assert isinstance(align(slave, shape((1, 0), (3, 500), start=400, end=900)), Install)

@@ -76,3 +76,11 @@ def test_a_mastership_that_was_over_once_stays_so(words: list[tuple[bool, int, i
         if is_question:
             newest = max(newest, leader_epoch)
         assert all(promise.holds(older) for older in range(newest))
+
+
+def test_an_older_asker_does_not_take_a_promise_over(promised: Promise) -> None:
+    older = Asker(4, 99)
+    promised.make(3, older)
+    assert promised.asker == ASKER
+    assert not promised.release(3, older)
+    assert promised.holds(3)

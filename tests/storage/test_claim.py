@@ -38,3 +38,13 @@ def test_a_slave_in_step_takes_every_run_at_once_also_while_it_syncs():
         if number % 3 == 2:
             slave_world.run()
             master.note_confirmed(slave.flushed_position)
+
+
+def test_what_the_set_confirms_is_claimed_by_the_frames_that_follow():
+    world, _, master, partition = member(10)
+    assert master.writer.claim.position < master.flushed_position
+    confirmed = master.flushed_position
+    append(master, partition)
+    world.run()
+    master.note_confirmed(confirmed)
+    assert master.writer.claim.position == confirmed < master.flushed_position

@@ -1,5 +1,7 @@
 """Retention, deletion, recycling, DeleteRecords, dropped partitions, epochs."""
 
+import errno
+
 import pytest
 
 from penstock.base.invariant import InvariantViolation
@@ -329,3 +331,17 @@ def test_active_data_stay_while_older_ones_before_them_are_kept(world, log):
         log.apply_retention(10_000, lambda _: Retention(-1, 5000))
         world.run()
     assert partition.log_start_offset == 0
+
+
+def test_files_stay_where_the_snapshot_with_the_new_log_starts_was_not_written(world, log, disk):
+    """A start would go by the older one, which counts on them."""
+    partition = log.open_partition(partition_number(0))
+    fill(world, log, partition, 300)
+    files = segment_files(disk)
+    disk.fail("replace", ".snap", errno.EIO)
+    log.apply_retention(0, lambda _: Retention(0, -1))
+    world.run()
+    assert segment_files(disk) == files
+    log.apply_retention(0, lambda _: Retention(0, -1))
+    world.run()
+    assert not set(files[:3]) & set(segment_files(disk))

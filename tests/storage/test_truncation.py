@@ -423,3 +423,31 @@ def test_a_log_that_is_closed_while_it_is_truncated_is_found_truncated_at_the_ne
     assert answers == []
     _, again, found = reopened(disk)
     assert (again.end_position, found.log_end_offset) == (position, 10)
+
+
+def test_what_retention_has_taken_from_a_partition_that_ends_at_the_cut_stays_taken():
+    """Others still need the segment with its older records, and the snapshot alone knows."""
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk)
+    both, late = (log.open_partition(partition_number(number)) for number in range(2))
+    for number in range(500):
+        append(log, late, size=1000)
+        if number % 20 == 0:
+            append(log, both)
+        world.run()
+    log.apply_retention(0, lambda tp: Retention(200_000 if tp.partition == 1 else 0, -1))
+    world.run()
+    start, end = both.log_start_offset, both.log_end_offset + 1
+    assert 0 < start < end
+    append(log, both)
+    position = log.end_position
+    for _ in range(2):
+        for _ in range(10):
+            append(log, late, size=1000)
+        log.checkpoint()
+        world.run()
+        world.advance(5000)
+    assert min(snapshots(disk)) > position
+    settle(world, log.truncate, position)
+    found = log.open_partition(partition_number(0))
+    assert (found.log_start_offset, found.log_end_offset) == (start, end)
