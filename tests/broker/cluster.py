@@ -13,6 +13,7 @@ from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
 from penstock.broker.dispatch import Dispatcher
+from penstock.broker.front import KafkaFront
 from penstock.broker.group_journal import InternalTopicJournal
 from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.registry import load_apis
@@ -152,11 +153,9 @@ class Node:
             clock=cluster.world,
             scheduler=cluster.world,
             metadata=image,
-            new_session_id=lambda: 7,
         )
         self.broker.controller = ControllerPort(cluster.metadata)
         self.broker.workers = cluster.world
-        self.broker.apis = APIS
         self.journal = InternalTopicJournal(self.broker)
         self.broker.groups = GroupCoordinator(
             cluster.world,
@@ -164,7 +163,8 @@ class Node:
             config=GroupConfig(partition_count=2),
             new_suffix=lambda: f"{broker_id}-{next(self._suffixes)}",
         )
-        self._dispatcher = Dispatcher(self.broker, APIS, _run_at_once)
+        self.front = KafkaFront(self.broker, APIS, lambda: 7)
+        self._dispatcher = Dispatcher(self.front, _run_at_once)
         self.broker.follow(image)
         self.broker.start_groups(GroupOwnership(self.broker, self.journal))
 

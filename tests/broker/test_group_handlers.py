@@ -1,8 +1,6 @@
 """The group APIs from request bytes to answer bytes, in every version they are offered in."""
 
 import asyncio
-import importlib
-import inspect
 import uuid
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +10,8 @@ import pytest
 from penstock.base.ids import TopicId
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
+from penstock.broker.front import KafkaFront
+from penstock.broker.registry import load_apis
 from penstock.broker.request import Reply, Request
 from penstock.broker.stats import ApiStats
 from penstock.protocol.api_keys import ApiKey
@@ -27,6 +27,7 @@ from penstock.protocol.schema import response_schema
 from tests.broker.group_front import TOPIC_ID, NoController, Scheduler, Slot, cluster, topic
 from tests.groups.world import World, subscription
 
+APIS = load_apis()
 MEMBER_METADATA = subscription("t")
 
 
@@ -41,24 +42,24 @@ class Front:
             clock=self.world.clock,
             scheduler=Scheduler(),
             metadata=cluster(),
-            new_session_id=lambda: 1,
         )
+        self.front = KafkaFront(self.broker, APIS, lambda: 1)
         self.broker.groups = self.world.coordinator
         self.broker.controller = NoController()
 
     def begin(self, key: ApiKey, version: int, /, **fields: Any) -> Slot:
-        handler = importlib.import_module(f"penstock.broker.handlers.{key.name.lower()}")
-        assert version in handler.VERSIONS
+        api = APIS[key]
+        assert api.min_version <= version <= api.max_version
         body = decode_request(key, version, memoryview(encode_request(key, version, fields)), 0)
         connection: Any = SimpleNamespace(client_host="10.1.1.1", is_closed=False)
         request = Request(version, "cli", body, connection)
         slot: Any = Slot()
         header = RequestHeader(key, version, 9, "cli", 0)
         reply = CheckedReply(Reply(slot, header, self.world.clock, ApiStats("x"), 0), key)
-        if inspect.iscoroutinefunction(handler.handle):
-            reply(asyncio.run(handler.handle(self.broker, request)))
+        if api.is_async:
+            reply(asyncio.run(api.handle(self.front, request)))
         else:
-            handler.handle(self.broker, request, reply)
+            api.handle(self.front, request, reply)
         return slot  # type: ignore[no-any-return]
 
     def ask(self, key: ApiKey, version: int, /, **fields: Any) -> Any:

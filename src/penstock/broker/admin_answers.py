@@ -2,20 +2,12 @@
 
 import uuid
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
 from penstock.broker.error_map import error_code_of
-from penstock.controller.commands.command import Command
-from penstock.controller.errors import MetadataError
 from penstock.controller.topic_config.entry import ConfigEntry
 from penstock.protocol.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from penstock.broker.broker import Broker
-
-R = TypeVar("R")
 
 MESSAGE_CHARACTERS_MAX = 1_000
 """Error texts repeat what a client sent; the answer's string field has room for 32767 bytes."""
@@ -27,16 +19,6 @@ def error_fields(error: PlatformError | None) -> dict[str, object]:
         return {"error_code": ErrorCode.NONE, "error_message": None}
     text = str(error)[:MESSAGE_CHARACTERS_MAX]
     return {"error_code": error_code_of(error), "error_message": text or None}
-
-
-async def submit(broker: "Broker", command: Command[R]) -> R | MetadataError:
-    """Return the controller's answer, or the error that stands for every part of the request."""
-    try:
-        async with broker.long_places.away():
-            answer: R = await broker.controller.submit(command)
-    except MetadataError as error:
-        return error
-    return answer
 
 
 def topic_id_of(wire_id: uuid.UUID | None) -> TopicId | None:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.broker.admin_answers import error_fields, submit
+from penstock.broker.admin_answers import error_fields
 from penstock.broker.broker import Broker
 from penstock.broker.request import Request
+from penstock.broker.submitting import submit
 from penstock.controller.commands.command import (
     AlterConfigs,
     ConfigEdit,

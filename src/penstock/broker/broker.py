@@ -1,4 +1,4 @@
-"""The broker: what all handlers share. It owns no rules; it is the table the parts lie on.
+"""The broker: what the fronts share. It owns no rules; it is the table the parts lie on.
 
 members      one per replica set on this node: log, role, epoch, confirm position, purgatory
 partitions   topics by name and by id, following the cluster image
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.base.ports import Clock, Offload, Scheduler
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch_partitions import FetchPartitions
-from penstock.broker.fetch_session import FetchSessionCache
 from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.internal_topic import InternalTopic
 from penstock.broker.leftovers import Leftovers
@@ -29,8 +28,6 @@ from penstock.broker.long_places import LongPlaces
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.producer_ids import ProducerIdPool
 from penstock.broker.read_ahead import ReadAhead
-from penstock.broker.refused_batches import RefusedBatches
-from penstock.broker.registry import Api
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.stats import BrokerStats
 from penstock.broker.turns import Turns
@@ -39,25 +36,10 @@ from penstock.controller.port import ControllerPort
 from penstock.controller.session import ElectRequest, TransferRequest
 
 if TYPE_CHECKING:
-    from penstock.broker.request import Reply
     from penstock.groups.coordinator import GroupCoordinator
-    from penstock.protocol.header import RequestHeader
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
-RunLong = Callable[["Reply", "RequestHeader", int, Coroutine[Any, Any, None]], None]
-"""Runs what a request has to be done for it, while its connection hands over nothing more and
-keeps so many bytes."""
-
-FEW = 10_000
-"""Partitions of fetches: looking through their objects takes 6 ms."""
-
 log = logging.getLogger(__name__)
-
-
-class SettingsEntries(Protocol):
-    """The node's settings as DescribeConfigs shows them: Kafka name, value, documentation."""
-
-    def __call__(self) -> list[tuple[str, str, str]]: ...
 
 
 class Operations(Protocol):
@@ -78,7 +60,6 @@ class Broker:
         clock: Clock,
         scheduler: Scheduler,
         metadata: ClusterImage,
-        new_session_id: Callable[[], int],
     ) -> None:
         self.broker_id = broker_id
         self.config = config
@@ -91,12 +72,8 @@ class Broker:
         self.stats = BrokerStats()
         self.members: dict[int, ReplicaSetMember] = {}
         self.partitions = PartitionRegistry(self.members)
-        self.fetch_sessions = FetchSessionCache(
-            config.fetch_sessions_max, config.fetch_session_idle_ms_min, new_session_id
-        )
         self.read_ahead = ReadAhead(scheduler, self.stats, config.fetch_read_ahead_bytes)
         self.producer_ids = ProducerIdPool()
-        self.refused_batches = RefusedBatches(clock)
         self.internal_topic = InternalTopic(self)
         self.controller: ControllerPort
         self.operations: Operations | None = None
@@ -106,18 +83,9 @@ class Broker:
         self.leftovers = Leftovers()
         self.is_suspect: Callable[[int], bool] = _nobody
         """Whether a broker is probably dead, though no controller has said so yet."""
-        self.settings_entries: SettingsEntries = list
-        self.apis: dict[int, Api] = {}
         self.turns = Turns(scheduler, clock)
-        self.run_long: RunLong
         self.long_places = LongPlaces()
         self.fetch_partitions = FetchPartitions()
-
-    def api_versions(self) -> list[tuple[int, int, int]]:
-        """What is advertised: (key, lowest, highest version), by key."""
-        return [
-            (api.key, api.advertised_min_version, api.max_version) for api in self.apis.values()
-        ]
 
     def follow(self, image: ClusterImage) -> None:
         """Open what the image holds already, and follow its changes from now on."""
@@ -190,13 +158,6 @@ class Broker:
             self.groups.on_topics_deleted(topic.name for topic in delta.deleted_topics)
         if self.group_ownership is not None and (delta.created_topics or delta.added_partitions):
             self.group_ownership.reconcile()
-
-    @property
-    def has_long_work(self) -> bool:
-        """Whether there are many objects of requests of clients."""
-        fetches = self.fetch_partitions
-        partitions = fetches.parked + self.fetch_sessions.partitions
-        return bool(fetches.looking) or partitions > FEW or not self.long_places.is_idle
 
     def drop_leftovers(self) -> None:
         """Drop what the logs hold of topics that are no more."""

@@ -31,7 +31,8 @@ from penstock.protocol.header import RequestHeader
 from penstock.protocol.messages import decode_request
 
 if TYPE_CHECKING:
-    from penstock.broker.broker import Broker, Spawn
+    from penstock.broker.broker import Spawn
+    from penstock.broker.front import KafkaFront
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +40,18 @@ log = logging.getLogger(__name__)
 class Dispatcher:
     """Hands frames of all connections to the handlers of one broker."""
 
-    def __init__(self, broker: "Broker", apis: dict[int, Api], spawn: "Spawn") -> None:
+    def __init__(self, front: "KafkaFront", spawn: "Spawn") -> None:
         """`spawn(name, coroutine)` runs a control-plane handler under supervision."""
+        broker = front.broker
+        self._front = front
         self._broker = broker
-        self._apis = apis
+        self._apis = apis = front.apis
         self._spawn = spawn
         self._clock = broker.clock
         self._stats = {key: ApiStats(api.name) for key, api in apis.items()}
         self._produce = apis.get(ApiKey.PRODUCE)
-        self._long = LongRequests(broker)
-        broker.run_long = self._run_long
+        self._long = LongRequests(front)
+        front.run_long = self._run_long
         broker.stats.by_api = self._stats
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
@@ -69,7 +72,7 @@ class Dispatcher:
         reply = Reply(connection, header, self._clock, stats, started_us)
         try:
             if api.is_raw:
-                api.handle(self._broker, header, frame, reply)
+                api.handle(self._front, header, frame, reply)
             else:
                 self._decode_and_call(api, connection, header, frame, reply)
         except InvariantViolation:
@@ -99,7 +102,7 @@ class Dispatcher:
         started_us = self._clock.monotonic_us()
         owe = partial(Reply, connection, run.header, self._clock, stats, started_us)
         try:
-            reply = api.handle_run(self._broker, memory, run, owe)
+            reply = api.handle_run(self._front, memory, run, owe)
         except InvariantViolation:
             raise
         except Exception as error:  # noqa: BLE001  one connection's bug must not end the others
@@ -131,10 +134,10 @@ class Dispatcher:
         if api.is_async:
             request.turns = self._broker.turns
             self._spawn(api.name, self._answer_later(api, request, reply))
-        elif api.is_much is not None and api.is_much(self._broker, body):
+        elif api.is_much is not None and api.is_much(self._front, body):
             self._run_long(reply, header, 0, self._long.answer_much(api, header, request, reply))
         else:
-            api.handle(self._broker, request, reply)
+            api.handle(self._front, request, reply)
 
     def _run_long(
         self,
@@ -143,7 +146,7 @@ class Dispatcher:
         held_bytes: int,
         work: Coroutine[Any, Any, None],
     ) -> None:
-        """Run work on a request that its connection waits for (`RunLong` in broker.py)."""
+        """Run work on a request that its connection waits for (`RunLong` in front.py)."""
         api = self._apis[header.api_key]
         reply.connection.hold(held_bytes)
         self._spawn(api.name, self._guarded(api, reply, held_bytes, work))
@@ -166,7 +169,7 @@ class Dispatcher:
 
     async def _answer_later(self, api: Api, request: Request, reply: Reply) -> None:
         try:
-            answer = await api.handle(self._broker, request)
+            answer = await api.handle(self._front, request)
             if isinstance(answer, bytes):
                 reply.raw(answer)
             else:
@@ -195,7 +198,7 @@ class Dispatcher:
         reply = Reply(connection, lowest, self._clock, self._stats[api.key], started_us)
         versions = [
             {"api_key": key, "min_version": first, "max_version": last}
-            for key, first, last in self._broker.api_versions()
+            for key, first, last in self._front.api_versions()
         ]
         reply({"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": versions})
 

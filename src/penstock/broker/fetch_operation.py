@@ -28,14 +28,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable
 from penstock.broker.epoch_ends import EpochEnd, find_epoch_end
-from penstock.broker.error_map import error_code_of
 from penstock.broker.errors import UnknownPartition
-from penstock.broker.fetch_session import SessionPartition
 from penstock.broker.next_fetch import upcoming, was_expected
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.slave_reads import NO_PREFERENCE, ReplicaSelector
-from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.errors import NotMaster
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk, NeedsDisk
 from penstock.storage.errors import OffsetOutOfRange
@@ -44,8 +41,29 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
 
-_NO_ERROR = ErrorCode.NONE
-"""A member of an enum costs a look-up at every use."""
+PartitionKey = tuple[bytes, int]
+"""Topic id (16 bytes) or topic name, whichever the consumer uses, and partition."""
+
+
+class WantedPartition:
+    """What a consumer asks for of one partition."""
+
+    __slots__ = ("fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "max_bytes")
+
+    def __init__(
+        self,
+        key: PartitionKey,
+        fetch_offset: int,
+        max_bytes: int,
+        leader_epoch: int,
+        last_fetched_epoch: int,
+    ) -> None:
+        """`leader_epoch` as the consumer knows it, and that of the last record it has; -1: none."""
+        self.key = key
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.leader_epoch = leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
 
 
 class PartitionRead:
@@ -68,7 +86,7 @@ class PartitionRead:
     )
 
     def __init__(
-        self, wanted: SessionPartition, hosted: HostedPartition | None, is_elsewhere: bool = False
+        self, wanted: WantedPartition, hosted: HostedPartition | None, is_elsewhere: bool = False
     ) -> None:
         """`is_elsewhere`: the partition exists, and this broker does not carry it."""
         self.wanted = wanted
@@ -79,7 +97,7 @@ class PartitionRead:
 
     def clear(self) -> None:
         """Forget the last look; every look begins with it."""
-        self.error = _NO_ERROR
+        self.error: PlatformError | None = None
         self.high_watermark = -1
         self.log_start_offset = -1
         self.size = 0
@@ -91,9 +109,9 @@ class PartitionRead:
         """Whether there is something to be told at once, other than records."""
 
     def fail(self, error: PlatformError) -> None:
-        """Answer the partition with an error and no records."""
+        """Answer the partition with an error and no records. Its frames would hold the read."""
         self.is_told = True
-        self.error = error_code_of(error)
+        self.error = error.with_traceback(None)
         self.size = 0
         self.buffers = []
 
@@ -456,7 +474,7 @@ def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPart
     return hosted
 
 
-def _diverging(end: EpochEnd, wanted: SessionPartition) -> tuple[int, int] | None:
+def _diverging(end: EpochEnd, wanted: WantedPartition) -> tuple[int, int] | None:
     """KIP-595: the fetcher's last epoch ended before its fetch offset, so it holds other data."""
     if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
         return end

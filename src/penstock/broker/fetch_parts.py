@@ -13,6 +13,7 @@ from penstock.broker.fetch_session import (
     FetchSession,
     SessionPartition,
 )
+from penstock.broker.front import KafkaFront
 from penstock.broker.partitions import hosted_partition
 from penstock.broker.slave_reads import ReplicaSelector
 from penstock.protocol.error_codes import ErrorCode
@@ -48,12 +49,12 @@ def selector_of(broker: Broker, version: int, rack: str) -> ReplicaSelector | No
 
 
 def session_of(
-    broker: Broker, request: FetchRequest, wanted: list[SessionPartition], version: int
+    front: KafkaFront, request: FetchRequest, wanted: list[SessionPartition], version: int
 ) -> FetchSession | ErrorCode | None:
     """Make, continue or end a session as the request says; None where there is none."""
-    cache = broker.fetch_sessions
+    cache = front.fetch_sessions
     epoch = request.session_epoch
-    now_ms = broker.clock.monotonic_ms()
+    now_ms = front.broker.clock.monotonic_ms()
     uses_topic_ids = version >= TOPIC_ID_VERSION
     if epoch == FINAL_EPOCH:
         cache.close(request.session_id)

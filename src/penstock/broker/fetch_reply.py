@@ -6,8 +6,9 @@ Source: as in handlers/fetch.py.
 """
 
 from penstock.broker.broker import Broker
+from penstock.broker.error_map import error_code_of
 from penstock.broker.fetch_operation import PartitionRead
-from penstock.broker.fetch_session import NO_SESSION, FetchSession
+from penstock.broker.fetch_session import NO_SESSION, FetchSession, SessionPartition
 from penstock.broker.leader_hints import HINTED, LeaderHints
 from penstock.broker.partitions import HostedTopic
 from penstock.broker.request import Reply
@@ -16,6 +17,8 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.fetch import FetchAnswer, encode_fetch_response, make_tuple
 from penstock.protocol.fetch_slices import fetch_answer_slices
 
+_NO_ERROR = ErrorCode.NONE
+"""A member of an enum costs a look-up at every use."""
 TOPIC_ID_VERSION = 13
 HINT_VERSION = 12
 
@@ -97,7 +100,7 @@ class FetchReply:
 
     def _answer(self, read: PartitionRead, hints: LeaderHints | None) -> FetchAnswer:
         topic, partition = read.wanted.key
-        error = read.error
+        error = _NO_ERROR if read.error is None else error_code_of(read.error)
         leader = hints.of(topic, partition) if hints is not None and error in HINTED else None
         if error and self._version >= TOPIC_ID_VERSION:
             error = _by_topic_id(error)
@@ -119,7 +122,9 @@ def _has_news(read: PartitionRead, session: FetchSession) -> bool:
     """Say whether an incremental answer names the partition; served ones go behind the others."""
     if read.size:
         session.served(read.wanted.key)
-    return read.wanted.has_news(
+    told = read.wanted
+    assert isinstance(told, SessionPartition)
+    return told.has_news(
         size=read.size,
         is_told=read.is_told,
         high_watermark=read.high_watermark,

@@ -16,6 +16,7 @@ sessions, since followers do not fetch through this protocol here.
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
+from penstock.broker.fetch_operation import PartitionKey, WantedPartition
 from penstock.protocol.error_codes import ErrorCode
 
 NO_SESSION = 0
@@ -26,23 +27,11 @@ PARTITIONS_MAX = 500_000
 """Partitions of all sessions together: some 200 bytes each. Clients may name what does not exist,
 so neither sessions nor topics bound this. Who finds no room fetches without a session."""
 
-PartitionKey = tuple[bytes, int]
-"""Topic id (16 bytes, from v13 on) or topic name, and partition."""
 
-
-class SessionPartition:
+class SessionPartition(WantedPartition):
     """One partition of a session: what to fetch next, and what was answered last."""
 
-    __slots__ = (
-        "fetch_offset",
-        "high_watermark",
-        "key",
-        "last_fetched_epoch",
-        "leader_epoch",
-        "log_start_offset",
-        "max_bytes",
-        "was_told",
-    )
+    __slots__ = ("high_watermark", "log_start_offset", "was_told")
 
     def __init__(
         self,
@@ -52,14 +41,10 @@ class SessionPartition:
         leader_epoch: int,
         last_fetched_epoch: int,
     ) -> None:
-        self.key = key
+        super().__init__(key, fetch_offset, max_bytes, leader_epoch, last_fetched_epoch)
         self.high_watermark = -1
         self.log_start_offset = -1
         self.was_told = False
-        self.fetch_offset = fetch_offset
-        self.max_bytes = max_bytes
-        self.leader_epoch = leader_epoch
-        self.last_fetched_epoch = last_fetched_epoch
 
     def update(
         self, fetch_offset: int, max_bytes: int, leader_epoch: int, last_fetched_epoch: int

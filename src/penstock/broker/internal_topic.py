@@ -12,7 +12,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.broker.admin_answers import submit
+from penstock.broker.submitting import submit
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.errors import MetadataError, TopicExists
 from penstock.groups.partitioning import INTERNAL_TOPIC

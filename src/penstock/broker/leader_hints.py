@@ -12,8 +12,8 @@ Source: KIP-951; Kafka `KafkaApis.getCurrentLeader`.
 
 from collections.abc import Mapping
 
+from penstock.broker.live_broker import live_broker
 from penstock.broker.partitions import HostedTopic
-from penstock.broker.topic_view import live_broker
 from penstock.controller.metadata.image import ClusterImage
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.pieces import LeaderEndpoint

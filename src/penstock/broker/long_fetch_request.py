@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from penstock.broker.broker import Broker
-from penstock.broker.fetch_operation import Consumer, PartitionRead
+from penstock.broker.fetch_operation import Consumer, PartitionKey, PartitionRead
 from penstock.broker.fetch_parts import answer_bytes, find, selector_of, session_of
 from penstock.broker.fetch_reply import TOPIC_ID_VERSION, FetchReply
 from penstock.broker.fetch_session import (
@@ -15,9 +15,9 @@ from penstock.broker.fetch_session import (
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSession,
-    PartitionKey,
     SessionPartition,
 )
+from penstock.broker.front import KafkaFront
 from penstock.broker.let_go import let_go
 from penstock.broker.long_fetch import SLICE, LongFetch
 from penstock.broker.request import Reply
@@ -35,14 +35,15 @@ WIRE_BYTES_MIN = 16
 """Of a partition in a request of the oldest version."""
 
 
-async def decode_long(broker: Broker, header: RequestHeader, frame: bytes, reply: Reply) -> None:
+async def decode_long(front: KafkaFront, header: RequestHeader, frame: bytes, reply: Reply) -> None:
     """Decode a request of many partitions in slices, let its session follow, look, and answer."""
+    broker = front.broker
     fetch = LongFetch(broker, reply.connection)
     try:
         if not await fetch.begin(len(frame) // WIRE_BYTES_MIN):
             return
         async with broker.long_places.place(len(frame)):
-            request, session, wanted = await _decoded(broker, header, frame, reply)
+            request, session, wanted = await _decoded(front, header, frame, reply)
         version = header.api_version
         if isinstance(session, ErrorCode):
             FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
@@ -55,16 +56,17 @@ async def decode_long(broker: Broker, header: RequestHeader, frame: bytes, reply
 
 
 async def _decoded(
-    broker: Broker, header: RequestHeader, frame: bytes, reply: Reply
+    front: KafkaFront, header: RequestHeader, frame: bytes, reply: Reply
 ) -> tuple[FetchRequest, FetchSession | ErrorCode | None, list[SessionPartition]]:
     """Return the request without its partitions, its session, and all that is to be looked at."""
-    version, pace, cache = header.api_version, Pace(broker.turns), broker.fetch_sessions
+    version, broker, cache = header.api_version, front.broker, front.fetch_sessions
+    pace = Pace(broker.turns)
     slices = decode_request_slices(ApiKey.FETCH, version, memoryview(frame), header.body_at)
     owned = [await broker.turns.run(slices, reply.note_turn)]
     wanted, forgotten = await _named(owned[0], version, pace)
     request = _without_partitions(owned[0])
     await broker.turns.run(let_go(owned), reply.note_turn)
-    session = session_of(broker, request, wanted[:SLICE], version)
+    session = session_of(front, request, wanted[:SLICE], version)
     for at in range(0, max(len(wanted), len(forgotten)), SLICE):
         if not isinstance(session, FetchSession):
             break

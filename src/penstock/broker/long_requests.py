@@ -21,7 +21,7 @@ from penstock.protocol.header import RequestHeader
 from penstock.protocol.messages import decode_request_slices, encode_response_slices
 
 if TYPE_CHECKING:
-    from penstock.broker.broker import Broker
+    from penstock.broker.front import KafkaFront
 
 LONG_FRAME_BYTES = 4 << 10
 """A shorter frame has at most some 2,000 elements: a few milliseconds, whatever it asks for."""
@@ -49,9 +49,10 @@ class _PartReply:
 class LongRequests:
     """See the module; one for a broker."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-        self._turns = broker.turns
+    def __init__(self, front: "KafkaFront") -> None:
+        self._front = front
+        self._broker = front.broker
+        self._turns = self._broker.turns
 
     async def answer(self, api: Api, header: RequestHeader, frame: bytes, reply: Reply) -> None:
         """Answer a request whose connection is held. Raises what decoder and handler raise."""
@@ -91,14 +92,14 @@ class LongRequests:
     async def _much(self, api: Api, request: Request) -> Answer:
         assert api.handle_much is not None
         request.turns = self._turns
-        answer: Answer = await api.handle_much(self._broker, request)
+        answer: Answer = await api.handle_much(self._front, request)
         return answer
 
     def _hand_over(self, api: Api, header: RequestHeader, body: Any, reply: Reply) -> None:
         """Let the handler answer when it wants to, as a join does when its group is complete."""
         request = Request(header.api_version, header.client_id, body, reply.connection)
         begun = self._broker.clock.monotonic_us()
-        api.handle(self._broker, request, reply)
+        api.handle(self._front, request, reply)
         reply.note_turn(self._broker.clock.monotonic_us() - begun)
 
     async def _handle(self, api: Api, header: RequestHeader, body: Any, reply: Reply) -> Answer:
@@ -118,14 +119,14 @@ class LongRequests:
 
     async def _call(self, api: Api, request: Request, reply: Reply) -> Answer:
         if api.is_async:
-            answer: Answer = await api.handle(self._broker, request)
+            answer: Answer = await api.handle(self._front, request)
             return answer
-        if api.is_much is not None and api.is_much(self._broker, request.body):
+        if api.is_much is not None and api.is_much(self._front, request.body):
             return await self._much(api, request)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         begun = self._broker.clock.monotonic_us()
         part = cast("Reply", _PartReply(request.connection, future))
-        api.handle(self._broker, request, part)
+        api.handle(self._front, request, part)
         reply.note_turn(self._broker.clock.monotonic_us() - begun)
         if future.done():
             return future.result()

@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.config import SlaveReads
 from penstock.broker.errors import OffsetNotAvailable
+from penstock.broker.live_broker import live_broker
 from penstock.broker.replica_set import ReplicaSetMember, Role
-from penstock.broker.topic_view import live_broker
 from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OffsetOutOfRange
 

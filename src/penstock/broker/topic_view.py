@@ -12,6 +12,7 @@ controller     the active controller where it is a live broker, else any live br
 
 from collections.abc import Callable
 
+from penstock.broker.live_broker import live_broker
 from penstock.controller.metadata.image import BrokerImage, ClusterImage, ReplicaSetImage
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.metadata import PartitionState
@@ -27,12 +28,6 @@ def partition_states(
         set_id: _state(image, replica_set, is_suspect)
         for set_id, replica_set in image.replica_sets.items()
     }
-
-
-def live_broker(image: ClusterImage, broker_id: int) -> BrokerImage | None:
-    """Return a broker that is registered and not fenced."""
-    broker = image.brokers.get(broker_id)
-    return None if broker is None or broker.is_fenced else broker
 
 
 def brokers_for_clients(image: ClusterImage) -> list[BrokerImage]:

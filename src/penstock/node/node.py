@@ -10,6 +10,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Dispatcher
+from penstock.broker.front import KafkaFront
 from penstock.broker.group_journal import InternalTopicJournal
 from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.housekeeping import Housekeeping
@@ -92,9 +93,9 @@ class Node:
             clock=self._clock,
             scheduler=self._scheduler,
             metadata=self._image,
-            new_session_id=self._new_session_id,
         )
         self._broker.workers = self._batch_workers
+        self._front = KafkaFront(self._broker, load_apis(), self._new_session_id)
         self.journal = InternalTopicJournal(self._broker)
         self.housekeeping = Housekeeping(self._broker, self.journal)
         first = self._directories[0]
@@ -271,8 +272,8 @@ class Node:
                 ),
                 controller=sessions,
                 security=self._ports.security,
-                spawn=self._supervisor.run_once,
                 new_session_id=self._new_session_id,
+                spawn=self._supervisor.run_once,
             ),
         )
         manager.on_member_opened.append(self._broker.add_member)
@@ -369,11 +370,10 @@ class Node:
 
     def _start_listener(self) -> Listener:
         node = self._settings.node
-        self._broker.apis = load_apis()
         # Made now: the texts are read from files, and no request shall wait for that.
         entries = settings_entries(self._settings)
-        self._broker.settings_entries = lambda: entries
-        dispatcher = Dispatcher(self._broker, self._broker.apis, self._supervisor.run_once)
+        self._front.settings_entries = lambda: entries
+        dispatcher = Dispatcher(self._front, self._supervisor.run_once)
         endpoint = Endpoint(node.host, node.port)
         net = self._settings.net
         budget = FrameBudget(pinned_bytes_max(net))
@@ -391,14 +391,14 @@ class Node:
         """Clients have let go of much: what was kept for more of them goes back to the system."""
         for disk in self._disks.values():
             disk.relieve()
-        if not self._broker.has_long_work:  # else it would look through what that is made of
+        if not self._front.has_long_work:  # else it would look through what that is made of
             self._free_lists.free()
         self._batch_workers.submit(trim_memory, _trimmed)
 
     def _metrics_page(self) -> Page:
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
-        return metrics_page(MetricsSources(self._broker, net, disks, self._plane, self._manager))
+        return metrics_page(MetricsSources(self._front, net, disks, self._plane, self._manager))
 
 
 def _trimmed(kept: int | None, error: BaseException | None) -> None:

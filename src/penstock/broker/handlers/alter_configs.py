@@ -6,7 +6,7 @@ Source: Kafka `ControllerApis.handleLegacyAlterConfigs`, KIP-133; superseded by 
 from collections.abc import Mapping
 
 from penstock.broker.alter_answers import alter
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Request
 from penstock.controller.commands.command import ConfigOperation
 from penstock.protocol.api_keys import ApiKey
@@ -16,6 +16,6 @@ VERSIONS = range(3)
 SLICED_BY = (("resources",),)
 
 
-async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     """Replace the configuration of each resource."""
-    return await alter(broker, request, lambda _: ConfigOperation.SET, replace=True)
+    return await alter(front.broker, request, lambda _: ConfigOperation.SET, replace=True)

@@ -11,7 +11,7 @@ Source: Kafka `ApiVersionManager`, KIP-35, KIP-511 (client software names, the w
 import functools
 import re
 
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -24,13 +24,13 @@ CLIENT_SOFTWARE_VERSION = 3
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Answer from bytes that were encoded before."""
     version = request.api_version
     error = ErrorCode.NONE
     if version >= CLIENT_SOFTWARE_VERSION and not _is_named_well(request):
         error = ErrorCode.INVALID_REQUEST
-    reply.raw(_body(version, error, tuple(broker.api_versions())))
+    reply.raw(_body(version, error, tuple(front.api_versions())))
 
 
 def _is_named_well(request: Request) -> bool:

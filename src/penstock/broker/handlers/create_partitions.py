@@ -6,9 +6,10 @@ Source: Kafka `ControllerApis.createPartitions`, KIP-195.
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.broker.admin_answers import error_fields, submit
-from penstock.broker.broker import Broker
+from penstock.broker.admin_answers import error_fields
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Request
+from penstock.broker.submitting import submit
 from penstock.controller.commands.command import CreatePartitions, MorePartitions, TopicOutcome
 from penstock.controller.errors import MetadataError
 from penstock.protocol.api_keys import ApiKey
@@ -18,14 +19,14 @@ VERSIONS = range(4)
 SLICED_BY = (("topics",),)
 
 
-async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     """Add partitions, and answer topic by topic."""
     wanted = request.body.topics
     command = CreatePartitions(
         topics=tuple(_more_partitions(topic) for topic in wanted),
         validate_only=request.body.validate_only,
     )
-    outcomes = await submit(broker, command)
+    outcomes = await submit(front.broker, command)
     if isinstance(outcomes, MetadataError):
         outcomes = tuple(TopicOutcome(name=topic.name, error=outcomes) for topic in wanted)
     return {"results": [{"name": one.name, **error_fields(one.error)} for one in outcomes]}

@@ -7,9 +7,11 @@ answer, v5), KIP-516 (topic id, v7). Checks are the controller's.
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.broker.admin_answers import config_fields, error_fields, submit
+from penstock.broker.admin_answers import config_fields, error_fields
 from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Request
+from penstock.broker.submitting import submit
 from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
 from penstock.controller.errors import MetadataError
 from penstock.controller.topic_config.table import describe
@@ -20,18 +22,20 @@ VERSIONS = range(2, 8)
 SLICED_BY = (("topics",),)
 
 
-async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     """Create, and answer topic by topic."""
     wanted = request.body.topics
     command = CreateTopics(
         topics=tuple(_new_topic(topic) for topic in wanted),
         validate_only=request.body.validate_only,
     )
-    outcomes = await submit(broker, command)
+    outcomes = await submit(front.broker, command)
     if isinstance(outcomes, MetadataError):
         outcomes = tuple(TopicOutcome(name=topic.name, error=outcomes) for topic in wanted)
     return {
-        "topics": [_fields(broker, outcome, is_dry=command.validate_only) for outcome in outcomes]
+        "topics": [
+            _fields(front.broker, outcome, is_dry=command.validate_only) for outcome in outcomes
+        ]
     }
 
 

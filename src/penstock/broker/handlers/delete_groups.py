@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.group_lease import knows_group
 from penstock.broker.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
@@ -13,10 +13,10 @@ VERSIONS = range(3)
 SLICED_BY = (("groups_names",),)
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Pass on those that nobody else can coordinate by now; one result per group."""
     ids = [*dict.fromkeys(request.body.groups_names)]
-    refused = [group_id for group_id in ids if not knows_group(broker, group_id)]
+    refused = [group_id for group_id in ids if not knows_group(front.broker, group_id)]
 
     def answer(results: Mapping[str, ErrorCode]) -> None:
         results = {**results, **dict.fromkeys(refused, ErrorCode.NOT_COORDINATOR)}
@@ -29,4 +29,4 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
             }
         )
 
-    broker.groups.delete_groups([one for one in ids if one not in refused], answer)
+    front.broker.groups.delete_groups([one for one in ids if one not in refused], answer)

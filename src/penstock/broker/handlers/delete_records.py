@@ -12,8 +12,8 @@ from typing import Any
 
 from penstock.base.errors import PlatformError
 from penstock.broker.append import partition_of
-from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
+from penstock.broker.front import KafkaFront
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.broker.request import Reply, Request
@@ -78,12 +78,12 @@ class PendingDelete:
         self._reply({"topics": self._topics})
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Raise every start that can be raised, then wait."""
     members: dict[int, ReplicaSetMember] = {}
     topics: list[dict[str, Any]] = []
     for topic in request.body.topics:
-        found = broker.partitions.by_name.get(topic.name.encode())
+        found = front.broker.partitions.by_name.get(topic.name.encode())
         answers: list[dict[str, object]] = []
         for wanted in topic.partitions:
             error, low_watermark = ErrorCode.NONE, -1
@@ -103,7 +103,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
         topics.append({"name": topic.name, "partitions": answers})
     timeout_ms = int(request.body.timeout.total_seconds() * 1000)
     wait_ms = min(max(timeout_ms, 0), WAIT_MS_MAX)
-    deadline_ms = broker.clock.monotonic_ms() + wait_ms
+    deadline_ms = front.broker.clock.monotonic_ms() + wait_ms
     PendingDelete(reply, topics, deadline_ms).park(list(members.values()))
 
 

@@ -5,9 +5,10 @@ Source: Kafka `ControllerApis.deleteTopics`, KIP-516.
 
 from collections.abc import Mapping
 
-from penstock.broker.admin_answers import error_fields, submit, topic_id_of
-from penstock.broker.broker import Broker
+from penstock.broker.admin_answers import error_fields, topic_id_of
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Request
+from penstock.broker.submitting import submit
 from penstock.controller.commands.command import DeletedTopic, DeleteTopics, TopicReference
 from penstock.controller.errors import MetadataError
 from penstock.protocol.api_keys import ApiKey
@@ -18,10 +19,10 @@ SLICED_BY = (("topics",), ("topic_names",))
 TOPIC_ID_VERSION = 6
 
 
-async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     """Delete, and answer topic by topic."""
     wanted = _references(request)
-    outcomes = await submit(broker, DeleteTopics(topics=wanted))
+    outcomes = await submit(front.broker, DeleteTopics(topics=wanted))
     if isinstance(outcomes, MetadataError):
         outcomes = tuple(
             DeletedTopic(name=one.name, topic_id=one.topic_id, error=outcomes) for one in wanted

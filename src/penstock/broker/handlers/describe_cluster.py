@@ -5,7 +5,7 @@ endpoint of brokers, and controllers have none of their own yet.
 """
 
 from penstock.broker.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Reply, Request
 from penstock.broker.topic_view import brokers_for_clients, controller_for_clients
 from penstock.protocol.api_keys import ApiKey
@@ -16,9 +16,9 @@ VERSIONS = range(3)
 BROKERS = 1
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Answer from the image."""
-    image = broker.metadata
+    image = front.broker.metadata
     is_asked = request.body.include_cluster_authorized_operations
     if getattr(request.body, "endpoint_type", BROKERS) != BROKERS:
         reply(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.broker.admin_answers import config_fields, error_fields
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Reply, Request
 from penstock.controller.commands.topic_names import check_topic_name
 from penstock.controller.errors import InvalidMetadataRequest, RefusedCommand, UnknownTopic
@@ -22,7 +22,7 @@ VERSIONS = range(1, 5)
 SLICED_BY = (("resources",),)
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Answer resource by resource."""
     body = request.body
     with_documentation = getattr(body, "include_documentation", False)
@@ -34,7 +34,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
         error: RefusedCommand | None = None
         entries: Sequence[ConfigEntry] = ()
         try:
-            entries = _entries(broker, resource)
+            entries = _entries(front, resource)
         except RefusedCommand as refused:
             error = refused
         wanted = frozenset(resource.configuration_keys or ())
@@ -54,8 +54,8 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
     reply({"results": results})
 
 
-def _entries(broker: Broker, resource: Any) -> Sequence[ConfigEntry]:
-    name = resource.resource_name
+def _entries(front: KafkaFront, resource: Any) -> Sequence[ConfigEntry]:
+    broker, name = front.broker, resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
         check_topic_name(name)
         topic = broker.metadata.topics_by_name.get(name)
@@ -72,7 +72,7 @@ def _entries(broker: Broker, resource: Any) -> Sequence[ConfigEntry]:
         raise InvalidMetadataRequest(
             f"Ask broker {name!r} itself, or the empty name; this is broker {broker.broker_id}."
         )
-    return [_setting(*entry) for entry in broker.settings_entries()]
+    return [_setting(*entry) for entry in front.settings_entries()]
 
 
 def _setting(name: str, value: str, documentation: str) -> ConfigEntry:

@@ -7,6 +7,7 @@ Source: Kafka, KafkaApis.handleDescribeGroupsRequest; KIP-1043 for version 6.
 
 from penstock.broker.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.group_lease import knows_group
 from penstock.broker.request import Reply, Request
 from penstock.groups.messages import GroupDescription
@@ -18,12 +19,14 @@ VERSIONS = range(7)
 SLICED_BY = (("groups",),)
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Answer at once, each group once: an answer is much longer than its request."""
     body = request.body
     is_asked = getattr(body, "include_authorized_operations", False)
     operations = ON_GROUP if is_asked else NOT_ASKED_FOR
-    found = [_describe(broker, group_id) for group_id in body.groups if request.is_first(group_id)]
+    found = [
+        _describe(front.broker, group_id) for group_id in body.groups if request.is_first(group_id)
+    ]
     reply({"groups": [_fields(group, request.api_version, operations) for group in found]})
 
 

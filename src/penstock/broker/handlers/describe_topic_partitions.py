@@ -9,8 +9,8 @@ there is no such list here. The Java admin client asks this before it falls back
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Request
 from penstock.broker.topic_view import partition_states
 from penstock.controller.commands.topic_names import check_topic_name
@@ -29,18 +29,18 @@ PARTITIONS_MAX = 2_000
 """Partitions in one answer, whatever the client asks for (Kafka: 2000)."""
 
 
-async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     """Answer one page; a topic that does not exist takes the place of a partition in it."""
     body = request.body
-    named = [one.name for one in body.topics] or list(broker.metadata.topics_by_name)
+    named = [one.name for one in body.topics] or list(front.broker.metadata.topics_by_name)
     first_name, first_partition = _start(body.cursor)
     names = await _first_names(request, named, first_name)
     left = min(max(body.response_partition_limit, 1), PARTITIONS_MAX)
-    states = partition_states(broker.metadata, broker.is_suspect)
+    states = partition_states(front.broker.metadata, front.broker.is_suspect)
     topics: list[Fields] = []
     next_cursor: Fields | None = None
     for name in names:
-        topic = broker.metadata.topics_by_name.get(name)
+        topic = front.broker.metadata.topics_by_name.get(name)
         start = first_partition if name == first_name else 0
         if left == 0:
             next_cursor = {"topic_name": name, "partition_index": start}

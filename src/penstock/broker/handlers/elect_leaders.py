@@ -18,8 +18,9 @@ from penstock.base.errors import PlatformError
 from penstock.broker.admin_answers import error_fields
 from penstock.broker.broker import Broker
 from penstock.broker.errors import ElectionNotNeeded, PreferredMasterNotAvailable, UnknownPartition
+from penstock.broker.front import KafkaFront
+from penstock.broker.live_broker import live_broker
 from penstock.broker.request import Request
-from penstock.broker.topic_view import live_broker
 from penstock.controller.errors import MetadataError, NoEligibleMaster, NotActiveController
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.controller.session import ElectRequest, TransferRequest
@@ -33,9 +34,9 @@ PREFERRED = 0
 Outcomes = dict[int, PlatformError | None]
 
 
-async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     """Elect set by set, and answer partition by partition."""
-    body, image = request.body, broker.metadata
+    body, image = request.body, front.broker.metadata
     is_unclean = getattr(body, "election_type", PREFERRED) != PREFERRED
     is_all = body.topic_partitions is None
     wanted = _all_partitions(image) if is_all else _named_partitions(body.topic_partitions)
@@ -46,7 +47,7 @@ async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
         for partition in partitions:
             set_id = _set_of(image, name, partition)
             if set_id is not None and set_id not in outcomes:
-                outcomes[set_id] = await _elect(broker, set_id, is_unclean)
+                outcomes[set_id] = await _elect(front.broker, set_id, is_unclean)
             error = UnknownPartition() if set_id is None else outcomes[set_id]
             if not (is_all and isinstance(error, ElectionNotNeeded)):
                 answers.append({"partition_id": partition, **error_fields(error)})

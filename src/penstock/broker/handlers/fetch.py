@@ -13,11 +13,11 @@ listens from v16 on). From v11 on a consumer can be sent to a slave, and be serv
 Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-392, KIP-516, KIP-951.
 """
 
-from penstock.broker.broker import Broker
 from penstock.broker.fetch_operation import Consumer, FetchOperation
 from penstock.broker.fetch_parts import answer_bytes, find, selector_of, session_of
 from penstock.broker.fetch_reply import FetchReply
 from penstock.broker.fetch_session import INITIAL_EPOCH, SessionPartition
+from penstock.broker.front import KafkaFront
 from penstock.broker.long_fetch import PARTITIONS_HERE
 from penstock.broker.long_fetch_request import WAIT_MS_MAX, decode_long, look_long
 from penstock.broker.request import Reply
@@ -32,12 +32,12 @@ LONG_FRAME_BYTES = 16 << 10
 """A shorter request names some 500 partitions at most."""
 
 
-def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+def handle_frame(front: KafkaFront, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
     """Answer now, or when there is something to send; raises WireError."""
-    version = header.api_version
+    version, broker = header.api_version, front.broker
     if len(frame) > LONG_FRAME_BYTES:
-        work = decode_long(broker, header, bytes(frame), reply)
-        broker.run_long(reply, header, len(frame), work)
+        work = decode_long(front, header, bytes(frame), reply)
+        front.run_long(reply, header, len(frame), work)
         return
     request = parse_fetch_request(frame, header.body_at, version)
     wanted = [
@@ -50,7 +50,7 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
         )
         for part in request.partitions
     ]
-    session = session_of(broker, request, wanted, version)
+    session = session_of(front, request, wanted, version)
     if isinstance(session, ErrorCode):
         FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
         return
@@ -60,7 +60,7 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
     if len(followed) > PARTITIONS_HERE:
         request = request._replace(max_bytes=max_bytes)
         answer = FetchReply(broker, reply, version, session, is_incremental)
-        broker.run_long(reply, header, 0, look_long(broker, request, followed, answer))
+        front.run_long(reply, header, 0, look_long(broker, request, followed, answer))
         return
     wanted = list(followed)
     reads = find(broker, wanted, version)

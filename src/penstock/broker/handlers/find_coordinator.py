@@ -13,8 +13,9 @@ Source: Kafka, KafkaApis.getCoordinator; KIP-699 (batches).
 from collections.abc import Mapping
 
 from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
+from penstock.broker.live_broker import live_broker
 from penstock.broker.request import Request
-from penstock.broker.topic_view import live_broker
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -28,17 +29,19 @@ TRANSACTION_KEY_TYPE = 1
 _NOT_FOUND = {"node_id": -1, "host": "", "port": -1}
 
 
-async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     """Answer with one coordinator per key; before version 4 there is one key."""
     body = request.body
     key_type = getattr(body, "key_type", GROUP_KEY_TYPE)
     if key_type == GROUP_KEY_TYPE:
-        async with broker.long_places.away():
-            await broker.internal_topic.ensure()
+        async with front.broker.long_places.away():
+            await front.broker.internal_topic.ensure()
     if request.api_version < 4:
-        return _coordinator(broker, key_type, body.key)
+        return _coordinator(front.broker, key_type, body.key)
     keys = [key for key in body.coordinator_keys if request.is_first(key)]
-    return {"coordinators": [{"key": key, **_coordinator(broker, key_type, key)} for key in keys]}
+    return {
+        "coordinators": [{"key": key, **_coordinator(front.broker, key_type, key)} for key in keys]
+    }
 
 
 def _coordinator(broker: Broker, key_type: int, key: str) -> dict[str, object]:

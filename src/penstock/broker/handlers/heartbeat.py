@@ -1,6 +1,6 @@
 """Heartbeat 0-4: a member lives, and hears when a rebalance wants it. Version 3: static members."""
 
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Reply, Request
 from penstock.groups.messages import Heartbeat
 from penstock.protocol.api_keys import ApiKey
@@ -9,7 +9,7 @@ KEY = ApiKey.HEARTBEAT
 VERSIONS = range(5)
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Answer at once."""
     body = request.body
     beat = Heartbeat(
@@ -18,4 +18,4 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
         member_id=body.member_id,
         instance_id=getattr(body, "group_instance_id", None),
     )
-    reply({"error_code": broker.groups.heartbeat(beat)})
+    reply({"error_code": front.broker.groups.heartbeat(beat)})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 
 from penstock.broker.alter_answers import alter
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -16,6 +16,6 @@ VERSIONS = range(2)
 SLICED_BY = (("resources",),)
 
 
-async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     """Change what is named of each resource."""
-    return await alter(broker, request, attrgetter("config_operation"), replace=False)
+    return await alter(front.broker, request, attrgetter("config_operation"), replace=False)

@@ -15,8 +15,8 @@ KIP-98, KIP-730 (blocks of ids).
 from collections.abc import Mapping
 
 from penstock.broker.admin_answers import error_fields
-from penstock.broker.broker import Broker
 from penstock.broker.errors import TransactionsNotSupported
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Request
 from penstock.controller.errors import MetadataError, MetadataUnavailable
 from penstock.protocol.api_keys import ApiKey
@@ -27,13 +27,15 @@ VERSIONS = range(6)
 NONE = {"producer_id": -1, "producer_epoch": -1}
 
 
-async def handle(broker: Broker, request: Request) -> Mapping[str, object]:
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     """Hand out the next id of this broker's block."""
     if request.body.transactional_id is not None:
         final = {"error_code": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
         return {**error_fields(TransactionsNotSupported()), **final, **NONE}
     try:
-        producer_id = await broker.producer_ids.take(broker.controller, broker.broker_id)
+        producer_id = await front.broker.producer_ids.take(
+            front.broker.controller, front.broker.broker_id
+        )
     except MetadataUnavailable as error:
         again = {"error_code": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         return {**error_fields(error), **again, **NONE}

@@ -7,7 +7,7 @@ Versions 0 and 1 stay: older librdkafka looks for them before it uses groups at 
 
 from functools import partial
 
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Reply, Request
 from penstock.groups.messages import JoinGroup, JoinReply, OfferedProtocol
 from penstock.protocol.api_keys import ApiKey
@@ -19,7 +19,7 @@ PROTOCOLS_MAX = 1_000
 """A client offers a handful; each is kept for as long as the member is there."""
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Pass the join on; the coordinator answers through `reply`."""
     body, version = request.body, request.api_version
     if len(body.protocols) > PROTOCOLS_MAX:
@@ -45,7 +45,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
         reason=getattr(body, "reason", None) or "",
         is_gone=lambda: connection.is_closed,
     )
-    broker.groups.join(join, partial(_answer, reply, version))
+    front.broker.groups.join(join, partial(_answer, reply, version))
 
 
 def _answer(reply: Reply, version: int, answer: JoinReply) -> None:

@@ -4,7 +4,7 @@ Before version 3 one member leaves, and its error is the answer's; from then on 
 and each has an error of its own. Version 5 adds a reason for the log.
 """
 
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Reply, Request
 from penstock.groups.messages import MemberIdentity
 from penstock.protocol.api_keys import ApiKey
@@ -15,7 +15,7 @@ VERSIONS = range(6)
 SLICED_BY = (("members",),)
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Answer at once."""
     body = request.body
     identities: tuple[MemberIdentity, ...]
@@ -28,7 +28,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
             )
             for each in body.members
         )
-    result = broker.groups.leave(body.group_id, identities)
+    result = front.broker.groups.leave(body.group_id, identities)
     error = result.error
     if request.api_version < 3 and error is ErrorCode.NONE:
         error = result.members[0].error

@@ -5,7 +5,7 @@ There may be 100,000 of them: they are gone through in slices, whatever the requ
 
 from collections.abc import Iterable
 
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Request
 from penstock.broker.turns import SLICE, Pace
 from penstock.groups.classic.group import GroupState
@@ -22,16 +22,18 @@ _NONE_OF_OURS = frozenset(["none of ours"])
 Fields = dict[str, object]
 
 
-async def handle(broker: Broker, request: Request) -> Fields:
+async def handle(front: KafkaFront, request: Request) -> Fields:
     """Answer with the groups there are while it goes through them."""
     pace = Pace(request.turns)
     states = _known(getattr(request.body, "states_filter", ()), _STATES)
     types = _known(getattr(request.body, "types_filter", ()), frozenset([CLASSIC_GROUP]))
     error, listed = ErrorCode.NONE, list[Fields]()
-    ids = broker.groups.group_ids()
+    ids = front.broker.groups.group_ids()
     for at in range(0, max(1, len(ids)), SLICE):
         await pace.step(SLICE)
-        found = broker.groups.list_groups(states=states, types=types, ids=ids[at : at + SLICE])
+        found = front.broker.groups.list_groups(
+            states=states, types=types, ids=ids[at : at + SLICE]
+        )
         error = error or found.error
         listed += [
             {

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
+from penstock.broker.front import KafkaFront
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.pending_answer import PendingAnswer
 from penstock.broker.request import Reply, Request
@@ -68,7 +69,7 @@ class Found(NamedTuple):
 NOTHING = Found(-1)
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Answer partition by partition."""
     topics: list[dict[str, object]] = []
     searches = Searches(PendingAnswer(reply, {"topics": topics}), request.api_version)
@@ -88,7 +89,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
                 answer["error_code"] = ErrorCode.INVALID_REQUEST
                 continue
             try:
-                _look_up(broker, topic.name, wanted, answer, searches)
+                _look_up(front.broker, topic.name, wanted, answer, searches)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
     searches.start()

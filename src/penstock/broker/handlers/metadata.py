@@ -15,11 +15,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.base.ids import TopicId
-from penstock.broker.admin_answers import submit, topic_id_of
+from penstock.broker.admin_answers import topic_id_of
 from penstock.broker.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER, ON_TOPIC
 from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Request
+from penstock.broker.submitting import submit
 from penstock.broker.topic_view import brokers_for_clients, controller_for_clients, partition_states
 from penstock.broker.turns import Pace
 from penstock.controller.commands.command import CreateTopics, NewTopic
@@ -52,16 +54,16 @@ AUTO_CREATE_MAX = 100
 """Topics that one request may create; the others it gets when it asks again."""
 
 
-async def handle(broker: Broker, request: Request) -> bytes:
+async def handle(front: KafkaFront, request: Request) -> bytes:
     """Answer from the image; only creation waits, and who asks for much takes turns with others."""
     wanted: tuple[Any, ...] | None = request.body.topics
     pace = Pace(request.turns)
     if wanted is None or (request.api_version == 0 and not wanted):
-        found: list[TopicImage | TopicMetadata] = list(broker.metadata.topics_by_id.values())
+        found: list[TopicImage | TopicMetadata] = list(front.broker.metadata.topics_by_id.values())
     else:
-        found = await _wanted_topics(broker, request.body, wanted, pace)
-    image = broker.metadata
-    states = partition_states(image, broker.is_suspect)
+        found = await _wanted_topics(front.broker, request.body, wanted, pace)
+    image = front.broker.metadata
+    states = partition_states(image, front.broker.is_suspect)
     on_topic, on_cluster = _operations(request.body)
     encoding = MetadataEncoding(request.api_version, _cluster(image, on_cluster))
     found.reverse()

@@ -9,7 +9,7 @@ Source: Kafka, KafkaApis.handleOffsetCommitRequest; KIP-848 (topic ids).
 
 from typing import Any
 
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.request import Reply, Request
 from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.groups.messages import CommitOffsets
@@ -22,22 +22,22 @@ VERSIONS = range(2, 11)
 SLICED_BY = (("topics", "partitions"),)
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Refuse unknown partitions here, and let the coordinator keep the others."""
     body = request.body
-    topics = [(topic, _find_topic(broker.metadata, topic)) for topic in body.topics]
+    topics = [(topic, _find_topic(front.broker.metadata, topic)) for topic in body.topics]
     commit = CommitOffsets(
         group_id=body.group_id,
         generation=body.generation_id_or_member_epoch,
         member_id=body.member_id,
         instance_id=getattr(body, "group_instance_id", None),
-        offsets=_offsets_to_keep(topics, broker.clock.wall_ms()),
+        offsets=_offsets_to_keep(topics, front.broker.clock.wall_ms()),
     )
 
     def answer(errors: Any) -> None:
         reply({"topics": [_answer_topic(asked, image, errors) for asked, image in topics]})
 
-    broker.groups.commit(commit, answer)
+    front.broker.groups.commit(commit, answer)
 
 
 def _find_topic(image: ClusterImage, asked: Any) -> TopicImage | None:

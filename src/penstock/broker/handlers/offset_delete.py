@@ -6,6 +6,7 @@ Source: KIP-496; Kafka, KafkaApis.handleOffsetDeleteRequest.
 from typing import Any
 
 from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.group_lease import knows_group
 from penstock.broker.request import Reply, Request
 from penstock.groups.messages import DeleteOffsetsReply
@@ -18,7 +19,7 @@ VERSIONS = range(1)
 SLICED_BY = (("topics", "partitions"),)
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Refuse unknown partitions here, and let the coordinator delete the others."""
     body = request.body
     asked = [
@@ -28,7 +29,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
         TopicKey(name, partition)
         for name, partitions in asked
         for partition in partitions
-        if _exists(broker, name, partition)
+        if _exists(front.broker, name, partition)
     )
 
     def answer(result: DeleteOffsetsReply) -> None:
@@ -36,11 +37,11 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
         topics = [] if is_refused else [_answer_topic(result, *each) for each in asked]
         reply({"error_code": result.error, "topics": topics})
 
-    if not knows_group(broker, body.group_id):
+    if not knows_group(front.broker, body.group_id):
         # A position that this one never heard of would be called deleted.
         reply({"error_code": ErrorCode.NOT_COORDINATOR, "topics": []})
         return
-    broker.groups.delete_offsets(body.group_id, keys, answer)
+    front.broker.groups.delete_offsets(body.group_id, keys, answer)
 
 
 def _exists(broker: Broker, name: str, partition: int) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.group_lease import knows_group
 from penstock.broker.request import Reply, Request
 from penstock.broker.turns import SLICE, Pace
@@ -34,21 +35,21 @@ _NOTHING = CommittedOffset(-1)
 Fields = dict[str, object]
 
 
-def handle(broker: Broker, request: Request, reply: Reply) -> None:
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Answer at once, each group once: an answer is much longer than its request."""
     body, version = request.body, request.api_version
     is_stable = getattr(body, "require_stable", False)
-    told = [_fetch(broker, one, version, is_stable) for one in _once(body)]
+    told = [_fetch(front.broker, one, version, is_stable) for one in _once(body)]
     reply({"groups": told} if version >= MANY_VERSION else told[0])
 
 
-def is_much(broker: Broker, body: Any) -> bool:
+def is_much(front: KafkaFront, body: Any) -> bool:
     """Whether groups whose positions are all asked for have more of them than a turn may tell."""
-    count = broker.groups.committed_count
+    count = front.broker.groups.committed_count
     return sum(count(one.group_id) for one in _once(body) if one.topics is None) > TOLD_HERE
 
 
-async def handle_much(broker: Broker, request: Request) -> Fields:
+async def handle_much(front: KafkaFront, request: Request) -> Fields:
     """Answer with what is committed when it is come to, `SLICE` positions at a time."""
     body, version, pace = request.body, request.api_version, Pace(request.turns)
     is_stable = getattr(body, "require_stable", False)
@@ -56,9 +57,9 @@ async def handle_much(broker: Broker, request: Request) -> Fields:
     for one in _once(body):
         if one.topics is not None:
             await pace.step(SLICE)
-            told.append(_fetch(broker, one, version, is_stable))
+            told.append(_fetch(front.broker, one, version, is_stable))
         else:
-            told.append(await _fetch_all(broker, one.group_id, version, is_stable, pace))
+            told.append(await _fetch_all(front.broker, one.group_id, version, is_stable, pace))
     return {"groups": told} if version >= MANY_VERSION else told[0]
 
 

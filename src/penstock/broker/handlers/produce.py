@@ -21,6 +21,7 @@ from penstock.broker.append import ACKS_ALL, append_batch, partition_of
 from penstock.broker.broker import Broker
 from penstock.broker.error_map import error_code_of
 from penstock.broker.errors import InvalidAcks, TransactionsNotSupported
+from penstock.broker.front import KafkaFront
 from penstock.broker.pending_produce import (
     TOPIC_ID_VERSION,
     PendingProduce,
@@ -51,36 +52,38 @@ WAIT_MS_MAX = 300_000
 """A client may ask for any time-out; nothing is parked for longer than five minutes."""
 
 
-def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+def handle_frame(front: KafkaFront, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
     """Append and park; raises WireError for a request that can not be parsed."""
     version = header.api_version
     request = parse_produce_request(frame, header.body_at, version)
     transactional_id, acks, timeout_ms, parts = request
     if -1 <= acks <= 1 and transactional_id is None:
-        answers, members, has_errors = _append(broker, version, frame, parts[:BATCHES_HERE], acks)
+        answers, members, has_errors = _append(front, version, frame, parts[:BATCHES_HERE], acks)
         if len(answers) < len(parts):
             begun = Appended(answers, members, has_errors)
-            _prepare_rest(broker, header, request, reply).start(frame, begun)
+            _prepare_rest(front, header, request, reply).start(frame, begun)
             return
     else:
-        answers, members, has_errors = _refuse_all(broker, version, request), [], True
+        answers, members, has_errors = _refuse_all(front.broker, version, request), [], True
     if acks == 0:
         _finish_without_answer(answers, reply)
         return
     deadline_ms = _deadline_ms(reply, timeout_ms)
-    PendingProduce(broker, reply, header, answers, deadline_ms, has_errors).park(members, acks)
+    PendingProduce(front.broker, reply, header, answers, deadline_ms, has_errors).park(
+        members, acks
+    )
 
 
 def _prepare_rest(
-    broker: Broker, header: RequestHeader, request: ProduceRequest, reply: Reply
+    front: KafkaFront, header: RequestHeader, request: ProduceRequest, reply: Reply
 ) -> UnpreparedProduce:
     """Make what carries on with a request that a worker has to prepare a batch of."""
-    version, acks = header.api_version, request.acks
+    broker, version, acks = front.broker, header.api_version, request.acks
 
     def append(
         memory: memoryview, parts: list[PartitionData], prepared: PreparedOrError | None
     ) -> Appended:
-        return Appended(*_append(broker, version, memory, parts, acks, prepared=prepared))
+        return Appended(*_append(front, version, memory, parts, acks, prepared=prepared))
 
     def finish(appended: Appended) -> None:
         answers = appended.answers
@@ -95,7 +98,7 @@ def _prepare_rest(
 
 
 def handle_run(
-    broker: Broker, memory: memoryview, run: ProduceRun, owe: Callable[[int], Reply]
+    front: KafkaFront, memory: memoryview, run: ProduceRun, owe: Callable[[int], Reply]
 ) -> Reply | None:
     """Append and park requests that came together; they are then answered together.
 
@@ -106,18 +109,18 @@ def handle_run(
     header, acks, timeout_ms, requests = run
     parts = [request.part for request in requests]
     answers, members, has_errors = _append(
-        broker, header.api_version, memory, parts, acks, is_one_set=True
+        front, header.api_version, memory, parts, acks, is_one_set=True
     )
     if not answers:
         return None
     reply = owe(len(answers))
     deadline_ms = _deadline_ms(reply, timeout_ms)
-    PendingRun(broker, reply, run, answers, deadline_ms, has_errors).park(members, acks)
+    PendingRun(front.broker, reply, run, answers, deadline_ms, has_errors).park(members, acks)
     return reply
 
 
 def _append(  # noqa: PLR0913, PLR0917  called for every request
-    broker: Broker,
+    front: KafkaFront,
     version: int,
     memory: memoryview,
     parts: list[PartitionData],
@@ -130,6 +133,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
     Ends before a batch that a worker has to prepare; `prepared` is the first one, or why not.
     Returns the answers, the sets that got some, and whether any was refused.
     """
+    broker = front.broker
     topics = topics_by_key(broker, version)
     answers: list[PartitionAnswer] = []
     members: list[ReplicaSetMember] = []
@@ -148,7 +152,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
         except PlatformError as error:
             has_errors = True
             batch = memory[records_at:records_end]
-            refusal = broker.refused_batches.refuse(topic, partition, batch, error)
+            refusal = front.refused_batches.refuse(topic, partition, batch, error)
             answers.append(_refused(broker, part, refusal, version, error))
             prepared = None
             continue

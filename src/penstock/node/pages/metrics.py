@@ -21,7 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from penstock.broker.broker import Broker
+from penstock.broker.front import KafkaFront
 from penstock.broker.stats import BUCKET_COUNT, ApiStats, Histogram
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
@@ -40,7 +40,7 @@ PINNING_NAMED = 10
 class MetricsSources(NamedTuple):
     """Where the counters lie; what does not exist yet at this point of a start is empty."""
 
-    broker: Broker
+    front: KafkaFront
     net: NetStats
     disks: Mapping[str, DiskStats]
     """By data directory."""
@@ -59,7 +59,8 @@ class NodeCollector(Collector):
     """Reads the counters of one node."""
 
     def __init__(self, sources: MetricsSources) -> None:
-        self._broker = sources.broker
+        self._front = sources.front
+        self._broker = sources.front.broker
         self._net = sources.net
         self._disks = sources.disks
         self._plane = sources.plane
@@ -283,7 +284,7 @@ class NodeCollector(Collector):
         ahead.add_metric(["dropped"], self._broker.stats.reads_ahead_dropped)
         yield ahead
         yield GaugeMetricFamily(
-            "penstock_fetch_sessions", "Fetch sessions kept.", len(self._broker.fetch_sessions)
+            "penstock_fetch_sessions", "Fetch sessions kept.", len(self._front.fetch_sessions)
         )
 
     def _connections(self) -> Iterator[Metric]:

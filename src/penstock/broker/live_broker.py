@@ -1,0 +1,9 @@
+"""Whether a broker of the cluster image lives, as far as the controllers have said."""
+
+from penstock.controller.metadata.image import BrokerImage, ClusterImage
+
+
+def live_broker(image: ClusterImage, broker_id: int) -> BrokerImage | None:
+    """Return a broker that is registered and not fenced."""
+    broker = image.brokers.get(broker_id)
+    return None if broker is None or broker.is_fenced else broker
