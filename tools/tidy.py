@@ -106,7 +106,7 @@ class Source:
     @property
     def is_handler(self) -> bool:
         """Return whether this module handles one API key."""
-        handlers = self.module.startswith("penstock.broker.handlers.")
+        handlers = self.module.startswith("penstock.kafka.handlers.") and not self.is_package
         return handlers and not self.module.rpartition(".")[2].startswith("_")
 
 

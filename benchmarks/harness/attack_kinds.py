@@ -24,7 +24,7 @@ from tests.badinput import floods
 from tests.badinput.frame import framed
 from tests.badinput.largest import largest_requests
 
-from penstock.broker.registry import load_apis
+from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.header import request_header
 from penstock.protocol.messages import encode_request

@@ -12,16 +12,16 @@ from typing import Any
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
-from penstock.broker.dispatch import Dispatcher
-from penstock.broker.front import KafkaFront
-from penstock.broker.group_journal import InternalTopicJournal
-from penstock.broker.group_ownership import GroupOwnership
-from penstock.broker.registry import load_apis
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.groups.journal import InternalTopicJournal
+from penstock.broker.groups.ownership import GroupOwnership
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands.command import BeginMastership, Command, NewTopic, RegisterBroker
 from penstock.controller.config import ControllerConfig
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.kafka.dispatch import Dispatcher
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.header import parse_response_header, request_header
 from penstock.protocol.messages import decode_response, encode_request

@@ -1,7 +1,7 @@
 """A slave whose log was cut: what it says of confirmed records is not more than it has."""
 
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import settle
 from tests.storage.world import World, append, open_log, partition_number

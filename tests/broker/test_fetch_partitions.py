@@ -2,7 +2,7 @@
 
 import asyncio
 
-from penstock.broker.fetch_partitions import LOOKING_MAX, PARKED_MAX, FetchPartitions
+from penstock.broker.fetch.partition_shares import LOOKING_MAX, PARKED_MAX, FetchPartitions
 
 
 def test_who_finds_no_share_waits_for_one_in_the_order_of_asking() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.broker.housekeeping import GROUP_TICK_MIN_MS, Housekeeping
+from penstock.broker.sets.housekeeping import GROUP_TICK_MIN_MS, Housekeeping
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.protocol.api_keys import ApiKey
 from tests.broker.cluster import Cluster, Node

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.broker.group_journal import InternalTopicJournal
+from penstock.broker.groups.journal import InternalTopicJournal
 from penstock.broker.partitions import HostedPartition
 from penstock.groups.housekeeping import JournalRecord
 from penstock.groups.partitioning import partition_of
 from penstock.groups.records import UnreadRecord
+from penstock.groups.unwritten import Unwritten
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
-from tests.broker.test_produce_fetch import create
+from tests.kafka.test_produce_fetch import create
 from tests.live_node import LiveNode, RawClient, running_node
 
 GROUP = "readers"
@@ -37,7 +37,7 @@ class Journal:
         assert hosted is not None
         return hosted
 
-    def append(self, *records: JournalRecord) -> ErrorCode | None:
+    def append(self, *records: JournalRecord) -> Unwritten | None:
         return self._wait(lambda done: self.journal.append(GROUP, list(records), done))
 
     def load(self) -> list[tuple[bytes | None, bytes | None]]:
@@ -160,7 +160,7 @@ def test_a_rewrite_on_a_log_that_is_fenced_cuts_nothing(tmp_path: Path) -> None:
         journal.node.call(fenced)
         assert done == [None]
         assert journal.hosted.log.log_start_offset == 0
-        assert journal.append((b"b", b"2")) is ErrorCode.KAFKA_STORAGE_ERROR
+        assert journal.append((b"b", b"2")) is Unwritten.FAILED
 
 
 def commit_fields(topic: str, offset: int) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.replica_set import Role
+from penstock.broker.sets.replica_set import Role
 from penstock.controller.errors import MetadataTimeout
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode

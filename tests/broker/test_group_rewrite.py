@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from penstock.broker.group_rewrite import Rewriter
+from penstock.broker.groups.rewrite import Rewriter
 from penstock.broker.partitions import HostedPartition
 from penstock.groups.housekeeping import JournalRecord
 from tests.broker.cluster import Cluster

@@ -1,6 +1,6 @@
 """Groups over a rewrite that is refused half-way, and over a mastership that is renewed."""
 
-from penstock.broker.group_journal import InternalTopicJournal
+from penstock.broker.groups.journal import InternalTopicJournal
 from penstock.groups.partitioning import partition_of
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.test_group_ownership import GROUP, commit, commit_error, committed, started

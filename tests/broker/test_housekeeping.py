@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.protocol.api_keys import ApiKey
 from tests.broker.test_group_journal import Journal
-from tests.broker.test_produce_fetch import batch, create, fetch_fields, fetched, outcome, produce
+from tests.kafka.test_produce_fetch import batch, create, fetch_fields, fetched, outcome, produce
 from tests.live_node import LiveNode, running_node
 
 SMALL = (

@@ -1,7 +1,7 @@
 """What is left in a log of deleted topics is dropped at slaves too, and nothing else is."""
 
 from penstock.base.ids import Position
-from penstock.broker.leftovers import DELETED_MAX, Leftovers
+from penstock.broker.sets.leftovers import DELETED_MAX, Leftovers
 from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.replication.epochs import EpochStart
 from tests.broker.cluster import Cluster

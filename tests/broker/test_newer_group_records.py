@@ -9,7 +9,7 @@ from penstock.record.build import Record, build_batch
 from penstock.record.read import iter_batches, iter_records
 from tests.broker.test_group_journal import GROUP, Journal
 from tests.broker.test_housekeeping import SMALL, until
-from tests.broker.test_produce_fetch import fetch_fields, fetched
+from tests.kafka.test_produce_fetch import fetch_fields, fetched
 from tests.live_node import LiveNode, running_node
 
 REWRITTEN_OFTEN = (*SMALL, "groups.rewrite_after_bytes=1")

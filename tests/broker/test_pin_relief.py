@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import TopicId, TopicPartition
-from penstock.broker.pin_relief import PinRelief
+from penstock.broker.sets.pin_relief import PinRelief
 from penstock.groups.config import GroupConfig
 from penstock.groups.housekeeping import RewriteTracker
 from penstock.storage.inspect.pins import Movable, PinReport

@@ -9,7 +9,7 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.storage.inspect.pins import Pin, PinReport
 from tests.broker.test_group_journal import Journal
 from tests.broker.test_housekeeping import SMALL, fill, until
-from tests.broker.test_produce_fetch import create
+from tests.kafka.test_produce_fetch import create
 from tests.live_node import LiveNode, RawClient, running_node
 
 SEGMENT = 65_536

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.base.invariant import InvariantViolation
-from penstock.broker.purgatory import AckQueue
+from penstock.broker.sets.purgatory import AckQueue
 from penstock.replication.errors import NotMaster, ReplicationError
 
 

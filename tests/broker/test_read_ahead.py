@@ -7,9 +7,9 @@ from contextlib import closing
 
 import pytest
 
-from penstock.broker.append import append_batch
-from penstock.broker.next_fetch import Upcoming
-from penstock.broker.read_ahead import SWEEP_MS, ReadAhead
+from penstock.broker.append.append import append_batch
+from penstock.broker.fetch.next_fetch import Upcoming
+from penstock.broker.fetch.read_ahead import SWEEP_MS, ReadAhead
 from penstock.broker.stats import BrokerStats
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.base.ids import LeaderEpoch, ReplicaId, ReplicaSetId
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.errors import ReplicationError
 from penstock.storage.index.partition_log import PartitionLog
 from tests.storage.faulty_disk import FaultyDisk

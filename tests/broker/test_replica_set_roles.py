@@ -5,7 +5,7 @@ import pytest
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.base.invariant import InvariantViolation
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.replication.confirm import Membership
 from penstock.replication.errors import NotMaster
 from penstock.storage.index.partition_log import PartitionLog

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from penstock.broker.retention_clock import HOLD_MS, JUMP_MS, RetentionClock
+from penstock.broker.sets.retention_clock import HOLD_MS, JUMP_MS, RetentionClock
 
 DAY_MS = 86_400_000
 START_MS = 1_700_000_000_000

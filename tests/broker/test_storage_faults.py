@@ -15,7 +15,7 @@ from benchmarks.harness.ports import free_port
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.runtime.io import disk as runtime_disk
-from tests.broker.test_produce_fetch import (
+from tests.kafka.test_produce_fetch import (
     batch,
     create,
     fetch_fields,

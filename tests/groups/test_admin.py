@@ -1,5 +1,6 @@
 """DescribeGroups, ListGroups, DeleteGroups and expiry."""
 
+from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import World, only
 
@@ -81,7 +82,7 @@ def test_a_deletion_is_answered_when_it_is_durable_and_blocks_the_name_until_the
 def test_a_deletion_the_journal_refuses_leaves_the_group() -> None:
     world = World()
     world.commit({("t", 0): 1})
-    world.journal.refuses = ErrorCode.KAFKA_STORAGE_ERROR
+    world.journal.refuses = Unwritten.FAILED
     assert only(delete(world, "orders")) == {"orders": ErrorCode.COORDINATOR_NOT_AVAILABLE}
     assert (world.state(), world.committed()) == ("Empty", 1)
 

@@ -2,6 +2,7 @@
 
 from penstock.groups.messages import DeleteOffsetsReply
 from penstock.groups.records import TopicKey
+from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import SESSION_MS, World, only, subscription
 
@@ -85,10 +86,10 @@ def test_offset_metadata_over_the_limit_is_refused_for_its_partition() -> None:
 def test_journal_errors_reach_the_client_in_words_it_knows() -> None:
     world = World()
     for theirs, ours in (
-        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
-        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
+        (Unwritten.OVERTAKEN, ErrorCode.NOT_COORDINATOR),
+        (Unwritten.LATE, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (Unwritten.FAILED, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (Unwritten.TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE),
     ):
         world.journal.refuses = theirs
         assert error_of(world.commit(T0)) is ours
@@ -222,7 +223,7 @@ def test_a_commit_whose_time_is_up_counts_once_the_journal_has_it_after_all() ->
     world = World()
     world.journal.is_prompt = False
     answers = world.commit(T0)
-    world.journal.waiting[0](ErrorCode.REQUEST_TIMED_OUT)
+    world.journal.waiting[0](Unwritten.LATE)
     assert error_of(answers) is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert world.committed() is None
     world.journal.confirm()
@@ -234,7 +235,7 @@ def test_a_commit_whose_time_is_up_and_that_is_lost_is_forgotten() -> None:
     world = World()
     world.journal.is_prompt = False
     answers = world.commit(T0)
-    world.journal.waiting[0](ErrorCode.REQUEST_TIMED_OUT)
-    world.journal.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    world.journal.waiting[0](Unwritten.LATE)
+    world.journal.fail(Unwritten.OVERTAKEN)
     assert len(answers) == 1
     assert world.committed() is None

@@ -6,6 +6,7 @@ from penstock.base.invariant import InvariantViolation
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import OfferedProtocol
+from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import (
     GROUP,
@@ -222,7 +223,7 @@ def test_the_internal_topics_own_number_of_partitions_counts() -> None:
 def test_a_rewrite_knows_nothing_of_a_group_whose_record_was_refused() -> None:
     world = World()
     member = world.stable()[0].member_id
-    world.journal.refuses = ErrorCode.NOT_COORDINATOR
+    world.journal.refuses = Unwritten.OVERTAKEN
     world.leave((member, None))
     partition = world.coordinator.partition_of(GROUP)
     kept = [record for batch in world.coordinator.snapshot(partition) for record in batch]

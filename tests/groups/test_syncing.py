@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import SESSION_MS, World, only
 
@@ -59,7 +60,7 @@ def test_an_assignment_that_can_not_be_journaled_fails_the_syncs_and_rebalances(
     leader, follower = world.joined(2)
     world.journal.is_prompt = False
     parked = [world.sync(follower.member_id, 1), world.sync(leader.member_id, 1, {})]
-    world.journal.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    world.journal.fail(Unwritten.OVERTAKEN)
     assert {only(answers).error for answers in parked} == {ErrorCode.NOT_COORDINATOR}
     assert world.state() == "PreparingRebalance"
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.invariant import InvariantViolation
-from penstock.broker.group_rewrite import SLICE_BYTES
+from penstock.broker.groups.rewrite import SLICE_BYTES
 from penstock.groups.counters import GroupCounters
 from penstock.groups.housekeeping import JournalRecord, records_bytes
 from penstock.groups.loading import PartitionLoader
@@ -19,6 +19,7 @@ from penstock.groups.records import (
     encode_offset_value,
 )
 from penstock.groups.unread import UnreadRecords
+from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.test_loading import rewrite
 from tests.groups.world import GROUP, World, only
@@ -97,7 +98,7 @@ def test_a_commit_takes_the_place_of_a_position_of_a_later_version() -> None:
 def test_a_commit_that_is_refused_does_not_take_its_place() -> None:
     newer = UnreadRecord(KEY, NEWER_OFFSET)
     world = with_records(newer)
-    world.journal.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.journal.refuses = Unwritten.TOO_FEW_IN_STEP
     world.commit({("t", 0): 5})
     world.journal.refuses = None
     assert rewritten(world)[1:] == [newer]

@@ -25,6 +25,7 @@ from penstock.groups.messages import (
 )
 from penstock.groups.partitioning import partition_of
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 
 A = TypeVar("A")
@@ -65,14 +66,14 @@ class ListJournal:
             partition: [] for partition in range(partition_count)
         }
         self.is_prompt = True
-        self.refuses: ErrorCode | None = None
-        self.waiting: deque[Callable[[ErrorCode | None], None]] = deque()
+        self.refuses: Unwritten | None = None
+        self.waiting: deque[Callable[[Unwritten | None], None]] = deque()
 
     def append(
         self,
         group_id: str,
         records: Sequence[JournalRecord],
-        done: Callable[[ErrorCode | None], None],
+        done: Callable[[Unwritten | None], None],
     ) -> None:
         if self.refuses is not None:
             done(self.refuses)
@@ -87,7 +88,7 @@ class ListJournal:
         for _ in range(len(self.waiting) if count is None else count):
             self.waiting.popleft()(None)
 
-    def fail(self, error: ErrorCode) -> None:
+    def fail(self, error: Unwritten) -> None:
         while self.waiting:
             self.waiting.popleft()(error)
 

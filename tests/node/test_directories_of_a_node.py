@@ -10,7 +10,7 @@ import pytest
 
 from penstock.base.errors import ConfigError
 from penstock.protocol.api_keys import ApiKey
-from tests.broker.test_produce_fetch import batch, create, fetch_fields, fetched, produce
+from tests.kafka.test_produce_fetch import batch, create, fetch_fields, fetched, produce
 from tests.live_node import LiveNode, running_node
 
 

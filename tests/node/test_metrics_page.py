@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.protocol.api_keys import ApiKey
-from tests.broker.test_produce_fetch import batch, create, fetch_fields, produce
+from tests.kafka.test_produce_fetch import batch, create, fetch_fields, produce
 from tests.live_node import LiveNode, running_node
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operations" / "metrics.md"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.registry import load_apis
+from penstock.kafka.registry import load_apis
 from penstock.protocol.decode import ELEMENTS_MAX
 from penstock.protocol.encode import encode
 from penstock.protocol.errors import MalformedRequest

@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.base.ack_policy import AckPolicy
 from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands.command import (
     BeginMasterships,
     Command,

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochHistory

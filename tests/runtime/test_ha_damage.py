@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.replica_set import Role
+from penstock.broker.sets.replica_set import Role
 from penstock.controller.session import FAILED
 from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
 from penstock.storage.errors import CorruptFrame, CorruptLog

@@ -4,7 +4,7 @@ import errno
 from pathlib import Path
 from typing import Any
 
-from penstock.broker.replica_set import Role
+from penstock.broker.sets.replica_set import Role
 from penstock.controller.session import FAILED
 from tests.runtime.ha_brain import Brain
 from tests.runtime.ha_cluster import Broker, HaCluster, ha_cluster

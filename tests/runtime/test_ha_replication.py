@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.broker.replica_set import Role
+from penstock.broker.sets.replica_set import Role
 from penstock.replication.errors import NotMaster
 from tests.net.serving import LOOPS, run
 from tests.runtime.ha_cluster import HaCluster, ha_cluster

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands.command import (
     AddReplica,
     RemoveReplica,

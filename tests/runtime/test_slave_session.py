@@ -2,7 +2,7 @@
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochStart

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.ids import TopicId, TopicPartition
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.client.fetch import FetchedPartition
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.records import TopicKey

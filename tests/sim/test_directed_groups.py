@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.handlers import offset_fetch
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.kafka.handlers.groups import offset_fetch
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.group_member import GroupNotes

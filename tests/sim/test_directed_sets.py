@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.commands.command import AddReplica, SetAckPolicy, SetUncleanElection
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import NO_MASTER

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.messages import Acknowledge
 from penstock.runtime.ha.followed_set import FollowedSet

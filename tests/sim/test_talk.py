@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.session import (
     PrepareTransfer,
     ProbeAnswer,

@@ -36,7 +36,11 @@ def test_a_function_of_71_lines_is_found_and_one_of_70_is_not():
 
 @pytest.mark.parametrize(
     ("path", "limit"),
-    [(STORAGE, 500), ("src/penstock/broker/handlers/fetch.py", 250), ("tests/test_a.py", 500)],
+    [
+        (STORAGE, 500),
+        ("src/penstock/kafka/handlers/records/fetch.py", 250),
+        ("tests/test_a.py", 500),
+    ],
 )
 def test_a_long_file_is_found(path, limit):
     head = DOCSTRING + "KEY = VERSIONS = handle = 1\n"
@@ -88,14 +92,14 @@ def test_a_handler_without_its_three_names_is_found(missing):
         "VERSIONS": "VERSIONS: range = range(3)\n",
         "handle": "async def handle(broker, request):\n    return {}\n",
     }
-    path = "src/penstock/broker/handlers/fetch.py"
+    path = "src/penstock/kafka/handlers/records/fetch.py"
     assert rules_broken(path, DOCSTRING + "".join(parts.values())) == []
     del parts[missing]
     assert rules_broken(path, DOCSTRING + "".join(parts.values())) == ["handler"]
 
 
 def test_a_helper_beside_the_handlers_is_no_handler():
-    assert rules_broken("src/penstock/broker/handlers/_shared.py", DOCSTRING) == []
+    assert rules_broken("src/penstock/kafka/handlers/_shared.py", DOCSTRING) == []
 
 
 @pytest.mark.parametrize("word", ["TO" + "DO", "FIX" + "ME", "X" * 3])

@@ -6,25 +6,25 @@ from .mutant import Kind, plant
 
 WALK = "record/walk.py"
 COLUMNS = "record/columns.py"
-PREPARE = "broker/preparation.py"
-APPEND = "broker/append.py"
+PREPARE = "broker/append/preparation.py"
+APPEND = "broker/append/append.py"
 PLACE = "controller/commands/placement.py"
-SESSIONS = "broker/fetch_session.py"
-FETCH = "broker/fetch_operation.py"
+SESSIONS = "kafka/fetch/session.py"
+FETCH = "broker/fetch/operation.py"
 
 RECORDS = ("tests/record/test_walk.py",)
 LIES = (
-    "tests/broker/test_lying_batches.py",
-    "tests/broker/test_unprepared_produce.py",
+    "tests/kafka/test_lying_batches.py",
+    "tests/kafka/test_unprepared_produce.py",
     "tests/broker/test_batches_end_to_end.py",
-    "tests/broker/test_refused_batches.py",
+    "tests/kafka/test_refused_batches.py",
 )
 READING = ("tests/record/test_columns.py",)
 SETS = ("tests/controller/test_sets_on_demand.py", "tests/controller/test_create_topics.py")
 FETCHES = (
-    "tests/broker/test_fetch_session.py",
-    "tests/broker/test_fetch_limits.py",
-    "tests/broker/test_produce_fetch.py",
+    "tests/kafka/test_fetch_session.py",
+    "tests/kafka/test_fetch_limits.py",
+    "tests/kafka/test_produce_fetch.py",
 )
 
 MUTANTS = (
@@ -97,7 +97,7 @@ MUTANTS = (
         "Batches",
         "what a worker made of one partition's batch is appended to the next partition as well",
         (
-            "broker/handlers/produce.py",
+            "kafka/handlers/records/produce.py",
             "        prepared = None\n        offset, time_ms = appended_at\n",
             "        offset, time_ms = appended_at\n",
         ),
@@ -109,12 +109,12 @@ MUTANTS = (
         "Batches",
         "a refusal that explains another one counts as new, and is kept for as long as batches come",
         (
-            "broker/refused_batches.py",
+            "kafka/produce/refused_batches.py",
             "earlier._replace(base_sequence=sequence))",
             "earlier._replace(base_sequence=sequence, until_ms=self._now_ms() + KEPT_MS))",
         ),
         kind=Kind.CLEARED,
-        near=("tests/broker/test_refused_batches.py",),
+        near=("tests/kafka/test_refused_batches.py",),
     ),
     plant(
         "columns-bad-batch-in-part",

@@ -165,7 +165,7 @@ REMEMBERED = (
     plant(
         "member-epochs-of-before-the-stream", "Leader epochs",
         "a slave tells the ends of epochs by the masterships that it knew when it began to follow",
-        ("broker/replica_set.py",
+        ("broker/sets/replica_set.py",
          "        if self.log.leader_epoch != self.epochs.latest:\n            self.epochs = EpochHistory(self.log.epochs)\n", ""),
         kind=Kind.STALE, near=("tests/broker/test_replica_set_roles.py",),
     ),

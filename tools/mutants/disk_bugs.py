@@ -136,7 +136,7 @@ PRODUCER_BUGS = (
     plant(
         "producers-retry-appended-again", "Producers",
         "a producer's retry is appended a second time",
-        ("broker/append.py", "        if earlier is not None:\n", "        if False:\n"),
+        ("broker/append/append.py", "        if earlier is not None:\n", "        if False:\n"),
         kind=Kind.GUARD, near=("tests/broker/test_batches_end_to_end.py", "tests/broker"),
     ),
     plant(

@@ -16,7 +16,7 @@ POSITIONS = (
     plant(
         "groups-commit-answered-by-master-alone", "Groups",
         "a committed position is answered before other members have it",
-        ("broker/group_journal.py",
+        ("broker/groups/journal.py",
          "member.waiting_for_all.park(member.log.end_position, JournalWrite(done, deadline_ms))",
          "member.waiting_for_master.park(member.log.end_position, JournalWrite(done, deadline_ms))"),
         kind=Kind.ORDER, near=("tests/broker/test_group_journal.py", "tests/broker/test_group_ownership.py", *GROUPS),
@@ -24,14 +24,14 @@ POSITIONS = (
     plant(
         "groups-loaded-to-the-confirmed-only", "Groups",
         "a new coordinator reads its partition only as far as that is confirmed at the moment",
-        ("broker/group_journal.py", "self._end = hosted.log.log_end_offset",
+        ("broker/groups/journal.py", "self._end = hosted.log.log_end_offset",
          "self._end = hosted.member.high_watermark(hosted.log)"),
         kind=Kind.RANGE, near=("tests/broker/test_group_ownership.py", *GROUPS),
     ),
     plant(
         "groups-served-before-confirmed", "Groups",
         "a new coordinator answers with positions that are not confirmed yet",
-        ("broker/group_ownership.py",
+        ("broker/groups/ownership.py",
          "                member.waiting_for_all.park(member.log.end_position, tenure)\n",
          "                tenure.complete()\n"),
         kind=Kind.GUARD, near=("tests/broker/test_group_ownership.py", *GROUPS),
@@ -39,7 +39,7 @@ POSITIONS = (
     plant(
         "groups-tenure-outlives-mastership", "Groups",
         "groups loaded in an earlier mastership are answered from in a later one",
-        ("broker/group_ownership.py",
+        ("broker/groups/ownership.py",
          "return hosted is self.hosted and hosted.member.leader_epoch == self.leader_epoch",
          "return hosted is self.hosted"),
         kind=Kind.CLEARED, near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
@@ -47,7 +47,7 @@ POSITIONS = (
     plant(
         "groups-rewrite-cuts-before-confirmed", "Groups",
         "the old records of a group go although the rewritten ones were lost",
-        ("broker/group_rewrite.py", "if rewrite.error is not None or rewrite.is_of_another_time:\n            return False\n        try",
+        ("broker/groups/rewrite.py", "if rewrite.error is not None or rewrite.is_of_another_time:\n            return False\n        try",
          "if rewrite.is_of_another_time:\n            return False\n        try"),
         kind=Kind.ORDER, near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
     ),
@@ -69,7 +69,7 @@ POSITIONS = (
     plant(
         "groups-lost-commit-shown", "Groups",
         "a commit that was refused shows in the group's positions",
-        ("groups/journal.py", "settle(is_confirmed=error is None)", "settle(is_confirmed=True)"),
+        ("groups/journal.py", "settle(is_confirmed=reason is None)", "settle(is_confirmed=True)"),
         kind=Kind.CLEARED, near=GROUPS,
     ),
 )  # fmt: skip

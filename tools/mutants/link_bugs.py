@@ -11,14 +11,14 @@ FOLLOW = "runtime/ha/followed_set.py"
 SESSION = "runtime/ha/slave_session.py"
 SERVER = "runtime/ha/server.py"
 DRIVER = "runtime/ha/set_driver.py"
-MEMBER = "broker/replica_set.py"
-FETCH = "broker/fetch_operation.py"
+MEMBER = "broker/sets/replica_set.py"
+FETCH = "broker/fetch/operation.py"
 
 ROLES = (
     plant(
         "role-slave-takes-writes", "Leader epochs",
         "a broker that is not master any more takes writes",
-        ("broker/append.py", "    if not member.is_master:\n        member.check_writable()\n", ""),
+        ("broker/append/append.py", "    if not member.is_master:\n        member.check_writable()\n", ""),
         kind=Kind.GUARD, near=BROKER,
     ),
     plant(

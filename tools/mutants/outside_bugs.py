@@ -18,7 +18,7 @@ MUTANTS = (
     plant(
         "transfer-resumed-by-an-earlier-one", "Leader epochs",
         "the late end of one transfer lets a master take writes while a later one is under way",
-        ("broker/replica_set.py", "        if pause == self._pauses:\n",
+        ("broker/sets/replica_set.py", "        if pause == self._pauses:\n",
          "        if pause <= self._pauses:\n"),
         kind=Kind.STALE, near=("tests/broker/test_replica_set_roles.py",),
     ),
@@ -125,7 +125,7 @@ MUTANTS = (
     plant(
         "groups-rewrite-cut-at-its-last-slice", "Groups",
         "a rewrite of several slices cuts off its own first ones",
-        ("broker/group_rewrite.py",
+        ("broker/groups/rewrite.py",
          "        if rewrite.first_offset < 0:\n            rewrite.first_offset = rewrite.hosted.log.log_end_offset\n",
          "        rewrite.first_offset = rewrite.hosted.log.log_end_offset\n"),
         kind=Kind.ORDER, near=("tests/broker/test_group_rewrite.py",),

@@ -10,12 +10,12 @@ KEEP = "replication/sync_state.py"
 SET = "runtime/ha/master_set.py"
 FOLLOW = "runtime/ha/followed_set.py"
 SESSION = "runtime/ha/slave_session.py"
-MEMBER = "broker/replica_set.py"
-FETCH = "broker/fetch_operation.py"
-AHEAD = "broker/read_ahead.py"
-PENDING = "broker/pending_produce.py"
+MEMBER = "broker/sets/replica_set.py"
+FETCH = "broker/fetch/operation.py"
+AHEAD = "broker/fetch/read_ahead.py"
+PENDING = "kafka/produce/pending.py"
 FETCHES = ("tests/broker/test_read_ahead.py",)
-RUNS = ("tests/broker/test_produce_runs.py",)
+RUNS = ("tests/kafka/test_produce_runs.py",)
 
 ACKNOWLEDGING = (
     plant(
@@ -55,7 +55,7 @@ ACKNOWLEDGING = (
     plant(
         "ack-run-over-two-sets", "Acknowledgement",
         "one set's trouble times out requests of another that came with them",
-        ("broker/handlers/produce.py",
+        ("kafka/handlers/records/produce.py",
          "if is_one_set and members and hosted.member is not members[0]:", "if False:"),
         kind=Kind.GUARD, near=RUNS,
     ),
@@ -68,16 +68,16 @@ ACKNOWLEDGING = (
     plant(
         "ack-refusal-explains-no-gap", "Acknowledgement",
         "a batch behind a refused one is called out of order: librdkafka writes twice for that",
-        ("broker/refused_batches.py",
+        ("kafka/produce/refused_batches.py",
          "if earlier is not None and self._explains(earlier, epoch, error):", "if False:"),
-        kind=Kind.GUARD, near=("tests/broker/test_refused_batches.py",),
+        kind=Kind.GUARD, near=("tests/kafka/test_refused_batches.py",),
     ),
     plant(
         "ack-refusal-explains-any-gap", "Acknowledgement",
         "a producer whose records are lost is told to try again, for ever",
-        ("broker/refused_batches.py",
+        ("kafka/produce/refused_batches.py",
          "return is_same and before < gap < GAP_MAX", "return True"),
-        kind=Kind.GUARD, near=("tests/broker/test_refused_batches.py",),
+        kind=Kind.GUARD, near=("tests/kafka/test_refused_batches.py",),
     ),
     plant(
         "ack-min-in-sync-ignored", "Acknowledgement",
@@ -420,7 +420,7 @@ LEASES = (
     plant(
         "lease-ignored-by-sequences", "Lease",
         "a master that was cut off ends producers whose last batch only its successor has",
-        ("broker/append.py", "        hosted.member.check_readable()\n        raise\n",
+        ("broker/append/append.py", "        hosted.member.check_readable()\n        raise\n",
          "        raise\n"),
         kind=Kind.GUARD, near=("tests/broker/test_lease_reads.py", *BROKER),
     ),

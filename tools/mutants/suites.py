@@ -74,12 +74,14 @@ MEMBERS = (
     "tests/broker/test_replica_set_roles.py",
     "tests/broker/test_role_changes.py",
     "tests/broker",
+    "tests/kafka",
 )
 BROKER = (
     "tests/broker/test_role_changes.py",
     "tests/broker/test_batches_end_to_end.py",
-    "tests/broker/test_produce_fetch.py",
+    "tests/kafka/test_produce_fetch.py",
     "tests/broker",
+    "tests/kafka",
 )
 ELECTION = (
     "tests/controller/test_election.py",
@@ -120,19 +122,21 @@ _ALL = (
     "tests/groups",
     "tests/storage",
     "tests/broker",
+    "tests/kafka",
     "tests/runtime",
     "tests/node",
 )
 _ROOMS_ABOVE = {
-    "record": ("tests/record", "tests/broker"),
+    "record": ("tests/record", "tests/broker", "tests/kafka"),
     "raft": ("tests/raft", "tests/runtime", "tests/controller"),
-    "storage": ("tests/storage", "tests/broker", "tests/runtime", "tests/node"),
-    "replication": ("tests/replication", "tests/broker", "tests/runtime"),
+    "storage": ("tests/storage", "tests/broker", "tests/kafka", "tests/runtime", "tests/node"),
+    "replication": ("tests/replication", "tests/broker", "tests/kafka", "tests/runtime"),
     "base": ("tests/replication", "tests/controller", "tests/broker", "tests/runtime"),
     "controller": ("tests/controller", "tests/runtime", "tests/node"),
-    "groups": ("tests/groups", "tests/broker", "tests/runtime"),
-    "net": ("tests/net", "tests/broker", "tests/node"),
-    "broker": ("tests/broker", "tests/runtime", "tests/node"),
+    "groups": ("tests/groups", "tests/broker", "tests/kafka", "tests/runtime"),
+    "net": ("tests/net", "tests/kafka", "tests/broker", "tests/node"),
+    "broker": ("tests/broker", "tests/kafka", "tests/runtime", "tests/node"),
+    "kafka": ("tests/kafka", "tests/broker", "tests/node"),
     "runtime": ("tests/runtime", "tests/controller", "tests/node"),
     "node": ("tests/node",),
 }

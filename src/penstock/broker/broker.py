@@ -19,16 +19,16 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.base.ports import Clock, Offload, Scheduler
+from penstock.broker.append.producer_ids import ProducerIdPool
 from penstock.broker.config import BrokerConfig
-from penstock.broker.fetch_partitions import FetchPartitions
-from penstock.broker.group_ownership import GroupOwnership
-from penstock.broker.internal_topic import InternalTopic
-from penstock.broker.leftovers import Leftovers
+from penstock.broker.fetch.partition_shares import FetchPartitions
+from penstock.broker.fetch.read_ahead import ReadAhead
+from penstock.broker.groups.internal_topic import InternalTopic
+from penstock.broker.groups.ownership import GroupOwnership
 from penstock.broker.long_places import LongPlaces
 from penstock.broker.partitions import PartitionRegistry
-from penstock.broker.producer_ids import ProducerIdPool
-from penstock.broker.read_ahead import ReadAhead
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.leftovers import Leftovers
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.broker.stats import BrokerStats
 from penstock.broker.turns import Turns
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage

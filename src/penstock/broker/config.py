@@ -8,7 +8,7 @@ from annotated_types import Ge, Le
 
 
 class SlaveReads(StrEnum):
-    """Whom consumers are sent to slaves for; broker/slave_reads.py."""
+    """Whom consumers are sent to slaves for; broker/fetch/slave_reads.py."""
 
     OFF = "off"
     RACK = "rack"

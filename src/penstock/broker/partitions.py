@@ -17,9 +17,9 @@ from contextlib import suppress
 from typing import Protocol
 
 from penstock.base.ids import TopicId, TopicPartition
-from penstock.broker.batch_rules import BatchRules, rules_of
+from penstock.broker.append.batch_rules import BatchRules, rules_of
 from penstock.broker.errors import UnknownPartition
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.metadata.image import PartitionImage, TopicImage
 from penstock.replication.errors import FencedLeaderEpoch, NotMaster, UnknownLeaderEpoch
 from penstock.storage.errors import LogBusy

@@ -15,7 +15,7 @@ A refused command is an expected outcome: the classes above stand as values in t
 per-resource results, and are raised only inside this room.
 
 Source: Kafka, org.apache.kafka.common.errors (which of our classes answers with which code is
-decided in broker/error_map.py).
+decided in kafka/error_map.py).
 """
 
 from penstock.base.errors import PlatformError

@@ -10,7 +10,7 @@ then the live state holds only what was confirmed. A write that takes too long i
 stays under way: when it is confirmed in the end it counts, since a replay of the log would find it
 (redpanda#31483: live state and replay must agree).
 
-Source: Kafka, GroupMetadataManager.storeGroup and storeOffsets (and their error mapping).
+Source: Kafka, GroupMetadataManager.storeGroup and storeOffsets.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -31,18 +31,11 @@ from penstock.groups.records import (
     encode_offset_value,
     says_position,
 )
+from penstock.groups.unwritten import Unwritten, told_of
 from penstock.protocol.error_codes import ErrorCode
 
-JournalDone = Callable[[ErrorCode | None], None]
-
-_AS_COORDINATOR_ERROR = {
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-}
+JournalDone = Callable[[Unwritten | None], None]
+WriteDone = Callable[[ErrorCode | None], None]
 
 
 class GroupJournal(Protocol):
@@ -52,8 +45,8 @@ class GroupJournal(Protocol):
         """Append the records, together and in order, to the partition of the group.
 
         Calls of one partition keep their order in the log. `done(None)` runs once they are durable
-        and replicated, `done(error)` when they are refused or lost; exactly one of them runs,
-        possibly before `append` returns; `done(REQUEST_TIMED_OUT)` may run once before it. A value
+        and replicated, `done(reason)` when they are refused or lost; exactly one of them runs,
+        possibly before `append` returns; `done(LATE)` may run once before it. A value
         of None is a tombstone.
         """
 
@@ -102,7 +95,7 @@ class GroupWriter:
     def in_flight_count(self) -> int:
         return self._in_flight
 
-    def write(self, group: Group, changes: GroupChanges, done: JournalDone) -> None:
+    def write(self, group: Group, changes: GroupChanges, done: WriteDone) -> None:
         """Append the changes; `done` gets None or an error that a group's client understands."""
         records = changes.records(group.group_id)
         if not records:
@@ -118,16 +111,16 @@ class GroupWriter:
 
         is_answered = False
 
-        def confirmed(error: ErrorCode | None) -> None:
+        def confirmed(reason: Unwritten | None) -> None:
             nonlocal is_answered
             with self._outbox.turn():
-                if error is not ErrorCode.REQUEST_TIMED_OUT:
+                if reason is not Unwritten.LATE:
                     self._in_flight -= 1
-                    settle(is_confirmed=error is None)
+                    settle(is_confirmed=reason is None)
                 if not is_answered:
                     is_answered = True
-                    self._counters.journal_errors += error is not None
-                    done(None if error is None else _AS_COORDINATOR_ERROR.get(error, error))
+                    self._counters.journal_errors += reason is not None
+                    done(None if reason is None else told_of(reason))
 
         def settle(*, is_confirmed: bool) -> None:
             if is_confirmed:

@@ -4,7 +4,7 @@
          ▲                     │                                         │
          └──────── unload ─────┴─────────────────────────────────────────┘
 
-Who owns a partition is the master of its replica set; broker/group_ownership.py moves it.
+Who owns a partition is the master of its replica set; broker/groups/ownership.py moves it.
 
 Source: Kafka, handleGroupImmigration, onGroupLoaded, onGroupUnloaded; housekeeping.py for rewrites.
 """

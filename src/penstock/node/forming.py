@@ -12,7 +12,7 @@ on with the roles that its own copy of the metadata gives it.
 import asyncio
 import logging
 
-from penstock.broker.replica_set import Role
+from penstock.broker.sets.replica_set import Role
 from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ClusterImage, ReplicaSetImage
 from penstock.node.logs import SetNotHere
 from penstock.runtime.replica_manager import ReplicaManager

@@ -15,7 +15,7 @@ import asyncio
 import logging
 
 from penstock.base.errors import PlatformError
-from penstock.broker.replica_set import Role
+from penstock.broker.sets.replica_set import Role
 from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.runtime.raft.raft_log import RaftLog

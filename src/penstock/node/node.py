@@ -9,17 +9,17 @@ from functools import partial
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
-from penstock.broker.dispatch import Dispatcher
-from penstock.broker.front import KafkaFront
-from penstock.broker.group_journal import InternalTopicJournal
-from penstock.broker.group_ownership import GroupOwnership
-from penstock.broker.housekeeping import Housekeeping
-from penstock.broker.registry import load_apis
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.groups.journal import InternalTopicJournal
+from penstock.broker.groups.ownership import GroupOwnership
+from penstock.broker.sets.housekeeping import Housekeeping
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.commands.command import RegisterBroker
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.kafka.dispatch import Dispatcher
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.registry import load_apis
 from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener

@@ -10,7 +10,7 @@ eviction, after another controller took over that had not heard of it.
 import logging
 from collections.abc import Callable
 
-from penstock.broker.producer_ids import ProducerIdPool
+from penstock.broker.append.producer_ids import ProducerIdPool
 from penstock.controller.commands.command import CreateCluster, RegisterBroker
 from penstock.controller.errors import BrokerIdTaken
 from penstock.controller.port import ControllerPort

@@ -1,7 +1,7 @@
 """Kafka's error codes, with `retriable` as Kafka's clients understand it.
 
 Source: Apache Kafka clients/.../common/protocol/Errors.java (4.x); a test compares the table with
-the one in kio. Which of our errors maps to which code is decided in broker/error_map.py.
+the one in kio. Which of our errors maps to which code is decided in kafka/error_map.py.
 """
 
 from enum import IntEnum

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 from penstock.base.errors import PlatformError
 from penstock.base.ids import ReplicaSetId
 from penstock.base.ports import Cancellable, Clock, Scheduler
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands.command import Command
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.session import (

@@ -14,7 +14,7 @@ from functools import partial
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable, Scheduler
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.storage.errors import CorruptFrame
 from penstock.storage.recover.scrub import FROM_START, Scrubbed
 

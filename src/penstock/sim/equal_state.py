@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from penstock.base.ids import TopicPartition
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.node.node import Node
 from penstock.sim.server import Server
 from penstock.storage.index.partition_log import PartitionLog

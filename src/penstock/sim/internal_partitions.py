@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from penstock.broker.group_journal import InternalTopicJournal
+from penstock.broker.groups.journal import InternalTopicJournal
 from penstock.broker.partitions import HostedPartition
-from penstock.broker.replica_set import Role
+from penstock.broker.sets.replica_set import Role
 from penstock.node.node import Node
 from penstock.sim.server import Server
 

@@ -29,7 +29,7 @@ from functools import partial
 from hashlib import blake2b
 
 from penstock.base.ack_policy import PolicyKind
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.metadata.image import (
     NO_MASTER,
     ClusterDelta,

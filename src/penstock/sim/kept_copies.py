@@ -14,7 +14,7 @@ nothing.
 from collections.abc import Iterable
 
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node

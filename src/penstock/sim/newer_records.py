@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from penstock.base.errors import PlatformError
-from penstock.broker.group_journal import JournalWrite
+from penstock.broker.groups.journal import JournalWrite
 from penstock.broker.partitions import HostedPartition
 from penstock.groups.partitioning import partition_of
 from penstock.groups.records import TopicKey, UnreadRecord, encode_offset_key
-from penstock.protocol.error_codes import ErrorCode
+from penstock.groups.unwritten import Unwritten
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
 from penstock.sim.cluster import SimCluster
@@ -99,8 +99,8 @@ class NewerRecords:
                 return
             one = _Written(partition, base_offset, records, is_transaction)
 
-            def done(error: ErrorCode | None) -> None:
-                if error is None:
+            def done(reason: Unwritten | None) -> None:
+                if reason is None:
                     world = self._cluster.simulation.processes[0]
                     world.call_soon(self._keep, one, place, on_written)
 

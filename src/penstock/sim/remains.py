@@ -10,7 +10,7 @@ it that exists, and that the log names (storage/inspect/pins.py).
 from collections.abc import Iterable, Iterator
 from functools import partial
 
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ClusterImage
 from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node

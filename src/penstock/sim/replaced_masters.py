@@ -9,7 +9,7 @@ still with its clock is not asked for that long after it woke (docs/adr/0026).
 Source: docs/reliability.md, "a master that was replaced answers no reads"; Gray and Cheriton 1989.
 """
 
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.sim.server import Server
 from penstock.sim.topology import LEASE_MS
 

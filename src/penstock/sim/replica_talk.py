@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.base.ids import ReplicaSetId
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.controller.session import (
     PrepareTransfer,

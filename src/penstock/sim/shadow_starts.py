@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from random import Random
 
 from penstock.base.errors import PlatformError
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.node.layout import METADATA_DIRECTORY, ReplicaSetPlace
 from penstock.raft.configuration import Configuration
 from penstock.runtime.raft.storage import FirstStart, RaftStorage

@@ -18,13 +18,13 @@ from collections.abc import Callable
 from penstock.groups.classic.group import METADATA, Group, GroupState
 from penstock.groups.config import NEVER_EXPIRE_MS
 from penstock.groups.context import Context
-from penstock.groups.journal import GroupChanges, JournalDone
+from penstock.groups.journal import GroupChanges, WriteDone
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.error_codes import ErrorCode
 
 
 def delete_group(
-    context: Context, group: Group, forget: Callable[[Group], None], done: JournalDone
+    context: Context, group: Group, forget: Callable[[Group], None], done: WriteDone
 ) -> None:
     """Write tombstones for all a group has, then `forget` it, then `done`. It must be empty."""
     group.transition(GroupState.DEAD, context.clock.wall_ms())

@@ -21,10 +21,10 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from penstock.broker.front import KafkaFront
 from penstock.broker.stats import BUCKET_COUNT, ApiStats, Histogram
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.kafka.front import KafkaFront
 from penstock.net.stats import NetStats
 from penstock.node.control_plane import ControlPlane
 from penstock.node.pages.cluster_metrics import control_metrics, replica_metrics

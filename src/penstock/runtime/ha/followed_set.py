@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Clock, Scheduler
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.alignment import (
     Alignment,
     Continue,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from penstock.base.ids import LeaderEpoch
 from penstock.base.ports import Clock
-from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.lease import Lease

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from penstock.base.ports import Cancellable, Clock, Scheduler
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.net.peer import PeerLink
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.errors import InvalidHaMessage

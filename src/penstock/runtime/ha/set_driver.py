@@ -11,7 +11,7 @@ Losing a mastership takes effect at once, in the call that brings the news; ever
 until the log is not being cut or replaced any more. Wishes that come meanwhile replace each other.
 
 Source: RocketMQ's ReplicasManager, whose polling loop this is not: the image
-tells. What a role means for records is broker/replica_set.py's business.
+tells. What a role means for records is broker/sets/replica_set.py's business.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
-from penstock.broker.replica_set import NO_MASTER, ReplicaSetMember, Role
+from penstock.broker.sets.replica_set import NO_MASTER, ReplicaSetMember, Role
 from penstock.controller.commands.command import RegisterReplica
 from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.image import ReplicaSetImage

@@ -1,7 +1,7 @@
 """What a member says of its own log in a handshake."""
 
 from penstock.base.ids import Position
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochHistory
 

@@ -13,7 +13,7 @@ import asyncio
 import logging
 
 from penstock.base.ports import Scheduler
-from penstock.broker.replica_set import ReplicaSetMember
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.session import PrepareTransfer, TransferReady
 from penstock.replication.promise import Asker
 from penstock.runtime.ha.master_set import MasterSet, Pause

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOMS = ("replication", "raft", "storage", "controller", "groups", "broker", "runtime")
+ROOMS = ("replication", "raft", "storage", "controller", "groups", "broker", "kafka", "runtime")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -9,27 +9,8 @@ from penstock.sim.reach.exceptions import EXCEPTIONS
 from penstock.sim.reach.functions import ROOMS, all_of
 
 PACKAGE = Path(__file__).parents[2]
-COORDINATOR = "broker (groups)"
-_COORDINATOR_PARTS = (
-    "broker/group_*",
-    "broker/internal_topic.py:*",
-    *(
-        f"broker/handlers/{name}.py:*"
-        for name in (
-            "delete_groups",
-            "describe_groups",
-            "find_coordinator",
-            "heartbeat",
-            "join_group",
-            "leave_group",
-            "list_groups",
-            "offset_commit",
-            "offset_delete",
-            "offset_fetch",
-            "sync_group",
-        )
-    ),
-)
+COORDINATOR = "broker, kafka (groups)"
+_COORDINATOR_PARTS = ("broker/groups/*", "kafka/handlers/groups/*")
 
 
 class Reach(NamedTuple):

@@ -1,0 +1,1 @@
+"""A batch on its way into the log: checked, prepared, appended."""

@@ -1,0 +1,151 @@
+"""One produced batch on its way into the log: the checks in protocol order, then the append.
+
+    find partition ─ internal? ─ master? ─ replicas? ─ one whole valid batch? ─ size ─ timestamps
+      ─ prepare? ─ log append time? ─ producer sequence ─ log.append
+
+Every refusal is an error with its own Kafka code (error_map.py); nothing is appended then. A
+duplicate of an idempotent producer is a success with the offset that the first copy got.
+
+A batch counts as too large by what was sent and, where the codec is changed, by what is stored.
+
+Source: Kafka `ReplicaManager.appendRecords`, `LogValidator`, `UnifiedLog.append`; KIP-98 for
+sequences.
+What may take long is left to a worker, before the append (preparation.py).
+"""
+
+from penstock.broker.append.batch_rules import BatchRules
+from penstock.broker.append.preparation import Prepared, needs_preparation, prepare_here
+from penstock.broker.errors import (
+    InternalTopicRefused,
+    TransactionsNotSupported,
+    UnknownPartition,
+)
+from penstock.broker.partitions import HostedPartition, HostedTopic
+from penstock.broker.stats import BrokerStats
+from penstock.record.batch import (
+    BatchHeader,
+    check_from_client,
+    read_header,
+    stamp_log_append_time,
+)
+from penstock.record.compiled import check_batch
+from penstock.record.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
+from penstock.replication.errors import NotMaster
+from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
+from penstock.storage.index.producers import Duplicate
+
+ACKS_ALL = -1
+NO_TIMESTAMP = -1
+_TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME = 0x38
+
+
+def partition_of(topic: HostedTopic | None, partition: int) -> HostedPartition:
+    """Return the hosted partition.
+
+    Raises UnknownPartition, InternalTopicRefused, NotMaster where another broker has it.
+    """
+    if topic is None or not 0 <= partition < len(topic.partitions):
+        raise UnknownPartition
+    if topic.internal:
+        raise InternalTopicRefused
+    hosted = topic.partitions[partition]
+    if hosted is None:
+        raise NotMaster("another broker carries this partition")
+    return hosted
+
+
+def append_batch(  # noqa: PLR0917  called for every batch, and calls cost
+    hosted: HostedPartition,
+    records: memoryview,
+    acks: int,
+    now_ms: int,
+    stats: BrokerStats,
+    prepared: Prepared | None = None,
+) -> tuple[int, int] | None:
+    """Check `records`, which must be exactly one batch, and append it.
+
+    Returns (base offset, log append time in ms, -1 under CreateTime); None, and nothing is
+    appended, where a worker has to prepare the batch first. `prepared` is what it made of it.
+    The bytes are stamped in place and free again on return.
+    Raises RecordError, ReplicationError, StorageError, ProducerError kinds.
+    """
+    rules = hosted.topic.rules
+    member = hosted.member
+    size = len(records)
+    if not member.is_master:
+        member.check_writable()
+    if acks == ACKS_ALL:
+        member.check_in_step(rules.min_insync_replicas)
+    header = check_batch(records, 0, size)
+    if header.batch_length + 12 != size:
+        raise InvalidRecord("a produce request holds exactly one batch for each partition")
+    if header.attributes & _TRANSACTIONAL_OR_CONTROL_OR_APPEND_TIME:
+        check_from_client(header)
+        raise TransactionsNotSupported
+    if size > rules.max_message_bytes:
+        raise BatchTooLarge(size, rules.max_message_bytes)
+    ready = _ready(records, header, rules, now_ms, prepared)
+    if ready is None:
+        return None
+    records, header, append_time = ready
+    if header.producer_id >= 0:
+        earlier = _earlier_copy(hosted, header)
+        if earlier is not None:
+            stats.duplicate_batches += 1
+            return earlier.base_offset, append_time
+    base_offset = member.log.append(hosted.log, records, header)
+    stats.bytes_produced += size
+    stats.records_produced += header.record_count
+    if hosted.waiters:
+        member.watch(member.log.end_position, hosted)
+    return base_offset, append_time
+
+
+def _earlier_copy(hosted: HostedPartition, header: BatchHeader) -> Duplicate | None:
+    """Return where the log has the batch already; None where it is the next of its producer.
+
+    Clients end a producer whose sequence is refused. A master that was replaced and does not know
+    it has not seen what its successor took: it says that somebody else may lead.
+    """
+    try:
+        return hosted.log.producers.check(header)
+    except (OutOfOrderSequence, ProducerFenced):
+        hosted.member.check_readable()
+        raise
+
+
+def _check_timestamps(oldest_ms: int, newest_ms: int, rules: BatchRules, now_ms: int) -> None:
+    """CreateTime must lie in [now - before.max, now + after.max]; a batch without is fine."""
+    if newest_ms == NO_TIMESTAMP:
+        return
+    if newest_ms > now_ms + rules.timestamp_after_max_ms:
+        raise InvalidTimestamp(f"{newest_ms} is too far in the future")
+    if oldest_ms < now_ms - rules.timestamp_before_max_ms:
+        raise InvalidTimestamp(f"{oldest_ms} is too far in the past")
+
+
+def _ready(
+    records: memoryview,
+    header: BatchHeader,
+    rules: BatchRules,
+    now_ms: int,
+    prepared: Prepared | None,
+) -> tuple[memoryview, BatchHeader, int] | None:
+    """Look at the records, change the codec, stamp for LogAppendTime; the append time, too.
+
+    None where a worker has to prepare the batch.
+    """
+    if needs_preparation(header, rules):
+        prepared = prepared or prepare_here(records, header, rules)
+        if prepared is None:
+            return None
+        records, header, (oldest_ms, newest_ms) = prepared
+        if len(records) > rules.max_message_bytes:
+            raise BatchTooLarge(len(records), rules.max_message_bytes)
+    else:
+        oldest_ms, newest_ms = header.base_timestamp, header.max_timestamp
+    if not rules.is_log_append_time:
+        _check_timestamps(oldest_ms, newest_ms, rules, now_ms)
+        return records, header, NO_TIMESTAMP
+    stamp_log_append_time(records, 0, now_ms)
+    return records, read_header(records), now_ms

@@ -1,0 +1,225 @@
+"""A fetch of many partitions: decoded, looked at and answered in slices, and parked at a bound.
+
+    connection held ─► room for an answer ─► share of partitions ─► decode in slices ─► session
+        ─► look, SLICE partitions in a turn ─► found, error: answer, encoded in slices
+               ▲                         └──► nothing there: park
+               └── room for an answer ◄── woken ◄┘ └──► deadline: answer
+
+One of a connection at a time, and looked at in the places of long requests, when there is room for
+an answer (net/answer_room.py); that room is kept until the answer is sent. The partitions that
+all of them together look at and are parked on are bounded (fetch_partitions.py), and count in the
+budget. Room comes first: a client that does not take its answers waits without a share of those.
+
+A look that has found records goes through the others without reading: they come next time, as a
+session puts what was served behind them. It answers with what there is: the least number of bytes
+that a fetch may ask for would have to be counted over all of them at every wake-up.
+
+Source: fetch_operation.py, which does the looking; Kafka `DelayedFetch`.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from penstock.broker.fetch.operation import Consumer, FetchOperation, PartitionRead
+from penstock.broker.fetch.partition_shares import PARTITION_BYTES
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.net.connection import Connection
+
+SLICE = 100
+"""Partitions that are looked at in one turn of the loop."""
+PARTITIONS_HERE = 500
+"""A fetch of more is a long one."""
+LOOK_AGAIN_S = 0.05
+"""From one look in vain to the next: many small appends wake a fetch of many partitions once."""
+PEER_CHECK_S = 1.0
+
+
+class LongFetch:
+    """One fetch: `begin`, `read` what it asks for, answer, `close`. Use once."""
+
+    __slots__ = (
+        "_broker",
+        "_connection",
+        "_consumer",
+        "_granted",
+        "_is_parked",
+        "_kept",
+        "_max_bytes",
+        "_partitions",
+        "_reads",
+        "_woken",
+    )
+
+    def __init__(self, broker: "Broker", connection: "Connection") -> None:
+        self._broker = broker
+        self._connection = connection
+        self._reads: list[PartitionRead] = []
+        self._consumer: Consumer
+        self._max_bytes = self._granted = 0
+        self._partitions = 0
+        """Of the broker's share, that this one has."""
+        self._is_parked = False
+        self._kept = 0
+        """Bytes that are counted for what a look may find, or has found."""
+        self._woken = asyncio.Event()
+
+    async def begin(self, partitions: int) -> bool:
+        """Wait until so many partitions at most may be looked at; False: the peer has gone."""
+        self._max_bytes = self._connection.answer_bytes_max
+        self._granted = await self._room()
+        if not self._granted or self._connection.has_gone():
+            return False
+        await self._broker.fetch_partitions.look(partitions)
+        self._count_partitions(partitions)
+        return not self._connection.has_gone()
+
+    def have(self, partitions: int) -> None:
+        """Say how many partitions it is: mostly fewer than was thought."""
+        self._broker.fetch_partitions.leave(self._partitions - partitions)
+        self._count_partitions(partitions)
+
+    def on_readable(self) -> None:
+        """A partition's end has moved."""
+        self._woken.set()
+
+    def on_changed(self) -> None:
+        """A partition is gone, or has another master or log."""
+        self._woken.set()
+
+    async def read(
+        self, reads: list[PartitionRead], consumer: Consumer, max_bytes: int, max_wait_ms: int
+    ) -> bool:
+        """Look until there is something to tell, or the time is over; False: the peer has gone.
+
+        `reads` has what was found then.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max_wait_ms / 1000
+        self._reads, self._consumer, self._max_bytes = reads, consumer, max_bytes
+        is_told = await self._look(min(self._granted, max_bytes))
+        if is_told or max_wait_ms <= 0 or not self._park():
+            return not self._connection.has_gone()
+        self._broker.stats.fetches_parked += 1
+        try:
+            await self._watch()  # before the look: what comes meanwhile wakes it
+            while not await self._look_again() and await self._is_woken(deadline):
+                await self._watch()
+        finally:
+            await self._leave()
+        return not self._connection.has_gone()
+
+    def _park(self) -> bool:
+        self._is_parked = self._broker.fetch_partitions.park(self._partitions)
+        return self._is_parked
+
+    async def _is_woken(self, deadline: float) -> bool:
+        """Wait for a partition; False when the time is over, or the peer has gone."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(LOOK_AGAIN_S)
+        while not self._woken.is_set():
+            left = deadline - loop.time()
+            if left <= 0 or self._connection.has_gone():
+                return False
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), min(PEER_CHECK_S, left))
+        return True
+
+    def close(self) -> None:
+        """Count what it had no more: what was found is on its way to the peer, or gone."""
+        partitions = self._partitions
+        self._keep(0)
+        self._count_partitions(0)
+        if self._is_parked:
+            self._broker.fetch_partitions.unpark(partitions)
+        elif partitions:
+            self._broker.fetch_partitions.leave(partitions)
+
+    def _keep(self, size: int) -> None:
+        if self._kept:
+            self._connection.let_go(self._kept)
+        self._kept = size
+        if size:
+            self._connection.keep(size)
+
+    def _count_partitions(self, count: int) -> None:
+        more = (count - self._partitions) * PARTITION_BYTES
+        self._partitions = count
+        if more > 0:
+            self._connection.keep(more)
+        elif more:
+            self._connection.let_go(-more)
+
+    async def _look_again(self) -> bool:
+        most = await self._room()
+        return not most or await self._look(most)
+
+    async def _look(self, most: int) -> bool:
+        """Look at all partitions; returns whether there is something to tell, or nobody to tell."""
+        left, is_told = most, False
+        async with self._broker.long_places.place(0):
+            if self._connection.has_gone():
+                return True
+            self._woken.clear()
+            for reads in self._slices():
+                await self._broker.turns.next()
+                await self._look_at(reads, left)
+                found = sum([read.size for read in reads])
+                if found:
+                    left = 0
+                    self._keep(found)
+                is_told = is_told or found > 0 or any(read.is_told for read in reads)
+        if left:
+            self._keep(0)
+        return is_told
+
+    async def _room(self) -> int:
+        """Wait until an answer may be prepared; returns of how many bytes, and keeps as many."""
+        granted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def begin(most: int) -> int:
+            if granted.done():  # who waited was cancelled
+                return 0
+            granted.set_result(most)
+            self._keep(most)
+            return most
+
+        self._connection.ask_room(self._max_bytes, begin)
+        return await granted
+
+    async def _look_at(self, reads: list[PartitionRead], max_bytes: int) -> None:
+        done = asyncio.Event()
+        operation = FetchOperation(
+            self._broker,
+            reads,
+            min_bytes=0,
+            max_bytes=max_bytes,
+            on_done=lambda _: done.set(),
+            consumer=self._consumer,
+        )
+        operation.start(0)
+        await done.wait()
+
+    async def _watch(self) -> None:
+        for reads in self._slices():
+            await self._broker.turns.next()
+            for read in reads:
+                hosted = read.hosted
+                if hosted is not None:
+                    hosted.waiters[self] = None
+                    hosted.seen_high_watermark = read.high_watermark
+                    hosted.watch()
+
+    async def _leave(self) -> None:
+        for reads in self._slices():
+            await self._broker.turns.next()
+            for read in reads:
+                if read.hosted is not None:
+                    read.hosted.leave(self)
+
+    def _slices(self) -> Iterator[list[PartitionRead]]:
+        for at in range(0, len(self._reads), SLICE):
+            yield self._reads[at : at + SLICE]

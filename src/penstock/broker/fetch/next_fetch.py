@@ -1,0 +1,60 @@
+"""What a consumer will ask for next, as far as the fetch that is being answered tells.
+
+    room for all        each partition goes on behind what it got
+    some left out       in a session (KIP-227) they come first, those served go last; without one
+                        clients begin with the second partition next time (librdkafka)
+
+It is a guess, and costs a read in vain where it is wrong. So it is acted on only where the last
+one was right: the first partition that got something was expected at that place.
+
+Source: ours; librdkafka `rd_kafka_broker_fetch_toppars` for the order without sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.storage.commit_log.set_log import NO_MORE
+
+if TYPE_CHECKING:
+    from penstock.broker.fetch.operation import PartitionRead
+    from penstock.broker.partitions import HostedPartition
+
+
+class Upcoming(NamedTuple):
+    """A partition in it: from where, and the most bytes that it is to get."""
+
+    hosted: HostedPartition
+    offset: int
+    max_bytes: int
+
+
+def was_expected(reads: Iterable[PartitionRead]) -> bool:
+    """Say whether this fetch goes on where an earlier one of the partition was to go on."""
+    for read in reads:
+        if read.size and read.hosted is not None:
+            return read.hosted.next_fetch_offset == read.wanted.fetch_offset
+    return False
+
+
+def upcoming(
+    reads: Sequence[PartitionRead], *, has_left_out: bool, has_session: bool
+) -> Iterator[Upcoming]:
+    """Yield what the next fetch will ask for, in order; each may get less, or nothing any more."""
+    for read in _in_next_order(reads, has_session) if has_left_out else reads:
+        offset, max_bytes = _goes_on_at(read), read.wanted.max_bytes
+        if read.hosted is not None and offset != NO_MORE and max_bytes > 0:
+            yield Upcoming(read.hosted, offset, max_bytes)
+
+
+def _in_next_order(reads: Sequence[PartitionRead], has_session: bool) -> Iterable[PartitionRead]:
+    if has_session:
+        return sorted(reads, key=lambda read: read.size > 0)
+    return (*reads[1:], reads[0])
+
+
+def _goes_on_at(read: PartitionRead) -> int:
+    if read.size:
+        return read.next_offset
+    return read.wanted.fetch_offset if read.wanted.fetch_offset < read.high_watermark else NO_MORE

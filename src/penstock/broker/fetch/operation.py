@@ -1,0 +1,481 @@
+"""One fetch from its first look at the logs to its answer.
+
+    room ──► look ──► enough bytes, or an error, or no waiting allowed ──► answer
+              │ └──► some bytes are not in the page cache: load them off the loop ──► answer
+              └────► park: on each partition (woken when it becomes readable) and on a deadline
+                        └──► woken: ask for room again
+
+A parked fetch is answered at once when a partition of it is lost to another master or deleted.
+At a slave it is served like at the master, up to the slave's own confirm position, where that is
+switched on (slave_reads.py).
+
+Before each look there is room for what it may find (net/answer_room.py): who waits for that holds
+no records. A parked fetch costs nothing while nothing happens. Each look reads from the partitions
+in order until the answer is full; whole batches only, nothing above the high watermark. Only the
+first one found may be larger than the whole answer is to be; clients count on that with their own
+limits.
+
+Source: Kafka `DelayedFetch`, `ReplicaManager.readFromLog`; KIP-74 (at least one batch), KIP-320
+(leader epochs of consumers), KIP-392 (slaves).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Cancellable
+from penstock.broker.errors import UnknownPartition
+from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
+from penstock.broker.fetch.next_fetch import upcoming, was_expected
+from penstock.broker.fetch.slave_reads import NO_PREFERENCE, ReplicaSelector
+from penstock.broker.partitions import HostedPartition, check_leader_epoch
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.replication.errors import NotMaster
+from penstock.storage.commit_log.set_log import NO_MORE, Chunk, NeedsDisk
+from penstock.storage.errors import OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+
+
+PartitionKey = tuple[bytes, int]
+"""Topic id (16 bytes) or topic name, whichever the consumer uses, and partition."""
+
+
+class WantedPartition:
+    """What a consumer asks for of one partition."""
+
+    __slots__ = ("fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "max_bytes")
+
+    def __init__(
+        self,
+        key: PartitionKey,
+        fetch_offset: int,
+        max_bytes: int,
+        leader_epoch: int,
+        last_fetched_epoch: int,
+    ) -> None:
+        """`leader_epoch` as the consumer knows it, and that of the last record it has; -1: none."""
+        self.key = key
+        self.fetch_offset = fetch_offset
+        self.max_bytes = max_bytes
+        self.leader_epoch = leader_epoch
+        self.last_fetched_epoch = last_fetched_epoch
+
+
+class PartitionRead:
+    """What one look found in one partition."""
+
+    __slots__ = (
+        "buffers",
+        "diverging",
+        "epoch_end",
+        "error",
+        "high_watermark",
+        "hosted",
+        "is_elsewhere",
+        "is_told",
+        "log_start_offset",
+        "next_offset",
+        "preferred",
+        "size",
+        "wanted",
+    )
+
+    def __init__(
+        self, wanted: WantedPartition, hosted: HostedPartition | None, is_elsewhere: bool = False
+    ) -> None:
+        """`is_elsewhere`: the partition exists, and this broker does not carry it."""
+        self.wanted = wanted
+        self.hosted = hosted
+        self.is_elsewhere = is_elsewhere
+        self.epoch_end: EpochEnd | None = None
+        """Where the fetcher's last epoch ended, if that was another one than the present."""
+
+    def clear(self) -> None:
+        """Forget the last look; every look begins with it."""
+        self.error: PlatformError | None = None
+        self.high_watermark = -1
+        self.log_start_offset = -1
+        self.size = 0
+        self.buffers: list[memoryview] = []
+        self.next_offset = NO_MORE
+        self.diverging: tuple[int, int] | None = None
+        self.preferred = NO_PREFERENCE
+        self.is_told = False
+        """Whether there is something to be told at once, other than records."""
+
+    def fail(self, error: PlatformError) -> None:
+        """Answer the partition with an error and no records. Its frames would hold the read."""
+        self.is_told = True
+        self.error = error.with_traceback(None)
+        self.size = 0
+        self.buffers = []
+
+    def take(self, chunk: Chunk) -> None:
+        """Answer the partition with these records."""
+        self.buffers = chunk.buffers
+        self.size = chunk.size
+        self.next_offset = chunk.next_offset
+
+
+class Room(Protocol):
+    """Whoever is to get the answer: knows whether there is memory for it."""
+
+    def ask_room(self, most: int, begin: Callable[[int], int], /) -> None:
+        """Call `begin` with what may be read, now or later, once; with 0 if nobody wants it."""
+
+    def keep(self, size: int, /) -> None:
+        """Count bytes that are read and can not be sent yet, until `let_go`."""
+
+    def let_go(self, size: int, /) -> None: ...
+
+
+class Consumer(NamedTuple):
+    """What is known of who fetches."""
+
+    selector: ReplicaSelector | None = None
+    """None for those that read from masters alone."""
+    has_session: bool = False
+    room: Room | None = None
+    """None where there is room for the answer already."""
+
+
+class FetchOperation:
+    """A fetch request in progress; `on_done(reads)` is called exactly once."""
+
+    __slots__ = (
+        "_broker",
+        "_deadline",
+        "_found",
+        "_has_left_out",
+        "_has_more",
+        "_has_session",
+        "_hosted_bytes",
+        "_is_asking",
+        "_is_done",
+        "_is_over",
+        "_is_parked",
+        "_kept",
+        "_loads_open",
+        "_max_bytes",
+        "_max_wait_ms",
+        "_min_bytes",
+        "_most_bytes",
+        "_on_done",
+        "_readable",
+        "_room",
+        "_selector",
+        "reads",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        reads: list[PartitionRead],
+        *,
+        min_bytes: int,
+        max_bytes: int,
+        on_done: Callable[[list[PartitionRead]], None],
+        consumer: Consumer,
+    ) -> None:
+        self._broker = broker
+        self._min_bytes = min_bytes
+        self._most_bytes = self._max_bytes = max_bytes
+        self._room = consumer.room
+        self._kept = 0
+        """Bytes of records that are counted as long as others are still being loaded."""
+        self._is_asking = self._is_over = False
+        self._on_done = on_done
+        self._readable: ReplicaSetMember | None = None
+        """The last member that this look has found to be readable: it has many partitions."""
+        self._selector = consumer.selector
+        self._deadline: Cancellable | None = None
+        self._found = 0
+        self._has_left_out = False
+        self._has_more = False
+        """Whether a partition that got something has more behind it."""
+        self._has_session = consumer.has_session
+        self._hosted_bytes = 0
+        self._is_done = False
+        self._is_parked = False
+        self._loads_open = 0
+        self.reads = reads
+
+    def start(self, max_wait_ms: int) -> None:
+        """Look once; answer, load or park. Ends of old epochs are looked up before that."""
+        self._max_wait_ms = max_wait_ms
+        self._loads_open = 1
+        for read in self.reads:
+            hosted, epoch = read.hosted, read.wanted.last_fetched_epoch
+            if hosted is not None and _has_ended(hosted.member, epoch):
+                self._loads_open += 1
+                find_epoch_end(hosted, epoch, partial(self._on_epoch_end, read))
+        self._begin()
+
+    def _on_epoch_end(
+        self, read: PartitionRead, end: EpochEnd | None, _: PlatformError | None
+    ) -> None:
+        read.epoch_end = end
+        self._begin()
+
+    def _begin(self) -> None:
+        self._loads_open -= 1
+        if not self._loads_open:
+            self._is_over = self._max_wait_ms <= 0
+            self._ask()
+
+    def on_readable(self) -> None:
+        """A partition's end has moved."""
+        if self._is_busy:
+            return
+        if self._may_have_enough():
+            self._ask()
+        else:
+            self._watch()
+
+    def on_changed(self) -> None:
+        """A partition is gone, or has another master or log: look, whatever its size says."""
+        if not self._is_busy:
+            self._ask()
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether it is about to look anyway, or has looked for the last time."""
+        return self._is_done or self._is_asking or self._loads_open > 0
+
+    def _on_deadline(self) -> None:
+        self._deadline = None
+        self._is_over = True
+        if not self._is_busy:
+            self._ask()
+
+    def _ask(self) -> None:
+        if self._room is None:
+            self._look_now(self._most_bytes)
+        else:
+            self._is_asking = True
+            self._room.ask_room(self._most_bytes, self._on_room)
+
+    def _on_room(self, most: int) -> int:
+        """Look, as there is room for `most` bytes; there is nobody to answer where that is 0."""
+        self._is_asking = False
+        if most:
+            return self._look_now(most)
+        self._is_done = True
+        self._leave()
+        return 0
+
+    def _look_now(self, most: int) -> int:
+        """Answer with at most so many bytes, or park; returns how many the look has found."""
+        self._max_bytes = most
+        is_ready = self._look() or self._is_over
+        found = self._found
+        if is_ready:
+            self._finish_when_loaded()
+        else:
+            self._park()
+        return found
+
+    def _park(self) -> None:
+        self._park_looked()
+        if not self._is_parked:
+            self._is_parked = True
+            self._broker.stats.fetches_parked += 1
+            after = self._max_wait_ms
+            self._deadline = self._broker.scheduler.call_later(after, self._on_deadline)
+        self._watch()
+
+    def _may_have_enough(self) -> bool:
+        """Say whether to look again; a look reads, so one that is in vain is dear.
+
+        Retention may make the partitions smaller meanwhile: then the deadline ends the wait.
+        """
+        if self._min_bytes <= 1:
+            return True
+        grown = self._size_of_logs() - self._hosted_bytes
+        return self._found + grown >= min(self._min_bytes, self._max_bytes)
+
+    def _size_of_logs(self) -> int:
+        return sum(read.hosted.log.size_bytes for read in self.reads if read.hosted is not None)
+
+    def _park_looked(self) -> None:
+        """Let go of what was read, and note what the logs held that could be read.
+
+        A log with a batch that is not confirmed yet counts as empty: the batch is still to come.
+        """
+        settled = 0
+        for read in self.reads:
+            hosted = read.hosted
+            if (
+                hosted is not None
+                and hosted.log.last_end_position <= hosted.member.confirm_position
+            ):
+                settled += hosted.log.size_bytes
+            if read.size:
+                read.clear()
+        self._hosted_bytes = settled
+
+    def _watch(self) -> None:
+        for read in self.reads:
+            hosted = read.hosted
+            if hosted is not None and self not in hosted.waiters:
+                hosted.waiters[self] = None
+                hosted.seen_high_watermark = read.high_watermark
+                hosted.watch()
+
+    def _look(self) -> bool:
+        """Read every partition; returns whether the answer can go out."""
+        left = self._max_bytes
+        self._readable = None
+        self._has_left_out = self._has_more = has_error = is_full = False
+        pending: list[tuple[PartitionRead, NeedsDisk, bool]] = []
+        for read in self.reads:
+            read.clear()
+            try:
+                found = self._read(read, left)
+            except PlatformError as error:
+                read.fail(error)
+                has_error = True
+                continue
+            if found is not None and (found.size <= left or left == self._max_bytes):
+                if isinstance(found, NeedsDisk):
+                    pending.append((read, found, left == self._max_bytes))
+                else:
+                    self._take(read, found)
+                    is_full = is_full or found.is_cut
+                left -= found.size
+            elif found is not None:
+                self._has_left_out = True
+                left = 0  # full: what the others have is not read to be left out again
+            if read.is_told:
+                has_error = True
+        self._found = self._max_bytes - left
+        if pending and self._room is not None:
+            self._kept = self._found
+            self._room.keep(self._kept)
+        for read, needs_disk, may_exceed in pending:
+            self._load(read, needs_disk, may_exceed)
+        is_full = is_full or self._found >= min(self._min_bytes, self._max_bytes)
+        return has_error or bool(pending) or is_full
+
+    def _read(self, read: PartitionRead, max_bytes: int) -> Chunk | NeedsDisk | None:
+        """Look at one partition; None when there is nothing to read (or no room left for it)."""
+        hosted = _served(read, self._selector)
+        member = hosted.member
+        if member is not self._readable:
+            member.check_readable()
+            self._readable = member
+        if not _has_records(read, hosted, self._selector):
+            return None
+        if max_bytes <= 0:
+            self._has_left_out = True
+            return None
+        limit = min(max_bytes, max(read.wanted.max_bytes, 0))
+        offset = read.wanted.fetch_offset
+        found = self._broker.read_ahead.take(hosted.log, offset, limit)
+        if found is None:
+            found = member.log.read(hosted.log, offset, limit, member.confirm_position)
+            self._broker.stats.fetch_cold_reads += isinstance(found, NeedsDisk)
+        return found
+
+    def _take(self, read: PartitionRead, chunk: Chunk) -> None:
+        read.take(chunk)
+        self._has_more = self._has_more or chunk.next_offset != NO_MORE
+
+    def _load(self, read: PartitionRead, needs_disk: NeedsDisk, may_exceed: bool) -> None:
+        self._loads_open += 1
+
+        def loaded(result: Chunk | None, error: PlatformError | None) -> None:
+            self._loads_open -= 1
+            if error is not None:
+                read.fail(error)
+            elif result is not None and (may_exceed or result.size <= needs_disk.size):
+                self._take(read, result)
+            self._finish_when_loaded()
+
+        needs_disk.load(loaded)
+
+    def _finish_when_loaded(self) -> None:
+        if self._loads_open or self._is_done:
+            return
+        self._is_done = True
+        if self._is_parked:
+            self._leave()
+        if self._kept and self._room is not None:
+            self._room.let_go(self._kept)  # the answer counts as soon as it is not written at once
+        self._on_done(self.reads)
+        if self._has_more or self._has_left_out:
+            is_likely = was_expected(self.reads)
+            coming = upcoming(
+                self.reads, has_left_out=self._has_left_out, has_session=self._has_session
+            )
+            self._broker.read_ahead.expect(coming, self._max_bytes, is_likely=is_likely)
+
+    def _leave(self) -> None:
+        """Take the deadline back, and the places on partitions where nothing has come."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        for read in self.reads:
+            if read.hosted is not None:
+                read.hosted.leave(self)
+
+
+def _has_ended(member: ReplicaSetMember, leader_epoch: int) -> bool:
+    """Whether it is known here where that mastership ended.
+
+    A slave may still be receiving what was written under the newest epoch of its log: its end
+    there is no end, and a consumer that has read more of it from the master has not diverged.
+    """
+    if member.role is Role.MASTER:
+        return 0 <= leader_epoch != member.leader_epoch
+    return 0 <= leader_epoch < member.epochs.latest
+
+
+def _has_records(
+    read: PartitionRead, hosted: HostedPartition, selector: ReplicaSelector | None
+) -> bool:
+    """Say whether a partition that is served has records for this fetch."""
+    wanted = read.wanted
+    member, log = hosted.member, hosted.log
+    is_slave = member.role is not Role.MASTER
+    end = member.high_watermark(log)
+    read.high_watermark = end
+    read.log_start_offset = log.log_start_offset
+    offset = wanted.fetch_offset
+    if is_slave and selector is not None:
+        selector.check_slave(hosted, offset)
+    elif not log.log_start_offset <= offset <= log.log_end_offset:
+        raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
+    if read.epoch_end is not None:
+        read.diverging = _diverging(read.epoch_end, wanted)
+        read.is_told = read.diverging is not None
+    elif selector is not None and not is_slave:
+        read.preferred = selector.preferred(hosted, offset)
+        read.is_told = read.preferred != NO_PREFERENCE
+    return offset < end and not read.is_told
+
+
+def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPartition:
+    """Return the partition if this broker serves it in its present role."""
+    hosted = read.hosted
+    if hosted is None:
+        raise NotMaster if read.is_elsewhere else UnknownPartition
+    if hosted.is_dropped:
+        raise UnknownPartition
+    if read.wanted.leader_epoch >= 0:
+        check_leader_epoch(hosted.member, read.wanted.leader_epoch)
+    role = hosted.member.role
+    if role is not Role.MASTER and (selector is None or role is not Role.SLAVE):
+        raise NotMaster
+    return hosted
+
+
+def _diverging(end: EpochEnd, wanted: WantedPartition) -> tuple[int, int] | None:
+    """KIP-595: the fetcher's last epoch ended before its fetch offset, so it holds other data."""
+    if end.leader_epoch < wanted.last_fetched_epoch or end.end_offset < wanted.fetch_offset:
+        return end
+    return None

@@ -1,0 +1,202 @@
+"""What a consumer will ask for next, read while it is still busy with what it got.
+
+    fetch ─► answer ─► once it is written: what comes next ─► the next fetch finds it read, or
+                                                              waits for the disk with it
+
+A consumer that is behind asks for more as soon as it has gone through an answer, and has nothing
+to do until the next one comes: the reading and checking of that one is done meanwhile, on the loop
+where the page cache has it, else in the Offload. Only for consumers that go on where they were
+expected (next_fetch.py), and within a fixed memory.
+
+Nothing that is kept here can be out of date: what was confirmed never changes, and a log that is
+opened anew comes with other PartitionLog objects. Who is served still goes through every check of
+a fetch, so only the bytes come from here. What nobody asks for within a second or two is let go.
+
+Source: ours; the read-ahead of file systems.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Scheduler
+from penstock.broker.fetch.next_fetch import Upcoming
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.sets.replica_set import Role
+from penstock.broker.stats import BrokerStats
+from penstock.storage.commit_log.set_log import Chunk, Loaded, NeedsDisk
+from penstock.storage.index.partition_log import PartitionLog
+
+SWEEP_MS = 1_000
+
+
+class _Kept:
+    __slots__ = ("chunk", "is_old")
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.chunk = chunk
+        self.is_old = False
+
+
+class _Loading:
+    """A read from the disk that is under way, and the one fetch that waits for it, if any."""
+
+    __slots__ = ("max_bytes", "offset", "waiter")
+
+    def __init__(self, offset: int, max_bytes: int) -> None:
+        self.offset = offset
+        self.max_bytes = max_bytes
+        self.waiter: Loaded | None = None
+
+    def join(self, waiter: Loaded) -> None:
+        """Let `waiter(chunk, error)` have what is read."""
+        self.waiter = waiter
+
+
+class ReadAhead:
+    """Chunks that were read before they were asked for; at most one of a partition."""
+
+    __slots__ = (
+        "_capacity",
+        "_due",
+        "_is_sweep_due",
+        "_kept",
+        "_kept_bytes",
+        "_loading",
+        "_loading_bytes",
+        "_scheduler",
+        "_stats",
+    )
+
+    def __init__(self, scheduler: Scheduler, stats: BrokerStats, capacity_bytes: int) -> None:
+        """`capacity_bytes` 0 switches it off."""
+        self._scheduler = scheduler
+        self._stats = stats
+        self._capacity = capacity_bytes
+        self._kept: dict[PartitionLog, _Kept] = {}
+        self._kept_bytes = 0
+        self._loading: dict[PartitionLog, _Loading] = {}
+        self._loading_bytes = 0
+        self._is_sweep_due = False
+        self._due: deque[tuple[Iterator[Upcoming], int]] = deque()
+        """What is to be read, each in a turn of its own, and how many bytes at most in all."""
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of records that wait to be asked for."""
+        return self._kept_bytes
+
+    @property
+    def _left_bytes(self) -> int:
+        return self._capacity - self._kept_bytes - self._loading_bytes
+
+    def take(self, log: PartitionLog, offset: int, max_bytes: int) -> Chunk | NeedsDisk | None:
+        """Return what was read from `offset` on, once, if it is no more than `max_bytes`.
+
+        Where the disk is still busy with that, `load` waits for it and reads nothing by itself.
+        """
+        kept = self._kept.get(log)
+        if kept is None:
+            return self._take_loading(log, offset, max_bytes) if self._loading else None
+        if kept.chunk.first_offset != offset or kept.chunk.size > max_bytes:
+            return None
+        self._drop(log)
+        self._stats.reads_ahead_used += 1
+        return kept.chunk
+
+    def _take_loading(self, log: PartitionLog, offset: int, max_bytes: int) -> NeedsDisk | None:
+        loading = self._loading.get(log)
+        if loading is None or loading.offset != offset or loading.waiter is not None:
+            return None
+        if loading.max_bytes > max_bytes:
+            return None
+        self._stats.reads_ahead_used += 1
+        return NeedsDisk(loading.max_bytes, loading.join)
+
+    def expect(self, coming: Iterator[Upcoming], max_bytes: int, *, is_likely: bool) -> None:
+        """A fetch was answered, and `coming` is in the next one, in order; read if `is_likely`.
+
+        `max_bytes` is what the whole answer may hold.
+        """
+        first = next(coming, None)
+        if first is None:
+            return
+        first.hosted.next_fetch_offset = first.offset
+        if not is_likely or not self._left_bytes:
+            return
+        if not self._due:
+            self._scheduler.call_soon(self._read_due)
+        self._due.append((chain((first,), coming), max_bytes))
+
+    def _read_due(self) -> None:
+        """Read for one consumer; the next one has another turn of the loop."""
+        coming, left = self._due.popleft()
+        if self._due:
+            self._scheduler.call_soon(self._read_due)
+        for hosted, offset, wanted_bytes in coming:
+            size = self._read(hosted, offset, min(wanted_bytes, left))
+            left -= size
+            if not size or left <= 0:
+                break
+
+    def _read(self, hosted: HostedPartition, offset: int, max_bytes: int) -> int:
+        """Read for one partition; return how much of the answer it will fill, 0 if unknown."""
+        log, member = hosted.log, hosted.member
+        if hosted.is_dropped or member.role is not Role.MASTER or max_bytes > self._left_bytes:
+            return 0
+        kept = self._kept.get(log)
+        if kept is not None:
+            return kept.chunk.size if kept.chunk.first_offset == offset else 0
+        if log in self._loading or not log.log_start_offset <= offset < log.log_end_offset:
+            return 0
+        try:
+            found = member.log.read(log, offset, max_bytes, member.confirm_position)
+        except PlatformError:
+            return 0  # the fetch itself will say so
+        if isinstance(found, NeedsDisk):
+            self._load(log, _Loading(offset, max_bytes), found)
+        elif found.size <= max_bytes:
+            self._keep(log, found)
+        return found.size
+
+    def _load(self, log: PartitionLog, loading: _Loading, needs_disk: NeedsDisk) -> None:
+        self._stats.fetch_cold_reads += 1
+        self._loading[log] = loading
+        self._loading_bytes += loading.max_bytes
+
+        def loaded(chunk: Chunk | None, error: PlatformError | None) -> None:
+            del self._loading[log]
+            self._loading_bytes -= loading.max_bytes
+            if loading.waiter is not None:
+                loading.waiter(chunk, error)
+            elif chunk is not None:
+                self._keep(log, chunk)
+
+        needs_disk.load(loaded)
+
+    def _keep(self, log: PartitionLog, chunk: Chunk) -> None:
+        if not 0 < chunk.size <= self._left_bytes:
+            return
+        self._kept[log] = _Kept(chunk)
+        self._kept_bytes += chunk.size
+        self._sweep_later()
+
+    def _drop(self, log: PartitionLog) -> None:
+        self._kept_bytes -= self._kept.pop(log).chunk.size
+
+    def _sweep_later(self) -> None:
+        """One timer for all: a chunk comes and goes with every fetch."""
+        if not self._is_sweep_due:
+            self._is_sweep_due = True
+            self._scheduler.call_later(SWEEP_MS, self._sweep)
+
+    def _sweep(self) -> None:
+        self._is_sweep_due = False
+        for log, kept in list(self._kept.items()):
+            if kept.is_old:
+                self._drop(log)
+                self._stats.reads_ahead_dropped += 1
+            kept.is_old = True
+        if self._kept:
+            self._sweep_later()

@@ -1,0 +1,119 @@
+"""Which replica a consumer reads from (KIP-392, row H-8): switchable, off by default.
+
+    off     everybody reads from the master; slaves refuse
+    rack    a consumer is sent to a member in its own rack, unless the master stands there
+    lag     a consumer whose offset lies further behind than the page cache is trusted to reach is
+            sent to a slave, so that its reads from disk do not disturb the master's writes
+
+The master answers with a preferred read replica and no records; the consumer asks there until its
+metadata is a few minutes old. Only members of the sync-state set on live brokers are named, the
+one in the consumer's rack first. With several, partitions are spread over them.
+
+How far the page cache is trusted: `slave_read_memory_percent` of the machine's memory, shared by
+the replica sets of this broker. The offset behind which a partition's records lie further back is
+looked up when the log has grown by a sixteenth of that; being a little old, it errs to the master.
+
+    at a slave, offset is          answer
+    below the log start            OFFSET_OUT_OF_RANGE (the consumer goes back to the master)
+    up to the own end              records up to the own confirm position, else a wait
+    above the own end              OFFSET_NOT_AVAILABLE: it lags, or the consumer errs
+
+Source: KIP-392; Kafka `RackAwareReplicaSelector`; RocketMQ `accessMessageInMemoryMaxRatio` (40 %).
+Departure: lag as a reason, and slaves that refuse where slave reads are off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.broker.config import SlaveReads
+from penstock.broker.errors import OffsetNotAvailable
+from penstock.broker.live_broker import live_broker
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.replication.errors import NotMaster
+from penstock.storage.errors import OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from penstock.base.errors import PlatformError
+    from penstock.broker.broker import Broker
+    from penstock.broker.partitions import HostedPartition
+
+NO_PREFERENCE = -1
+LOOK_UP_FRACTION = 16
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSelector:
+    """The choice for one consumer; made for requests that can be told of a replica (v11+)."""
+
+    broker: Broker
+    rack: str
+    """Empty where the consumer did not say."""
+
+    def check_slave(self, hosted: HostedPartition, offset: int) -> None:
+        """Check that this slave can answer for `offset`.
+
+        Raises NotMaster, OffsetOutOfRange, OffsetNotAvailable.
+        """
+        member, log = hosted.member, hosted.log
+        if member.role is not Role.SLAVE:
+            raise NotMaster("this broker follows no master now")
+        if offset < log.log_start_offset:
+            raise OffsetOutOfRange(offset, log.log_start_offset, log.log_end_offset)
+        if offset > log.log_end_offset:
+            raise OffsetNotAvailable(f"this slave's log ends at {log.log_end_offset}")
+
+    def preferred(self, hosted: HostedPartition, offset: int) -> int:
+        """Return the broker that the consumer is to read from, -1: here, at the master."""
+        is_wanted = bool(self.rack)
+        if self.broker.config.slave_reads == SlaveReads.LAG:
+            is_wanted = is_far_behind(hosted, offset, self._trusted_bytes())
+        if not is_wanted:
+            return NO_PREFERENCE
+        return self._choose(hosted)
+
+    def _choose(self, hosted: HostedPartition) -> int:
+        image = self.broker.metadata
+        replica_set = image.replica_sets.get(hosted.member.replica_set_id)
+        if replica_set is None:
+            return NO_PREFERENCE
+        own_id = self.broker.broker_id
+        by_lag = self.broker.config.slave_reads == SlaveReads.LAG
+        live = [one for one in replica_set.sync_state_set if live_broker(image, one) is not None]
+        slaves = [one for one in live if one != own_id]
+        in_rack = [one for one in live if image.brokers[one].rack == self.rack]
+        if not by_lag and own_id in in_rack:
+            return NO_PREFERENCE
+        near = [one for one in slaves if one in in_rack] if self.rack else []
+        candidates = near or (slaves if by_lag else [])
+        return candidates[hosted.partition % len(candidates)] if candidates else NO_PREFERENCE
+
+    def _trusted_bytes(self) -> int:
+        config = self.broker.config
+        share = self.broker.memory_bytes * config.slave_read_memory_percent // 100
+        return share // max(1, len(self.broker.members))
+
+
+def is_far_behind(hosted: HostedPartition, offset: int, trusted_bytes: int) -> bool:
+    """Whether `offset` lies more than `trusted_bytes` of log behind the end, as far as is known."""
+    member = hosted.member
+    position = member.log.end_position - trusted_bytes
+    if position <= 0:
+        return False
+    grown = position - hosted.trusted_from_position
+    if grown > trusted_bytes // LOOK_UP_FRACTION:
+        _look_up(hosted, member, position)
+    return offset < hosted.trusted_from_offset
+
+
+def _look_up(hosted: HostedPartition, member: ReplicaSetMember, position: int) -> None:
+    """Find the first offset that is trusted; at once or, off the loop, for the next fetches."""
+    log = hosted.log
+    hosted.trusted_from_position = position
+
+    def found(offset: int | None, _: PlatformError | None) -> None:
+        if offset is not None and hosted.log is log:
+            hosted.trusted_from_offset = max(hosted.trusted_from_offset, offset)
+
+    member.log.find_offset_at(log, position, found)

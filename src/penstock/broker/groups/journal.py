@@ -1,0 +1,242 @@
+"""Where group positions are kept: the internal topic, in the log like any data.
+
+    coordinator ── append(records) ──► batch in partition hash(group) ──► confirmed ──► done(None)
+    start       ── load()          ──► every record, oldest first     ──► finish_loading
+    rewrite     ── snapshot ──► batches at the head ──► confirmed ──► trim all that is older
+
+There is no compaction yet, so a partition that has grown, or that keeps too much of the log from
+being deleted, is rewritten (group_rewrite.py): its live records are appended in slices, and once
+they are confirmed what lies before them is cut off. A crash or an election in between leaves both
+copies, which replay to the same state.
+
+Only the master of the partition's set appends; every write waits for the set's policy, as acks=all
+does. One that is overtaken by an election is OVERTAKEN, and of unknown fate.
+
+Source: Kafka `GroupMetadataManager` (one partition per group, answer after the append is
+replicated); the rewrite is ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.broker.broker import Broker
+from penstock.broker.groups.reasons import reason_of
+from penstock.broker.groups.rewrite import OnDone, Rewriter
+from penstock.broker.partitions import HostedPartition
+from penstock.groups.housekeeping import JournalRecord
+from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.groups.records import UnreadRecord
+from penstock.groups.unwritten import Unwritten
+from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
+from penstock.record.build import Record, build_batch
+from penstock.record.read import iter_records
+from penstock.replication.errors import ReplicationError
+from penstock.storage.commit_log.set_log import Chunk, NeedsDisk
+from penstock.storage.errors import LogFenced, StorageError
+
+OFFSETS_TOPIC = INTERNAL_TOPIC
+WRITE_TIMEOUT_MS = 30_000
+LOAD_BYTES = 1 << 20
+
+OnRecord = Callable[[UnreadRecord], None]
+OnUnreadBatch = Callable[[str], None]
+Done = Callable[[Unwritten | None], None]
+
+
+class LoadCallbacks(NamedTuple):
+    """Who hears of what is loaded; nobody any more once `is_over()`."""
+
+    on_record: OnRecord
+    on_done: Callable[[PlatformError | None], None]
+    on_unread_batch: OnUnreadBatch
+    is_over: Callable[[], bool]
+
+
+class JournalWrite:
+    """A batch of group records that waits to be confirmed.
+
+    A write that takes too long is reported as LATE, and again with what became of it
+    when that is known: it stands in the log and may still be confirmed.
+    """
+
+    __slots__ = ("_done", "_is_open", "_is_overdue", "deadline_ms")
+
+    def __init__(self, done: Done, deadline_ms: int) -> None:
+        self._done = done
+        self._is_open = True
+        self._is_overdue = False
+        self.deadline_ms = deadline_ms
+
+    def complete(self) -> None:
+        self._close(None)
+
+    def expire(self) -> None:
+        if self._is_open and not self._is_overdue:
+            self._is_overdue = True
+            self._done(Unwritten.LATE)
+
+    def fail(self) -> None:
+        self._close(Unwritten.FAILED)
+
+    def refuse(self, error: ReplicationError) -> None:
+        self._close(reason_of(error))
+
+    def shrunk(self, in_sync_count: int) -> None:
+        """What is confirmed counts: the live state must not disagree with the log."""
+
+    def _close(self, error: Unwritten | None) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._done(error)
+
+
+class InternalTopicJournal:
+    """The coordinator's journal port over the partitions of the internal topic."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._rewriter = Rewriter(broker.scheduler, self._append)
+
+    @property
+    def partitions(self) -> Sequence[HostedPartition | None]:
+        """The internal topic's partitions on this node; empty until the topic exists."""
+        topic = self._broker.partitions.by_name.get(OFFSETS_TOPIC.encode())
+        return () if topic is None else topic.partitions
+
+    def append(self, group_id: str, records: Sequence[JournalRecord], done: Done) -> None:
+        """Append in one batch; `done(None)` once it is confirmed, or `done(error)`.
+
+        After `done(LATE)` it is called once more, when the write is confirmed or lost.
+        """
+        partitions = self.partitions
+        hosted = partitions[partition_of(group_id, len(partitions))] if partitions else None
+        if hosted is None:
+            done(Unwritten.NOT_HERE)
+            return
+        try:
+            self._append(hosted, records, done)
+        except (StorageError, ReplicationError) as error:
+            done(reason_of(error))
+
+    def _append(self, hosted: HostedPartition, records: Sequence[JournalRecord], done: Done) -> int:
+        hosted.member.check_writable()
+        hosted.member.check_in_step(hosted.topic.rules.min_insync_replicas)
+        now_ms = self._broker.clock.wall_ms()
+        built = build_batch([_as_record(record, now_ms) for record in records])
+        batch = memoryview(bytearray(built))
+        member = hosted.member
+        base_offset = member.log.append(hosted.log, batch, read_header(batch))
+        deadline_ms = self._broker.clock.monotonic_ms() + WRITE_TIMEOUT_MS
+        member.waiting_for_all.park(member.log.end_position, JournalWrite(done, deadline_ms))
+        if hosted.waiters:
+            member.watch(member.log.end_position, hosted)
+        return base_offset
+
+    def rewrite(
+        self,
+        hosted: HostedPartition,
+        live: Iterable[Sequence[JournalRecord]],
+        on_done: OnDone,
+    ) -> bool:
+        """Append all live records at the partition's head, then cut off what is older.
+
+        `live` gives some records at a time, taken at the moment they are appended. `on_done(live
+        bytes)` runs when the cut is made; `on_done(None)` when there is none, and both copies are
+        left. While one goes on there is no second one: False.
+        """
+        return self._rewriter.begin(hosted, iter(live), on_done)
+
+    def load(
+        self,
+        hosted: HostedPartition,
+        on_record: OnRecord,
+        on_done: Callable[[PlatformError | None], None],
+        on_unread_batch: OnUnreadBatch,
+        *,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Read a partition from its start to its end, a chunk per loop turn.
+
+        Records come whole. Of a batch that belongs to a transaction only that it is there is told:
+        which of its records count depends on how the transaction ended. No callback is called any
+        more once `is_over()`.
+        """
+        take = LoadCallbacks(on_record, on_done, on_unread_batch, is_over)
+        _Loader(self._broker, hosted, take).step()
+
+
+def _as_record(record: JournalRecord, now_ms: int) -> Record:
+    """Return what is to be appended: what could not be read goes as it came."""
+    if isinstance(record, UnreadRecord):
+        return Record(*record)
+    key, value = record
+    return Record(key, value, (), now_ms)
+
+
+class _Loader:
+    """Reads one internal partition without holding the loop up."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        hosted: HostedPartition,
+        take: LoadCallbacks,
+    ) -> None:
+        self._broker = broker
+        self._hosted = hosted
+        self._on_record, self._on_done, self._on_unread_batch, self._is_over = take
+        self._offset = hosted.log.log_start_offset
+        self._end = hosted.log.log_end_offset
+
+    def step(self) -> None:
+        hosted = self._hosted
+        if self._is_over():
+            return
+        if self._offset >= self._end:
+            self._on_done(None)
+            return
+        try:
+            found = hosted.member.log.read(
+                hosted.log, self._offset, LOAD_BYTES, hosted.member.log.end_position
+            )
+        except StorageError as error:
+            self._on_done(error)
+            return
+        if isinstance(found, NeedsDisk):
+            found.load(self._take)
+        else:
+            self._take(found, None)
+
+    def _take(self, chunk: Chunk | None, error: PlatformError | None) -> None:
+        if self._is_over():
+            return
+        if chunk is None:
+            self._on_done(error)
+            return
+        if not chunk.size and self._hosted.member.log.is_fenced:
+            self._on_done(LogFenced("what is to be loaded was never written"))
+            return
+        try:
+            for buffer in chunk.buffers:
+                self._apply(buffer)
+        except PlatformError as bad:
+            self._on_done(bad)
+            return
+        self._broker.scheduler.call_soon(self.step)
+
+    def _apply(self, buffer: memoryview) -> None:
+        at = 0
+        while at < len(buffer):
+            header = read_header(buffer, at)
+            if header.attributes & (TRANSACTIONAL | CONTROL):
+                self._on_unread_batch(f"batch of a transaction at offset {header.base_offset}")
+            else:
+                for record in iter_records(buffer[at : at + header.size_bytes]):
+                    self._on_record(
+                        UnreadRecord(record.key, record.value, record.headers, record.timestamp_ms)
+                    )
+            at += header.size_bytes
+            self._offset = header.base_offset + header.last_offset_delta + 1

@@ -1,0 +1,25 @@
+"""What an error of an append means for a write of the group coordinator."""
+
+from collections.abc import Sequence
+
+from penstock.base.errors import PlatformError
+from penstock.groups.unwritten import Unwritten
+from penstock.replication.errors import (
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    ReplicationError,
+)
+from penstock.storage.errors import BatchTooLargeForLog, LogBusy, LogFollows
+
+_REASONS: Sequence[tuple[tuple[type[PlatformError], ...], Unwritten]] = (
+    ((NotEnoughReplicas, NotEnoughReplicasAfterAppend), Unwritten.TOO_FEW_IN_STEP),
+    ((ReplicationError, LogBusy, LogFollows), Unwritten.OVERTAKEN),
+    ((BatchTooLargeForLog,), Unwritten.TOO_LARGE),
+    ((PlatformError,), Unwritten.FAILED),
+)
+"""The first that fits."""
+
+
+def reason_of(error: PlatformError) -> Unwritten:
+    """Return why a write that raised `error` is not confirmed."""
+    return next(reason for kinds, reason in _REASONS if isinstance(error, kinds))

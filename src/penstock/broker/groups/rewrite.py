@@ -1,0 +1,149 @@
+"""Rewriting partitions of the internal topic, in slices, one partition after the other.
+
+    rewrite(partition, live) ─► its turn ─► some batches ─(next loop turn)─► some more ... ─► all
+                                    confirmed? ─► cut off what lies before the first of them
+
+`live` gives records as the journal has them at the moment they are asked for, so commits may go on
+between two slices: they lie behind what they replace. What was appended for another mastership is
+worth nothing, so a rewrite ends with its epoch, and only a whole and confirmed one cuts. One that
+fails leaves both copies, which replay to the same state.
+
+Source: LFS segment cleaning (Rosenblum and Ousterhout 1992); housekeeping.py says when.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.base.ports import Scheduler
+from penstock.broker.groups.reasons import reason_of
+from penstock.broker.partitions import HostedPartition
+from penstock.groups.housekeeping import JournalRecord, records_bytes
+from penstock.groups.unwritten import Unwritten
+from penstock.replication.errors import ReplicationError
+from penstock.storage.errors import StorageError
+
+SLICE_BYTES = 256 * 1024
+"""Appended in one turn of the loop: two or three milliseconds. A log of small segments takes less
+before it needs the next file, which is prepared meanwhile."""
+
+Confirmed = Callable[[Unwritten | None], None]
+Append = Callable[[HostedPartition, Sequence[JournalRecord], Confirmed], int]
+OnDone = Callable[[int | None], None]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Rewrite:
+    """One rewrite under way; its writer counts as an open batch until it has appended all."""
+
+    hosted: HostedPartition
+    live: Iterator[Sequence[JournalRecord]]
+    on_done: OnDone
+    leader_epoch: int
+    first_offset: int = -1
+    live_bytes: int = 0
+    open_count: int = 1
+    error: Unwritten | None = None
+
+    @property
+    def is_of_another_time(self) -> bool:
+        """Whether the mastership that it was begun in is over."""
+        return self.hosted.is_dropped or self.hosted.member.leader_epoch != self.leader_epoch
+
+
+class Rewriter:
+    """Every rewrite of one broker: at most one per partition, and one at a time that appends."""
+
+    def __init__(self, scheduler: Scheduler, append: Append) -> None:
+        self._scheduler = scheduler
+        self._append = append
+        self._waiting: deque[Rewrite] = deque()
+        self._of: dict[HostedPartition, Rewrite] = {}
+        """Bound: the partitions of the internal topic."""
+        self._is_busy = False
+
+    def begin(
+        self,
+        hosted: HostedPartition,
+        live: Iterator[Sequence[JournalRecord]],
+        on_done: OnDone,
+    ) -> bool:
+        """Rewrite a partition when its turn comes; False while an earlier one of it goes on.
+
+        `on_done` gets the live bytes when what is older is cut off, or None when it is not.
+        """
+        if hosted in self._of:
+            return False
+        epoch = hosted.member.leader_epoch
+        rewrite = Rewrite(hosted=hosted, live=live, on_done=on_done, leader_epoch=epoch)
+        self._of[hosted] = rewrite
+        self._waiting.append(rewrite)
+        if not self._is_busy:
+            self._slice()
+        return True
+
+    def _slice(self) -> None:
+        """Append a slice of the first one that waits; the rest comes in later turns."""
+        self._is_busy = True
+        rewrite = self._waiting[0]
+        if rewrite.first_offset < 0:
+            rewrite.first_offset = rewrite.hosted.log.log_end_offset
+        is_over = rewrite.error is not None or rewrite.is_of_another_time
+        if is_over:
+            rewrite.error = rewrite.error or Unwritten.OVERTAKEN
+        if is_over or self._append_some(rewrite):
+            self._waiting.popleft()
+            self._confirmed(rewrite, None)
+        if self._waiting:
+            self._scheduler.call_soon(self._slice)
+        else:
+            self._is_busy = False
+
+    def _append_some(self, rewrite: Rewrite) -> bool:
+        """Append until the slice is full; return whether nothing is left to append."""
+        appended_bytes = 0
+        slice_bytes = min(SLICE_BYTES, rewrite.hosted.member.log.config.segment_bytes // 4)
+        for records in rewrite.live:
+            if not records:
+                continue
+            rewrite.open_count += 1
+            size_bytes = records_bytes(records)
+            try:
+                self._append(rewrite.hosted, records, lambda error: self._confirmed(rewrite, error))
+            except (StorageError, ReplicationError) as error:
+                self._confirmed(rewrite, reason_of(error))
+                return True
+            rewrite.live_bytes += size_bytes
+            appended_bytes += size_bytes
+            if appended_bytes >= slice_bytes:
+                return False
+        return True
+
+    def _confirmed(self, rewrite: Rewrite, error: Unwritten | None) -> None:
+        if error is Unwritten.LATE:  # said once more when its fate is known
+            return
+        rewrite.error = rewrite.error or error
+        rewrite.open_count -= 1
+        if rewrite.open_count == 0:
+            del self._of[rewrite.hosted]
+            rewrite.on_done(rewrite.live_bytes if self._cut(rewrite) else None)
+
+    @staticmethod
+    def _cut(rewrite: Rewrite) -> bool:
+        """Cut off what lies before a rewrite that is confirmed; return whether it is."""
+        hosted = rewrite.hosted
+        if rewrite.error is not None or rewrite.is_of_another_time:
+            return False
+        try:
+            hosted.member.check_writable()
+            hosted.member.log.delete_records(hosted.log, rewrite.first_offset)
+        except (StorageError, ReplicationError) as refused:
+            log.warning("internal partition=%d not cut: %s", hosted.partition, refused)
+            return False
+        log.info("internal partition=%d rewritten from=%d", hosted.partition, rewrite.first_offset)
+        return True

@@ -1,0 +1,1 @@
+"""This node's members of replica sets: their roles, and the duties that come round."""

@@ -1,0 +1,85 @@
+"""What a log holds of topics that are no more: found again and dropped, also at a slave.
+
+A topic is deleted by metadata, and its records come by the set's own stream: a slave that has
+dropped a partition gets records of it that were under way, and has the partition again. As long as
+the log knows it no retention touches it, and its bytes keep whole segments on the disk.
+
+That the image does not know a topic is no proof: it may be behind the log. A partition is dropped
+
+    of a topic that was seen to be deleted                           anywhere
+    all of whose frames were written before the mastership that      the image has that mastership,
+    is followed, or resumed                                          so all that was before it
+    that was in the log when it was opened, and has not been cut     once the image has this
+    or copied since                                                  process's own registration
+
+A new master drops all that it does not know (PartitionRegistry.drop_unknown).
+
+Source: ours; Kafka's brokers delete a stray replica when the image has caught up (KIP-858).
+"""
+
+from collections.abc import Callable, Container
+from contextlib import suppress
+
+from penstock.base.ids import TopicId
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.storage.errors import LogBusy
+
+DELETED_MAX = 10_000
+"""Deleted topics that are remembered: what comes of older ones waits for the next mastership."""
+
+
+class Leftovers:
+    """Finds them in the logs of one broker."""
+
+    __slots__ = ("_deleted", "_found_ends", "is_registered")
+
+    def __init__(self) -> None:
+        self._deleted: dict[TopicId, None] = {}
+        self._found_ends: dict[int, int] = {}
+        """By set, where a log ended that was opened before this process was registered."""
+        self.is_registered: Callable[[], bool] = _never
+        """Whether the image has the registration of this very process."""
+
+    def note_deleted(self, topic_id: TopicId) -> None:
+        """Remember that the topic was deleted."""
+        self._deleted[topic_id] = None
+        if len(self._deleted) > DELETED_MAX:
+            del self._deleted[next(iter(self._deleted))]
+
+    def note_opened(self, member: ReplicaSetMember) -> None:
+        """A log was opened; what it holds is older than a registration still to come."""
+        end = 0 if self.is_registered() else member.log.end_position
+        self._found_ends[member.replica_set_id] = end
+
+    def note_reopened(self, member: ReplicaSetMember) -> None:
+        """Its log was cut or replaced: where it ended before says nothing of what comes there."""
+        self._found_ends[member.replica_set_id] = 0
+
+    def drop(self, member: ReplicaSetMember, known: Container[TopicId]) -> int:
+        """Drop what the member's log holds of topics that are no more; returns how many."""
+        limit = self._known_below(member)
+        gone = [
+            topic_partition
+            for topic_partition, partition in member.log.partitions.items()
+            if topic_partition.topic_id not in known
+            and (partition.last_end_position <= limit or topic_partition.topic_id in self._deleted)
+        ]
+        with suppress(LogBusy):  # it is opened anew, and is looked at again the next time
+            for topic_partition in gone:
+                member.log.drop_partition(topic_partition)
+            return len(gone)
+        return 0
+
+    def _known_below(self, member: ReplicaSetMember) -> int:
+        """Return the position below which the image knows every topic that was not deleted."""
+        found = self._found_ends.get(member.replica_set_id, 0) if self.is_registered() else 0
+        if member.role is Role.IDLE:
+            return found
+        epochs = member.log.epochs
+        if epochs and epochs[-1][0] == member.leader_epoch:
+            return max(found, epochs[-1][1])
+        return max(found, member.log.end_position)
+
+
+def _never() -> bool:
+    return False

@@ -1,0 +1,113 @@
+"""Internal partitions are rewritten when what only they keep from being deleted passes a bound.
+
+    retention pass ─► its report: segments that only internal partitions of this coordinator need
+        above the bound? ─► rewrite all that need one of them ─► retention again ─► the files go
+
+A rewrite by size alone is not enough: a group that commits now and then has a few bytes in every
+segment, and a group that is idle for a year a few in one. So what counts is the files they keep,
+and all that keep the same file move together. A rewrite costs what lives, therefore the bound is
+at least twice that: what is written for it is never more than half of what it sets free.
+
+What does not help is not repeated at once: while the oldest of the segments stays the same, the
+wait doubles from one report to the next, to WAIT_MAX reports.
+
+Source: none; see docs/adr/0032.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.base.ids import TopicPartition
+from penstock.broker.partitions import HostedPartition
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.broker.sets.replica_set import ReplicaSetMember
+
+WAIT_MAX = 64
+
+Rewrite = Callable[[HostedPartition, Callable[[bool], None]], bool]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Progress:
+    """What was done about the pins of one log."""
+
+    report_number: int = 0
+    oldest_base: int = -1
+    """Of the segments that were to go the last time."""
+    fruitless: int = 0
+    wait_reports: int = 0
+    open_count: int = 0
+
+
+class PinRelief:
+    """Looks at each new report of the logs that this broker is master of."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        rewrite: Rewrite,
+        apply_retention: Callable[[ReplicaSetMember], None],
+    ) -> None:
+        """`rewrite(partition, done)` tells whether it began, and later whether it worked."""
+        self._broker = broker
+        self._rewrite = rewrite
+        self._apply_retention = apply_retention
+        self._progress: dict[ReplicaSetMember, Progress] = {}
+
+    def look(self, member: ReplicaSetMember, hosted: dict[TopicPartition, HostedPartition]) -> None:
+        """Act on the log's newest report, if it is new. `hosted` are the internal partitions."""
+        report = member.log.pins
+        progress = self._progress.setdefault(member, Progress())
+        if report.number == progress.report_number or progress.open_count:
+            return
+        progress.report_number = report.number
+        movable = report.movable
+        partitions = [hosted[each] for each in movable.partitions if each in hosted]
+        groups = self._broker.groups
+        live_bytes = sum(groups.rewrites.live_bytes(each.partition) for each in partitions)
+        bound = groups.config.rewrite_after_pinned_bytes
+        if movable.size_bytes < max(bound, 2 * live_bytes) or not partitions:
+            return
+        if movable.oldest_base != progress.oldest_base:
+            progress.fruitless = progress.wait_reports = 0
+        if progress.wait_reports:
+            progress.wait_reports -= 1
+            return
+        progress.wait_reports = min(2**progress.fruitless - 1, WAIT_MAX)
+        progress.fruitless = min(progress.fruitless + 1, WAIT_MAX)
+        progress.oldest_base = movable.oldest_base
+        log.info(
+            "set=%d pinned_bytes=%d by=%d internal partitions: rewritten",
+            member.replica_set_id,
+            movable.size_bytes,
+            len(partitions),
+        )
+        self._move(member, progress, partitions)
+
+    def forget(self, members: set[ReplicaSetMember]) -> None:
+        """Keep nothing of logs that are not among these."""
+        for gone in self._progress.keys() - members:
+            del self._progress[gone]
+
+    def _move(
+        self, member: ReplicaSetMember, progress: Progress, partitions: list[HostedPartition]
+    ) -> None:
+        """Rewrite them all; when the last one is done, look what retention can delete now."""
+
+        def done(_: bool) -> None:
+            progress.open_count -= 1
+            if not progress.open_count:
+                self._apply_retention(member)
+
+        progress.open_count = 1
+        for hosted in partitions:
+            progress.open_count += self._rewrite(hosted, done)
+        done(True)

@@ -1,0 +1,1 @@
+"""What several APIs say in the same words: topics, leaders, configuration, permissions."""

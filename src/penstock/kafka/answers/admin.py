@@ -1,0 +1,42 @@
+"""What the answers of the administrative APIs have in common."""
+
+import uuid
+from collections.abc import Mapping
+
+from penstock.base.errors import PlatformError
+from penstock.base.ids import TopicId
+from penstock.controller.topic_config.entry import ConfigEntry
+from penstock.kafka.error_map import error_code_of
+from penstock.protocol.error_codes import ErrorCode
+
+MESSAGE_CHARACTERS_MAX = 1_000
+"""Error texts repeat what a client sent; the answer's string field has room for 32767 bytes."""
+
+
+def error_fields(error: PlatformError | None) -> dict[str, object]:
+    """Return `error_code` and `error_message` of an outcome."""
+    if error is None:
+        return {"error_code": ErrorCode.NONE, "error_message": None}
+    text = str(error)[:MESSAGE_CHARACTERS_MAX]
+    return {"error_code": error_code_of(error), "error_message": text or None}
+
+
+def topic_id_of(wire_id: uuid.UUID | None) -> TopicId | None:
+    """Return the id of a request; the zero id means none."""
+    return None if wire_id is None or wire_id.int == 0 else TopicId(wire_id.bytes)
+
+
+def config_fields(
+    entry: ConfigEntry, *, synonyms: bool = False, documentation: bool = False
+) -> Mapping[str, object]:
+    """Return a configuration entry as DescribeConfigs and CreateTopics answer it."""
+    return {
+        "name": entry.name,
+        "value": None if entry.is_sensitive else entry.value,
+        "read_only": entry.is_read_only,
+        "config_source": entry.source,
+        "is_sensitive": entry.is_sensitive,
+        "synonyms": [one._asdict() for one in entry.synonyms] if synonyms else (),
+        "config_type": entry.config_type,
+        "documentation": entry.documentation if documentation else None,
+    }

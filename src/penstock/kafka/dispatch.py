@@ -1,0 +1,212 @@
+"""From a frame to its handler, and from whatever a handler raises to an answer or a closed door.
+
+    bad header, unknown API or version    the connection ends, and is counted (as Kafka does)
+    MalformedRequest from a decoder       the same
+    PlatformError from a handler          the same: a handler answers what it expects by itself
+    anything else from a handler          our bug: logged with its traceback, counted as
+                                          `unhandled`, the connection ends, nobody else notices
+    InvariantViolation                    the node stops: its state can not be trusted
+
+This module keeps the branches and owns no rules. Nothing of a frame may be kept after `on_frame`
+returns: the receive buffer is used again.
+"""
+
+import logging
+from collections.abc import Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.base.errors import PlatformError
+from penstock.base.invariant import InvariantViolation
+from penstock.broker.stats import ApiStats
+from penstock.kafka.long_requests import LONG_FRAME_BYTES, LongRequests
+from penstock.kafka.registry import Api
+from penstock.kafka.request import Reply, Request
+from penstock.net.connection import Connection
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.compiled import parse_produce_run, parse_request_header
+from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.errors import WireError
+from penstock.protocol.header import RequestHeader
+from penstock.protocol.messages import decode_request
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Spawn
+    from penstock.kafka.front import KafkaFront
+
+log = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """Hands frames of all connections to the handlers of one broker."""
+
+    def __init__(self, front: "KafkaFront", spawn: "Spawn") -> None:
+        """`spawn(name, coroutine)` runs a control-plane handler under supervision."""
+        broker = front.broker
+        self._front = front
+        self._broker = broker
+        self._apis = apis = front.apis
+        self._spawn = spawn
+        self._clock = broker.clock
+        self._stats = {key: ApiStats(api.name) for key, api in apis.items()}
+        self._produce = apis.get(ApiKey.PRODUCE)
+        self._long = LongRequests(front)
+        front.run_long = self._run_long
+        broker.stats.by_api = self._stats
+
+    def on_frame(self, connection: Connection, frame: memoryview) -> None:
+        """Handle one whole request frame (without its length field)."""
+        started_us = self._clock.monotonic_us()
+        try:
+            header = parse_request_header(frame)
+        except WireError as error:
+            self._refuse(connection, error)
+            return
+        key, version, _, _, _ = header
+        api = self._apis.get(key)
+        if api is None or not api.min_version <= version <= api.max_version:
+            self._on_unsupported(connection, header, started_us)
+            return
+        stats = self._stats[key]
+        stats.requests += 1
+        reply = Reply(connection, header, self._clock, stats, started_us)
+        try:
+            if api.is_raw:
+                api.handle(self._front, header, frame, reply)
+            else:
+                self._decode_and_call(api, connection, header, frame, reply)
+        except InvariantViolation:
+            raise
+        except PlatformError as error:
+            stats.errors += 1
+            self._refuse(connection, error)
+        except Exception as error:  # noqa: BLE001  one request's bug must not end the others
+            stats.errors += 1
+            self._on_bug(connection, api, error)
+        else:
+            if reply.is_timed:
+                reply.handled()
+
+    def on_run(
+        self, connection: Connection, memory: memoryview, at: int, end: int, most: int
+    ) -> tuple[int, int]:
+        """Handle the produce requests from `at` on that belong together (`OnRun` in net/context).
+
+        A refused batch is a part's answer; what a handler raises is a bug, as in `on_frame`.
+        """
+        api = self._produce
+        run = parse_produce_run(memory, at, end, most) if api is not None else None
+        if api is None or api.handle_run is None or run is None:
+            return 0, at
+        stats = self._stats[ApiKey.PRODUCE]
+        started_us = self._clock.monotonic_us()
+        owe = partial(Reply, connection, run.header, self._clock, stats, started_us)
+        try:
+            reply = api.handle_run(self._front, memory, run, owe)
+        except InvariantViolation:
+            raise
+        except Exception as error:  # noqa: BLE001  one connection's bug must not end the others
+            stats.requests += 1
+            stats.errors += 1
+            self._on_bug(connection, api, error)
+            return 1, run.requests[0].end
+        if reply is None:
+            return 0, at
+        stats.requests += reply.count
+        if reply.is_timed:
+            reply.handled()
+        return reply.count, run.requests[reply.count - 1].end
+
+    def _decode_and_call(
+        self,
+        api: Api,
+        connection: Connection,
+        header: RequestHeader,
+        frame: memoryview,
+        reply: Reply,
+    ) -> None:
+        if len(frame) > LONG_FRAME_BYTES or api.is_long:
+            work = self._long.answer(api, header, bytes(frame), reply)
+            self._run_long(reply, header, len(frame), work)
+            return
+        body = decode_request(api.key, header.api_version, frame, header.body_at)
+        request = Request(header.api_version, header.client_id, body, connection)
+        if api.is_async:
+            request.turns = self._broker.turns
+            self._spawn(api.name, self._answer_later(api, request, reply))
+        elif api.is_much is not None and api.is_much(self._front, body):
+            self._run_long(reply, header, 0, self._long.answer_much(api, header, request, reply))
+        else:
+            api.handle(self._front, request, reply)
+
+    def _run_long(
+        self,
+        reply: Reply,
+        header: RequestHeader,
+        held_bytes: int,
+        work: Coroutine[Any, Any, None],
+    ) -> None:
+        """Run work on a request that its connection waits for (`RunLong` in front.py)."""
+        api = self._apis[header.api_key]
+        reply.connection.hold(held_bytes)
+        self._spawn(api.name, self._guarded(api, reply, held_bytes, work))
+
+    async def _guarded(
+        self, api: Api, reply: Reply, held_bytes: int, work: Coroutine[Any, Any, None]
+    ) -> None:
+        try:
+            await work
+        except InvariantViolation:
+            raise
+        except PlatformError as error:
+            self._stats[api.key].errors += 1
+            self._refuse(reply.connection, error)
+        except Exception as error:  # noqa: BLE001  one request's bug must not end the others
+            self._stats[api.key].errors += 1
+            self._on_bug(reply.connection, api, error)
+        finally:
+            reply.connection.go_on(held_bytes)
+
+    async def _answer_later(self, api: Api, request: Request, reply: Reply) -> None:
+        try:
+            answer = await api.handle(self._front, request)
+            if isinstance(answer, bytes):
+                reply.raw(answer)
+            else:
+                reply(answer)
+        except InvariantViolation:
+            raise
+        except PlatformError as error:
+            self._stats[api.key].errors += 1
+            self._refuse(request.connection, error)
+        except Exception as error:  # noqa: BLE001  one request's bug must not end the others
+            self._stats[api.key].errors += 1
+            self._on_bug(request.connection, api, error)
+
+    def _on_unsupported(
+        self, connection: Connection, header: RequestHeader, started_us: int
+    ) -> None:
+        """An unknown version of ApiVersions is answered in version 0, all else ends here."""
+        api = self._apis.get(header.api_key)
+        if api is None or header.api_key != ApiKey.API_VERSIONS:
+            name = api.name if api else "key"
+            reason = f"unsupported {name} {header.api_key} version {header.api_version}"
+            self._broker.stats.count_request_error("UnsupportedVersion")
+            connection.close(reason)
+            return
+        lowest = header._replace(api_version=0)
+        reply = Reply(connection, lowest, self._clock, self._stats[api.key], started_us)
+        versions = [
+            {"api_key": key, "min_version": first, "max_version": last}
+            for key, first, last in self._front.api_versions()
+        ]
+        reply({"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": versions})
+
+    def _refuse(self, connection: Connection, error: PlatformError) -> None:
+        self._broker.stats.count_request_error(type(error).__name__)
+        connection.close(str(error))
+
+    def _on_bug(self, connection: Connection, api: Api, error: Exception) -> None:
+        log.error("api=%s client=%s unhandled", api.name, connection.client_host, exc_info=error)
+        self._broker.stats.count_request_error("unhandled")
+        connection.close("internal error")

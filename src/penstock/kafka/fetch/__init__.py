@@ -1,0 +1,1 @@
+"""Fetch: sessions, which partitions a request means, and its answer."""

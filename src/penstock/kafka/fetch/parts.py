@@ -1,0 +1,71 @@
+"""What a fetch request means here: its partitions, its session, and which replicas serve it.
+
+Source: as in handlers/fetch.py; KIP-227 (sessions), KIP-392 (slaves).
+"""
+
+from penstock.broker.broker import Broker
+from penstock.broker.config import SlaveReads
+from penstock.broker.fetch.operation import PartitionRead
+from penstock.broker.fetch.slave_reads import ReplicaSelector
+from penstock.broker.partitions import hosted_partition
+from penstock.kafka.fetch.reply import TOPIC_ID_VERSION, topics_by_key
+from penstock.kafka.fetch.session import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    FetchSession,
+    SessionPartition,
+)
+from penstock.kafka.front import KafkaFront
+from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.fetch import FetchRequest
+
+RACK_VERSION = 11
+
+
+def answer_bytes(broker: Broker, request: FetchRequest) -> int:
+    """Return how many bytes of records the answer may hold, by the request and the setting.
+
+    It is less where clients have pinned much already; one batch may go beyond it.
+    """
+    return max(1, min(request.max_bytes, broker.config.fetch_max_bytes))
+
+
+def find(broker: Broker, wanted: list[SessionPartition], version: int) -> list[PartitionRead]:
+    topics = topics_by_key(broker, version)
+    reads: list[PartitionRead] = []
+    for part in wanted:
+        topic = topics.get(part.key[0])
+        hosted = hosted_partition(topic, part.key[1])
+        is_elsewhere = hosted is None and topic is not None and 0 <= part.key[1] < len(topic.placed)
+        reads.append(PartitionRead(part, hosted, is_elsewhere))
+    return reads
+
+
+def selector_of(broker: Broker, version: int, rack: str) -> ReplicaSelector | None:
+    """Only a consumer that can be told of another replica is sent there, or served by a slave."""
+    if version < RACK_VERSION or broker.config.slave_reads == SlaveReads.OFF:
+        return None
+    return ReplicaSelector(broker, rack)
+
+
+def session_of(
+    front: KafkaFront, request: FetchRequest, wanted: list[SessionPartition], version: int
+) -> FetchSession | ErrorCode | None:
+    """Make, continue or end a session as the request says; None where there is none."""
+    cache = front.fetch_sessions
+    epoch = request.session_epoch
+    now_ms = front.broker.clock.monotonic_ms()
+    uses_topic_ids = version >= TOPIC_ID_VERSION
+    if epoch == FINAL_EPOCH:
+        cache.close(request.session_id)
+        return None
+    if epoch == INITIAL_EPOCH:
+        cache.close(request.session_id)
+        session = cache.create(uses_topic_ids, now_ms) if wanted else None
+        if session is not None and not cache.apply(session, wanted, ()):
+            return None
+        return session
+    found = cache.resume(request.session_id, epoch, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+    if isinstance(found, FetchSession) and not cache.apply(found, wanted, request.forgotten):
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    return found

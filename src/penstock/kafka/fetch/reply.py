@@ -1,0 +1,136 @@
+"""What the looks of a fetch found, as an answer of the request's version and session.
+
+An incremental session's answer names only partitions with news (KIP-227); any other names all.
+
+Source: as in handlers/fetch.py.
+"""
+
+from penstock.broker.broker import Broker
+from penstock.broker.fetch.operation import PartitionRead
+from penstock.broker.partitions import HostedTopic
+from penstock.kafka.answers.leader_hints import HINTED, LeaderHints
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.fetch.session import NO_SESSION, FetchSession, SessionPartition
+from penstock.kafka.request import Reply
+from penstock.net.connection import Connection
+from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.fetch import FetchAnswer, encode_fetch_response, make_tuple
+from penstock.protocol.fetch_slices import fetch_answer_slices
+
+_NO_ERROR = ErrorCode.NONE
+"""A member of an enum costs a look-up at every use."""
+TOPIC_ID_VERSION = 13
+HINT_VERSION = 12
+
+
+class FetchReply:
+    """Turns what the operation read into an answer of the request's version and session."""
+
+    __slots__ = ("_broker", "_is_incremental", "_reply", "_session", "_version")
+
+    def __init__(
+        self,
+        broker: Broker,
+        reply: Reply,
+        version: int,
+        session: FetchSession | None,
+        is_incremental: bool,
+    ) -> None:
+        self._broker = broker
+        self._reply = reply
+        self._version = version
+        self._session = session
+        self._is_incremental = is_incremental
+
+    @property
+    def version(self) -> int:
+        """The version of the request."""
+        return self._version
+
+    @property
+    def has_session(self) -> bool:
+        """Whether the request belongs to a session."""
+        return self._session is not None
+
+    @property
+    def connection(self) -> Connection:
+        """Where the request came in."""
+        return self._reply.connection
+
+    def note_turn(self, microseconds: int) -> None:
+        """The loop was held for so long by a part of this request."""
+        self._reply.note_turn(microseconds)
+
+    def send(self, reads: list[PartitionRead]) -> None:
+        """Send the records; called once, by the operation."""
+        session = self._session
+        if session is not None:
+            is_full = not self._is_incremental
+            reads = [read for read in reads if _has_news(read, session) or is_full]
+        hints = None
+        if self._version >= HINT_VERSION and any(read.error for read in reads):
+            hints = LeaderHints(self._broker.metadata, topics_by_key(self._broker, self._version))
+        answers = [self._answer(read, hints) for read in reads]
+        self._broker.stats.bytes_fetched += sum([read.size for read in reads])
+        body = encode_fetch_response(
+            self._version,
+            answers,
+            session_id=NO_SESSION if session is None else session.session_id,
+            endpoints=() if hints is None else hints.endpoints,
+        )
+        self._reply.send(body)
+
+    async def send_in_turns(self, reads: list[PartitionRead]) -> None:
+        """Send the records of many partitions; who leads instead is not told."""
+        session = self._session
+        session_id = NO_SESSION if session is None else session.session_id
+        told = (
+            self._answer(read, None)
+            for read in reads
+            if session is None or _has_news(read, session) or not self._is_incremental
+        )
+        slices = fetch_answer_slices(self._version, told, session_id=session_id)
+        body = await self._broker.turns.run(slices, self._reply.note_turn)
+        self._broker.stats.bytes_fetched += sum([read.size for read in reads])
+        self._reply.send(body)
+
+    def fail(self, error: ErrorCode) -> None:
+        """Answer the whole request with an error of its session."""
+        self._reply.send(encode_fetch_response(self._version, [], error_code=error))
+
+    def _answer(self, read: PartitionRead, hints: LeaderHints | None) -> FetchAnswer:
+        topic, partition = read.wanted.key
+        error = _NO_ERROR if read.error is None else error_code_of(read.error)
+        leader = hints.of(topic, partition) if hints is not None and error in HINTED else None
+        if error and self._version >= TOPIC_ID_VERSION:
+            error = _by_topic_id(error)
+        last_stable_offset = end = read.high_watermark
+        start, buffers, diverging = read.log_start_offset, read.buffers, read.diverging
+        told = (read.preferred, diverging, leader)
+        offsets = (end, last_stable_offset, start)
+        return make_tuple(FetchAnswer, (topic, partition, error, *offsets, buffers, None, *told))
+
+
+def _by_topic_id(error: ErrorCode) -> ErrorCode:
+    """A client that names topics by id hears that the id is unknown."""
+    if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    return error
+
+
+def _has_news(read: PartitionRead, session: FetchSession) -> bool:
+    """Say whether an incremental answer names the partition; served ones go behind the others."""
+    if read.size:
+        session.served(read.wanted.key)
+    told = read.wanted
+    assert isinstance(told, SessionPartition)
+    return told.has_news(
+        size=read.size,
+        is_told=read.is_told,
+        high_watermark=read.high_watermark,
+        log_start_offset=read.log_start_offset,
+    )
+
+
+def topics_by_key(broker: Broker, version: int) -> dict[bytes, HostedTopic]:
+    return broker.partitions.by_id if version >= TOPIC_ID_VERSION else broker.partitions.by_name

@@ -1,0 +1,68 @@
+"""The Kafka front of one broker: what its handlers share beside the broker itself.
+
+    broker             partitions, replica sets, groups: the same for every protocol
+    apis               what is advertised, from the handler modules
+    fetch_sessions     what consumers named once (KIP-227)
+    refused_batches    what producers with several requests under way were told
+
+Who is in front of the broker knows it; the broker does not know its fronts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.kafka.fetch.session import FetchSessionCache
+from penstock.kafka.produce.refused_batches import RefusedBatches
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.kafka.registry import Api
+    from penstock.kafka.request import Reply
+    from penstock.protocol.header import RequestHeader
+
+RunLong = Callable[["Reply", "RequestHeader", int, Coroutine[Any, Any, None]], None]
+"""Runs what a request has to be done for it, while its connection hands over nothing more and
+keeps so many bytes."""
+
+FEW = 10_000
+"""Partitions of fetches: looking through their objects takes 6 ms."""
+
+
+class SettingsEntries(Protocol):
+    """The node's settings as DescribeConfigs shows them: Kafka name, value, documentation."""
+
+    def __call__(self) -> list[tuple[str, str, str]]: ...
+
+
+class KafkaFront:
+    """See the module; one for a broker."""
+
+    def __init__(
+        self, broker: Broker, apis: dict[int, Api], new_session_id: Callable[[], int]
+    ) -> None:
+        """`new_session_id` draws ids of fetch sessions at random from [1, 2^31)."""
+        config = broker.config
+        self.broker = broker
+        self.apis = apis
+        self.fetch_sessions = FetchSessionCache(
+            config.fetch_sessions_max, config.fetch_session_idle_ms_min, new_session_id
+        )
+        self.refused_batches = RefusedBatches(broker.clock)
+        self.settings_entries: SettingsEntries = list
+        self.run_long: RunLong
+
+    def api_versions(self) -> list[tuple[int, int, int]]:
+        """What is advertised: (key, lowest, highest version), by key."""
+        return [
+            (api.key, api.advertised_min_version, api.max_version) for api in self.apis.values()
+        ]
+
+    @property
+    def has_long_work(self) -> bool:
+        """Whether there are many objects of requests of clients."""
+        fetches = self.broker.fetch_partitions
+        partitions = fetches.parked + self.fetch_sessions.partitions
+        places = self.broker.long_places
+        return bool(fetches.looking) or partitions > FEW or not places.is_idle

@@ -1,0 +1,1 @@
+"""The cluster: who is there, its topics and their configuration, and changing them."""

@@ -1,0 +1,21 @@
+"""AlterConfigs (key 33), versions 0 to 2: what is not named falls back to its default.
+
+Source: Kafka `ControllerApis.handleLegacyAlterConfigs`, KIP-133; superseded by KIP-339.
+"""
+
+from collections.abc import Mapping
+
+from penstock.controller.commands.command import ConfigOperation
+from penstock.kafka.answers.alter import alter
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.request import Request
+from penstock.protocol.api_keys import ApiKey
+
+KEY = ApiKey.ALTER_CONFIGS
+VERSIONS = range(3)
+SLICED_BY = (("resources",),)
+
+
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+    """Replace the configuration of each resource."""
+    return await alter(front.broker, request, lambda _: ConfigOperation.SET, replace=True)

@@ -1,0 +1,86 @@
+"""DescribeConfigs (key 32), versions 1 to 4: all keys of a topic, and the node's settings.
+
+Source: Kafka `ConfigHelper`, KIP-133, KIP-226 (sources, synonyms), KIP-569 (documentation). The
+node's settings are read-only and have Penstock's names. Other resources have no configuration here.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.controller.commands.topic_names import check_topic_name
+from penstock.controller.errors import InvalidMetadataRequest, RefusedCommand, UnknownTopic
+from penstock.controller.metadata.records import ResourceType
+from penstock.controller.topic_config.entry import ConfigEntry, ConfigSource, ConfigType
+from penstock.controller.topic_config.table import describe
+from penstock.kafka.answers.admin import config_fields, error_fields
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.request import Reply, Request
+from penstock.protocol.api_keys import ApiKey
+
+KEY = ApiKey.DESCRIBE_CONFIGS
+VERSIONS = range(1, 5)
+SLICED_BY = (("resources",),)
+
+
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+    """Answer resource by resource."""
+    body = request.body
+    with_documentation = getattr(body, "include_documentation", False)
+    results: list[Mapping[str, object]] = []
+    for resource in body.resources:
+        # A description is much longer than its request: each resource is described once.
+        if not request.is_first((resource.resource_type, resource.resource_name)):
+            continue
+        error: RefusedCommand | None = None
+        entries: Sequence[ConfigEntry] = ()
+        try:
+            entries = _entries(front, resource)
+        except RefusedCommand as refused:
+            error = refused
+        wanted = frozenset(resource.configuration_keys or ())
+        configs = [
+            config_fields(entry, synonyms=body.include_synonyms, documentation=with_documentation)
+            for entry in entries
+            if not wanted or entry.name in wanted
+        ]
+        results.append(
+            {
+                **error_fields(error),
+                "resource_type": resource.resource_type,
+                "resource_name": resource.resource_name,
+                "configs": configs,
+            }
+        )
+    reply({"results": results})
+
+
+def _entries(front: KafkaFront, resource: Any) -> Sequence[ConfigEntry]:
+    broker, name = front.broker, resource.resource_name
+    if resource.resource_type == ResourceType.TOPIC:
+        check_topic_name(name)
+        topic = broker.metadata.topics_by_name.get(name)
+        if topic is None:
+            raise UnknownTopic(name)
+        return describe(topic.configs, broker.metadata.defaults)
+    if resource.resource_type != ResourceType.BROKER:
+        raise InvalidMetadataRequest(
+            f"Resources of type {resource.resource_type} have no configuration here."
+        )
+    if name == "":  # what was set at run time for all brokers: nothing can be
+        return ()
+    if name != str(broker.broker_id):
+        raise InvalidMetadataRequest(
+            f"Ask broker {name!r} itself, or the empty name; this is broker {broker.broker_id}."
+        )
+    return [_setting(*entry) for entry in front.settings_entries()]
+
+
+def _setting(name: str, value: str, documentation: str) -> ConfigEntry:
+    return ConfigEntry(
+        name=name,
+        value=value,
+        source=ConfigSource.STATIC_BROKER,
+        config_type=ConfigType.STRING,
+        documentation=documentation,
+        is_read_only=True,
+    )

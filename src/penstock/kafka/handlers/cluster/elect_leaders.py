@@ -1,0 +1,120 @@
+"""ElectLeaders (key 43), versions 0 to 2: bring masterships home, or force an election.
+
+    type 0  preferred   the mastership moves to the set's first member, without loss
+    type 1  unclean     a set without a live master gets one, also from outside the sync-state set
+
+Masterships belong to replica sets: naming one partition of a set moves all of them, and the set is
+asked for once however many of its partitions are named. With no list all partitions are meant,
+and those for which there is nothing to do are left out of the answer.
+
+Source: Kafka `ReplicationControlManager.electLeaders`, KIP-183, KIP-460.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from penstock.base.errors import PlatformError
+from penstock.broker.broker import Broker
+from penstock.broker.errors import ElectionNotNeeded, PreferredMasterNotAvailable, UnknownPartition
+from penstock.broker.live_broker import live_broker
+from penstock.controller.errors import MetadataError, NoEligibleMaster, NotActiveController
+from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
+from penstock.controller.session import ElectRequest, TransferRequest
+from penstock.kafka.answers.admin import error_fields
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.request import Request
+from penstock.protocol.api_keys import ApiKey
+
+KEY = ApiKey.ELECT_LEADERS
+VERSIONS = range(3)
+SLICED_BY = (("topic_partitions", "partitions"),)
+PREFERRED = 0
+
+Outcomes = dict[int, PlatformError | None]
+
+
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+    """Elect set by set, and answer partition by partition."""
+    body, image = request.body, front.broker.metadata
+    is_unclean = getattr(body, "election_type", PREFERRED) != PREFERRED
+    is_all = body.topic_partitions is None
+    wanted = _all_partitions(image) if is_all else _named_partitions(body.topic_partitions)
+    outcomes: Outcomes = {}
+    results: list[Mapping[str, object]] = []
+    for name, partitions in wanted.items():
+        answers: list[Mapping[str, object]] = []
+        for partition in partitions:
+            set_id = _set_of(image, name, partition)
+            if set_id is not None and set_id not in outcomes:
+                outcomes[set_id] = await _elect(front.broker, set_id, is_unclean)
+            error = UnknownPartition() if set_id is None else outcomes[set_id]
+            if not (is_all and isinstance(error, ElectionNotNeeded)):
+                answers.append({"partition_id": partition, **error_fields(error)})
+        if answers:
+            results.append({"topic": name, "partition_result": answers})
+    return {"replica_election_results": results}
+
+
+async def _elect(broker: Broker, set_id: int, is_unclean: bool) -> PlatformError | None:
+    replica_set = broker.metadata.replica_sets[set_id]
+    error = _why_not(broker.metadata, replica_set, is_unclean)
+    if error is not None:
+        return error
+    if broker.operations is None:
+        return NotActiveController(-1)
+    make = partial(_unclean if is_unclean else _preferred, set_id)
+    try:
+        async with broker.long_places.away():
+            await broker.operations.operate(make)
+    except MetadataError as refused:
+        return refused
+    return None
+
+
+def _unclean(set_id: int, request_id: int) -> ElectRequest | TransferRequest:
+    return ElectRequest(request_id=request_id, replica_set_id=set_id, is_unclean=True)
+
+
+def _preferred(set_id: int, request_id: int) -> ElectRequest | TransferRequest:
+    return TransferRequest(request_id=request_id, replica_set_id=set_id)
+
+
+def _why_not(
+    image: ClusterImage, replica_set: ReplicaSetImage, is_unclean: bool
+) -> PlatformError | None:
+    has_master = live_broker(image, replica_set.master) is not None
+    if is_unclean:
+        if has_master:
+            return ElectionNotNeeded()
+        if any(live_broker(image, one) is not None for one in replica_set.replicas):
+            return None
+        return NoEligibleMaster(replica_set.replica_set_id, "no member is alive")
+    preferred = replica_set.replicas[0]
+    if has_master and replica_set.master == preferred:
+        return ElectionNotNeeded()
+    if live_broker(image, preferred) is None or preferred not in replica_set.sync_state_set:
+        return PreferredMasterNotAvailable(preferred)
+    return None
+
+
+def _set_of(image: ClusterImage, name: str, partition: int) -> int | None:
+    topic = image.topics_by_name.get(name)
+    if topic is None or not 0 <= partition < len(topic.partitions):
+        return None
+    return topic.partitions[partition].replica_set_id
+
+
+def _all_partitions(image: ClusterImage) -> dict[str, list[int]]:
+    return {
+        name: list(range(len(topic.partitions)))
+        for name, topic in sorted(image.topics_by_name.items())
+    }
+
+
+def _named_partitions(topics: Any) -> dict[str, list[int]]:
+    """What the request names, each partition once."""
+    wanted: dict[str, dict[int, None]] = {}
+    for one in topics:
+        wanted.setdefault(one.topic, {}).update(dict.fromkeys(one.partitions))
+    return {name: list(partitions) for name, partitions in wanted.items()}

@@ -1,0 +1,1 @@
+"""Consumer groups: membership, and the positions they commit."""

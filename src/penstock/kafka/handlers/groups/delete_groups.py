@@ -1,0 +1,32 @@
+"""DeleteGroups 0-2: empty groups go with their positions. Answered when that is durable."""
+
+from collections.abc import Mapping
+
+from penstock.broker.groups.lease import knows_group
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.request import Reply, Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.DELETE_GROUPS
+VERSIONS = range(3)
+SLICED_BY = (("groups_names",),)
+
+
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+    """Pass on those that nobody else can coordinate by now; one result per group."""
+    ids = [*dict.fromkeys(request.body.groups_names)]
+    refused = [group_id for group_id in ids if not knows_group(front.broker, group_id)]
+
+    def answer(results: Mapping[str, ErrorCode]) -> None:
+        results = {**results, **dict.fromkeys(refused, ErrorCode.NOT_COORDINATOR)}
+        reply(
+            {
+                "results": [
+                    {"group_id": group_id, "error_code": error}
+                    for group_id, error in results.items()
+                ]
+            }
+        )
+
+    front.broker.groups.delete_groups([one for one in ids if one not in refused], answer)

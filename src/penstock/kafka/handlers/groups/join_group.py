@@ -1,0 +1,71 @@
+"""JoinGroup 0-9: become, or stay, a member of a group. Answered when the rebalance completes.
+
+Version 0 has no rebalance timeout (the session timeout counts), 4 requires a member id (KIP-394),
+5 brings static members, 7 names the protocol type, 9 lets a returning leader skip the assignment.
+Versions 0 and 1 stay: older librdkafka looks for them before it uses groups at all.
+"""
+
+from functools import partial
+
+from penstock.groups.messages import JoinGroup, JoinReply, OfferedProtocol
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.request import Reply, Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.JOIN_GROUP
+VERSIONS = range(10)
+PROTOCOLS_MAX = 1_000
+"""A client offers a handful; each is kept for as long as the member is there."""
+
+
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+    """Pass the join on; the coordinator answers through `reply`."""
+    body, version = request.body, request.api_version
+    if len(body.protocols) > PROTOCOLS_MAX:
+        reply({"error_code": ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "members": ()})
+        return
+    rebalance_timeout = body.session_timeout if version < 1 else body.rebalance_timeout
+    # Of the request only the connection is kept with the member, not its bytes.
+    connection = request.connection
+    join = JoinGroup(
+        group_id=body.group_id,
+        member_id=body.member_id,
+        instance_id=getattr(body, "group_instance_id", None),
+        client_id=request.client_id or "",
+        client_host=request.client_host,
+        session_timeout_ms=round(body.session_timeout.total_seconds() * 1_000),
+        rebalance_timeout_ms=max(0, round(rebalance_timeout.total_seconds() * 1_000)),
+        protocol_type=body.protocol_type,
+        protocols=tuple(
+            OfferedProtocol(protocol.name, bytes(protocol.metadata)) for protocol in body.protocols
+        ),
+        member_id_required=version >= 4,
+        can_skip_assignment=version >= 9,
+        reason=getattr(body, "reason", None) or "",
+        is_gone=lambda: connection.is_closed,
+    )
+    front.broker.groups.join(join, partial(_answer, reply, version))
+
+
+def _answer(reply: Reply, version: int, answer: JoinReply) -> None:
+    no_protocol = "" if version < 7 else None
+    reply(
+        {
+            "error_code": answer.error,
+            "generation_id": answer.generation,
+            "protocol_type": answer.protocol_type,
+            "protocol_name": no_protocol if answer.protocol_name is None else answer.protocol_name,
+            "leader": answer.leader_id,
+            "skip_assignment": answer.skip_assignment,
+            "member_id": answer.member_id,
+            "members": [
+                {
+                    "member_id": member.member_id,
+                    "group_instance_id": member.instance_id,
+                    "metadata": member.metadata,
+                }
+                for member in answer.members
+            ],
+        }
+    )

@@ -1,0 +1,53 @@
+"""ListGroups 0-5: the groups this broker coordinates; version 4 filters by state, 5 by type.
+
+There may be 100,000 of them: they are gone through in slices, whatever the request's length.
+"""
+
+from collections.abc import Iterable
+
+from penstock.broker.turns import SLICE, Pace
+from penstock.groups.classic.group import GroupState
+from penstock.groups.classic.inspection import CLASSIC_GROUP
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.request import Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.LIST_GROUPS
+VERSIONS = range(6)
+IS_LONG = True
+
+_STATES = frozenset(state.value.lower() for state in GroupState)
+_NONE_OF_OURS = frozenset(["none of ours"])
+Fields = dict[str, object]
+
+
+async def handle(front: KafkaFront, request: Request) -> Fields:
+    """Answer with the groups there are while it goes through them."""
+    pace = Pace(request.turns)
+    states = _known(getattr(request.body, "states_filter", ()), _STATES)
+    types = _known(getattr(request.body, "types_filter", ()), frozenset([CLASSIC_GROUP]))
+    error, listed = ErrorCode.NONE, list[Fields]()
+    ids = front.broker.groups.group_ids()
+    for at in range(0, max(1, len(ids)), SLICE):
+        await pace.step(SLICE)
+        found = front.broker.groups.list_groups(
+            states=states, types=types, ids=ids[at : at + SLICE]
+        )
+        error = error or found.error
+        listed += [
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type,
+                "group_state": group.state,
+                "group_type": group.group_type,
+            }
+            for group in found.groups
+        ]
+    return {"error_code": error, "groups": listed}
+
+
+def _known(names: Iterable[str], known: frozenset[str]) -> frozenset[str]:
+    """Return which known names a filter has; where it has others only, one that matches nothing."""
+    wanted = {name.lower() for name in names}
+    return (known & wanted) or (_NONE_OF_OURS if wanted else frozenset())

@@ -1,0 +1,42 @@
+"""SyncGroup 0-5: the leader brings the assignment, everybody gets its part.
+
+Version 3 brings static members, 5 checks the protocol type and name (KIP-559).
+"""
+
+from penstock.groups.messages import SyncGroup, SyncReply
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.request import Reply, Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.SYNC_GROUP
+VERSIONS = range(6)
+
+
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+    """Pass the sync on; the coordinator answers when the assignment is durable."""
+    body = request.body
+    if len(body.assignments) > front.broker.groups.config.group_size_max:
+        reply({"error_code": ErrorCode.INVALID_REQUEST, "assignment": b""})
+        return
+    sync = SyncGroup(
+        group_id=body.group_id,
+        generation=body.generation_id,
+        member_id=body.member_id,
+        instance_id=getattr(body, "group_instance_id", None),
+        protocol_type=getattr(body, "protocol_type", None),
+        protocol_name=getattr(body, "protocol_name", None),
+        assignments={each.member_id: bytes(each.assignment) for each in body.assignments},
+    )
+
+    def answer(result: SyncReply) -> None:
+        reply(
+            {
+                "error_code": result.error,
+                "protocol_type": result.protocol_type,
+                "protocol_name": result.protocol_name,
+                "assignment": result.assignment,
+            }
+        )
+
+    front.broker.groups.sync(sync, answer)

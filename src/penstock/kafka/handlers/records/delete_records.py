@@ -1,0 +1,118 @@
+"""DeleteRecords (key 21), versions 0 to 2: raise the log start offset of partitions.
+
+    offset -1 means the high watermark; above the high watermark is out of range
+    only the master takes it, and it is answered when the whole sync-state set has the new start:
+    the low watermark of the answer then holds for whoever is elected next. Members that lag
+    behind the set raise theirs when they catch up, and are not waited for.
+
+Source: Kafka `ReplicaManager.deleteRecords`, KIP-107. Internal topics are refused.
+"""
+
+from typing import Any
+
+from penstock.base.errors import PlatformError
+from penstock.broker.append.append import partition_of
+from penstock.broker.partitions import HostedPartition
+from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.request import Reply, Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.replication.errors import ReplicationError
+from penstock.storage.errors import OffsetOutOfRange
+
+KEY = ApiKey.DELETE_RECORDS
+VERSIONS = range(3)
+SLICED_BY = (("topics", "partitions"),)
+HIGH_WATERMARK = -1
+WAIT_MS_MAX = 300_000
+"""A client may ask for any time-out; nothing is parked for longer than five minutes."""
+
+
+class PendingDelete:
+    """A request whose log starts are raised and not yet durable on every replica set."""
+
+    __slots__ = ("_open_count", "_reply", "_topics", "deadline_ms")
+
+    def __init__(self, reply: Reply, topics: list[dict[str, Any]], deadline_ms: int) -> None:
+        self._reply = reply
+        self._topics = topics
+        self._open_count = 0
+        self.deadline_ms = deadline_ms
+
+    def park(self, members: list[ReplicaSetMember]) -> None:
+        """Wait for every set that has a new log start; with none, answer at once."""
+        waited_for = [one for one in members if one.log.end_position > one.confirm_position]
+        self._open_count = len(waited_for)
+        for member in waited_for:
+            member.waiting_for_all.park(member.log.end_position, self)
+        if not waited_for:
+            self._reply({"topics": self._topics})
+
+    def complete(self) -> None:
+        self._open_count -= 1
+        if self._open_count == 0:
+            self._reply({"topics": self._topics})
+
+    def expire(self) -> None:
+        self._give_up(ErrorCode.REQUEST_TIMED_OUT)
+
+    def fail(self) -> None:
+        self._give_up(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def refuse(self, error: ReplicationError) -> None:
+        self._give_up(error_code_of(error))
+
+    def shrunk(self, in_sync_count: int) -> None:
+        """A new start needs no minimum of members: it destroys nothing that was asked to stay."""
+
+    def _give_up(self, error: ErrorCode) -> None:
+        if self._open_count <= 0:
+            return
+        self._open_count = -1
+        for topic in self._topics:
+            for partition in topic["partitions"]:
+                if partition["error_code"] == ErrorCode.NONE:
+                    partition.update(error_code=error, low_watermark=-1)
+        self._reply({"topics": self._topics})
+
+
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+    """Raise every start that can be raised, then wait."""
+    members: dict[int, ReplicaSetMember] = {}
+    topics: list[dict[str, Any]] = []
+    for topic in request.body.topics:
+        found = front.broker.partitions.by_name.get(topic.name.encode())
+        answers: list[dict[str, object]] = []
+        for wanted in topic.partitions:
+            error, low_watermark = ErrorCode.NONE, -1
+            try:
+                hosted = partition_of(found, wanted.partition_index)
+                low_watermark = _delete(hosted, wanted.offset)
+                members[hosted.member.replica_set_id] = hosted.member
+            except PlatformError as refused:
+                error = error_code_of(refused)
+            answers.append(
+                {
+                    "partition_index": wanted.partition_index,
+                    "low_watermark": low_watermark,
+                    "error_code": error,
+                }
+            )
+        topics.append({"name": topic.name, "partitions": answers})
+    timeout_ms = int(request.body.timeout.total_seconds() * 1000)
+    wait_ms = min(max(timeout_ms, 0), WAIT_MS_MAX)
+    deadline_ms = front.broker.clock.monotonic_ms() + wait_ms
+    PendingDelete(reply, topics, deadline_ms).park(list(members.values()))
+
+
+def _delete(hosted: HostedPartition, offset: int) -> int:
+    hosted.member.check_writable()
+    log = hosted.log
+    high_watermark = hosted.member.high_watermark(log)
+    if offset == HIGH_WATERMARK:
+        offset = high_watermark
+    if not 0 <= offset <= high_watermark:
+        raise OffsetOutOfRange(offset, log.log_start_offset, high_watermark)
+    return hosted.member.log.delete_records(log, offset)

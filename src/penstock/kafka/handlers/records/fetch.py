@@ -1,0 +1,79 @@
+"""Fetch (key 1), versions 4 to 18: whole batches from partitions, with long poll and sessions.
+
+    parse ─► session: which partitions, and is the epoch right? ─► FetchOperation ─► answer
+
+An incremental session's answer names only partitions with news (KIP-227); any other answer names
+all that were asked for, in their order. Aborted transactions are never listed: there are none. The
+last stable offset is the high watermark for the same reason. Any replica id is treated as a
+consumer's: replicas of Penstock do not speak this protocol (CVE-2018-1288).
+
+Who asks the wrong broker, or with an old leader epoch, hears who leads (v12; where that broker
+listens from v16 on). From v11 on a consumer can be sent to a slave, and be served by one.
+
+Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-392, KIP-516, KIP-951.
+"""
+
+from penstock.broker.fetch.long_fetch import PARTITIONS_HERE
+from penstock.broker.fetch.operation import Consumer, FetchOperation
+from penstock.kafka.fetch.long_request import WAIT_MS_MAX, decode_long, look_long
+from penstock.kafka.fetch.parts import answer_bytes, find, selector_of, session_of
+from penstock.kafka.fetch.reply import FetchReply
+from penstock.kafka.fetch.session import INITIAL_EPOCH, SessionPartition
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.request import Reply
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.fetch import parse_fetch_request
+from penstock.protocol.header import RequestHeader
+
+KEY = ApiKey.FETCH
+VERSIONS = range(4, 19)
+LONG_FRAME_BYTES = 16 << 10
+"""A shorter request names some 500 partitions at most."""
+
+
+def handle_frame(front: KafkaFront, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+    """Answer now, or when there is something to send; raises WireError."""
+    version, broker = header.api_version, front.broker
+    if len(frame) > LONG_FRAME_BYTES:
+        work = decode_long(front, header, bytes(frame), reply)
+        front.run_long(reply, header, len(frame), work)
+        return
+    request = parse_fetch_request(frame, header.body_at, version)
+    wanted = [
+        SessionPartition(
+            (part.topic, part.partition),
+            part.fetch_offset,
+            part.max_bytes,
+            part.leader_epoch,
+            part.last_fetched_epoch,
+        )
+        for part in request.partitions
+    ]
+    session = session_of(front, request, wanted, version)
+    if isinstance(session, ErrorCode):
+        FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
+        return
+    is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
+    followed = wanted if session is None else session.partitions.values()
+    max_bytes = answer_bytes(broker, request)
+    if len(followed) > PARTITIONS_HERE:
+        request = request._replace(max_bytes=max_bytes)
+        answer = FetchReply(broker, reply, version, session, is_incremental)
+        front.run_long(reply, header, 0, look_long(broker, request, followed, answer))
+        return
+    wanted = list(followed)
+    reads = find(broker, wanted, version)
+    operation = FetchOperation(
+        broker,
+        reads,
+        min_bytes=min(request.min_bytes, max_bytes),
+        max_bytes=max_bytes,
+        on_done=FetchReply(broker, reply, version, session, is_incremental).send,
+        consumer=Consumer(
+            selector_of(broker, version, request.rack_id),
+            has_session=session is not None,
+            room=reply.connection,
+        ),
+    )
+    operation.start(min(request.max_wait_ms, WAIT_MS_MAX))

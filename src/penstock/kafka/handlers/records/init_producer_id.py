@@ -1,0 +1,44 @@
+"""InitProducerId (key 22), versions 0 to 5: an id for an idempotent producer.
+
+Every call gives a new id with epoch 0, also to a producer that says which one it had: without a
+transactional id nobody else can have it, so there is nobody to fence (KIP-360 is for those with
+one). Transactional producers are refused with the code that FindCoordinator has for them, which all
+clients take as final; they normally find no coordinator before they ask here.
+
+While no controller answers and this broker's block is used up, the answer is
+COORDINATOR_LOAD_IN_PROGRESS, as Kafka's is between two blocks: all clients wait and ask again.
+
+Source: Kafka `TransactionCoordinator.handleInitProducerId` (the branch without transactional id);
+KIP-98, KIP-730 (blocks of ids).
+"""
+
+from collections.abc import Mapping
+
+from penstock.broker.errors import TransactionsNotSupported
+from penstock.controller.errors import MetadataError, MetadataUnavailable
+from penstock.kafka.answers.admin import error_fields
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.request import Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.INIT_PRODUCER_ID
+VERSIONS = range(6)
+NONE = {"producer_id": -1, "producer_epoch": -1}
+
+
+async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+    """Hand out the next id of this broker's block."""
+    if request.body.transactional_id is not None:
+        final = {"error_code": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+        return {**error_fields(TransactionsNotSupported()), **final, **NONE}
+    try:
+        producer_id = await front.broker.producer_ids.take(
+            front.broker.controller, front.broker.broker_id
+        )
+    except MetadataUnavailable as error:
+        again = {"error_code": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+        return {**error_fields(error), **again, **NONE}
+    except MetadataError as error:
+        return {**error_fields(error), **NONE}
+    return {"producer_id": producer_id, "producer_epoch": 0}

@@ -1,0 +1,222 @@
+"""ListOffsets (key 2), versions 1 to 11: the offset at an end of a partition or at a time.
+
+    -1 latest                 the high watermark
+    -2 earliest, -4 (v8)      the log start; all of the log is local
+    -3 (v7)                   the record with the largest timestamp
+    -5 (v9), -6 (v11)         bounds of the remote tier: there is none, so no offset
+    0 and more                the first record with that timestamp or a later one
+
+Look-ups by time go through the index off the loop and are answered when they are done. A batch is
+opened only here, off the loop too, to find the record in it. No answer lies below the log start.
+
+Only the master answers. A new one does not know the high watermark before its confirm position has
+reached the start of its mastership: until then the latest offset, and a time that nothing readable
+has, are OFFSET_NOT_AVAILABLE (before version 5 LEADER_NOT_AVAILABLE), so that no client sees the
+end of a partition go back.
+
+Source: Kafka `UnifiedLog.fetchOffsetByTimestamp`, `KafkaApis.handleListOffsetRequest`; KIP-79,
+KIP-207 (new masters), KIP-320 (leader epoch, v4), KIP-734 (-3), KIP-405 (-4), KIP-1005 (-5),
+KIP-1023 (-6).
+"""
+
+from collections import deque
+from typing import Any, NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.broker.broker import Broker
+from penstock.broker.partitions import HostedPartition
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.pending_answer import PendingAnswer
+from penstock.kafka.request import Reply, Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.record.batch import read_header
+from penstock.record.compression import Bounds
+from penstock.record.errors import RecordError
+from penstock.record.scan import first_record_at
+from penstock.storage.commit_log.set_log import TimestampHit
+
+KEY = ApiKey.LIST_OFFSETS
+VERSIONS = range(1, 12)
+SLICED_BY = (("topics", "partitions"),)
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
+_SINCE_VERSION = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING: 11,
+}
+
+NOT_AVAILABLE_VERSION = 5
+OPENED_BYTES_MAX = 16 << 20
+"""Decompressed bytes of a batch that are looked through, on topics with small batches too."""
+EMPTY_BATCHES_MAX = 8
+SEARCHES_AT_ONCE = 2
+
+
+class Found(NamedTuple):
+    """An offset with its record's timestamp and epoch; -1 where there is none."""
+
+    offset: int
+    timestamp: int = -1
+    leader_epoch: int = -1
+
+
+NOTHING = Found(-1)
+
+
+def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+    """Answer partition by partition."""
+    topics: list[dict[str, object]] = []
+    searches = Searches(PendingAnswer(reply, {"topics": topics}), request.api_version)
+    for topic in request.body.topics:
+        answers: list[dict[str, object]] = []
+        topics.append({"name": topic.name, "partitions": answers})
+        for wanted in topic.partitions:
+            place = (topic.name, wanted.partition_index)
+            answer: dict[str, object] = {"partition_index": wanted.partition_index}
+            answers.append(answer)
+            if request.api_version < _since_version(wanted.timestamp):
+                answer["error_code"] = ErrorCode.UNSUPPORTED_VERSION
+                continue
+            if not request.is_first(
+                place
+            ):  # as Kafka: nobody asks twice, and each may cost a search
+                answer["error_code"] = ErrorCode.INVALID_REQUEST
+                continue
+            try:
+                _look_up(front.broker, topic.name, wanted, answer, searches)
+            except PlatformError as error:
+                answer["error_code"] = error_code_of(error)
+    searches.start()
+
+
+def _since_version(timestamp: int) -> int:
+    """The version that knows this special timestamp; none knows the numbers below -6."""
+    return 1 if timestamp >= 0 else _SINCE_VERSION.get(timestamp, VERSIONS.stop)
+
+
+def _look_up(
+    broker: Broker, topic: str, wanted: Any, answer: dict[str, object], searches: "Searches"
+) -> None:
+    timestamp = wanted.timestamp
+    leader_epoch = getattr(wanted, "current_leader_epoch", -1)
+    hosted = broker.partitions.led(topic, wanted.partition_index, leader_epoch)
+    hosted.member.check_readable()
+    if timestamp in {LATEST, MAX_TIMESTAMP} and not knows_the_end(hosted):
+        answer["error_code"] = searches.not_available
+    elif timestamp >= 0 or timestamp == MAX_TIMESTAMP:
+        searches.add(Search(hosted, timestamp, answer))
+    else:
+        answer.update(_at_an_end(hosted, timestamp)._asdict())
+
+
+def knows_the_end(hosted: HostedPartition) -> bool:
+    """Whether the high watermark covers all that earlier masters may have shown (KIP-207)."""
+    return hosted.member.confirm_position >= hosted.member.epoch_start
+
+
+def _at_an_end(hosted: HostedPartition, timestamp: int) -> Found:
+    if timestamp == LATEST:
+        return Found(
+            hosted.member.high_watermark(hosted.log), leader_epoch=hosted.member.leader_epoch
+        )
+    if timestamp in {EARLIEST, EARLIEST_LOCAL}:
+        return Found(hosted.log.log_start_offset)
+    return NOTHING
+
+
+class Search(NamedTuple):
+    """A look-up by time, and where its answer goes."""
+
+    hosted: HostedPartition
+    timestamp: int
+    answer: dict[str, object]
+
+
+class Searches:
+    """The look-ups of one request, a few at a time: the threads of a disk have syncs to do, too."""
+
+    def __init__(self, pending: PendingAnswer, version: int) -> None:
+        is_known = version >= NOT_AVAILABLE_VERSION
+        self.not_available = (
+            ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE
+        )
+        self._pending = pending
+        self._waiting: deque[Search] = deque()
+
+    def add(self, search: Search) -> None:
+        """Note a look-up."""
+        self._waiting.append(search)
+
+    def start(self) -> None:
+        """Begin; the answer leaves when the last one has ended."""
+        for _ in range(SEARCHES_AT_ONCE):
+            self._next()
+        self._pending.end()
+
+    def _next(self) -> None:
+        if not self._waiting:
+            return
+        hosted, timestamp, answer = self._waiting.popleft()
+        member, log = hosted.member, hosted.log
+
+        def done(found: Found | None, error: PlatformError | None) -> None:
+            if error is not None:
+                answer["error_code"] = error_code_of(error)
+            elif found is not None:
+                # Retention may have raised the start since the search began.
+                offset = max(found.offset, log.log_start_offset)
+                answer.update(found._replace(offset=offset)._asdict())
+            elif knows_the_end(hosted):
+                answer.update(NOTHING._asdict())
+            else:
+                answer["error_code"] = self.not_available
+            self._next()
+            self._pending.end()
+
+        self._pending.begin()
+        limit = member.confirm_position
+        examine = RecordSearch(hosted, timestamp)
+        if timestamp == MAX_TIMESTAMP:
+            member.log.offset_for_max_timestamp(log, limit, done, examine=examine)
+        else:
+            member.log.offset_for_timestamp(log, timestamp, limit, done, examine=examine)
+
+
+class RecordSearch:
+    """Finds the record that is meant in a batch; called off the loop.
+
+    Batches are taken from producers as they are, so one may turn out to be no batch at all, or to
+    be larger than what is opened here. It stands for its first record then: who reads from there
+    misses nothing. The same goes for a batch that does not hold the time its header promises,
+    once a few of them were passed over.
+    """
+
+    def __init__(self, hosted: HostedPartition, timestamp: int) -> None:
+        self._log = hosted.log
+        self._timestamp = timestamp
+        self._bounds = Bounds(max(hosted.topic.rules.bounds.output_bytes_max, OPENED_BYTES_MAX))
+        self._empty_count = 0
+
+    def __call__(self, hit: TimestampHit) -> Found | None:
+        """Return the record's place, None to go on with the next batch."""
+        header = read_header(hit.batch)
+        is_newest = self._timestamp == MAX_TIMESTAMP
+        wanted = hit.max_timestamp if is_newest else self._timestamp
+        start = self._log.log_start_offset
+        first = Found(max(header.base_offset, start), hit.max_timestamp, header.leader_epoch)
+        if header.last_offset < start:
+            return None
+        try:
+            found = first_record_at(hit.batch, wanted, start, self._bounds)
+        except RecordError:
+            return first
+        if found is not None:
+            return Found(*found, header.leader_epoch)
+        self._empty_count += 1
+        return first if is_newest or self._empty_count > EMPTY_BATCHES_MAX else None

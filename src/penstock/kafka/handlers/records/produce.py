@@ -1,0 +1,212 @@
+"""Produce (key 0), versions 3 to 13: append the batches, answer once they are durable enough.
+
+    parse ─► append each partition's batch ─► park at the log's end ─► answer in request order
+                    └─► a batch takes long to prepare, or there are many: the rest comes later
+
+acks=0 answers nothing, and an error ends the connection so that the producer looks for the leader
+again (as Kafka does). What a client has sent one behind the other is appended and answered as a run
+(ADR 0023). acks=1 waits for the master's own flush policy, acks=all for the confirm
+position; a sync-state set that shrinks below the topic's minimum meanwhile turns success into
+NOT_ENOUGH_REPLICAS_AFTER_APPEND. A broker that is not master (any more) names the one that is.
+Versions 0 to 2 are advertised and refused: librdkafka keys features on the lower bound
+(KAFKA-18659).
+
+Source: Kafka `KafkaApis.handleProduceRequest`, KIP-98, KIP-467 (record errors), KIP-896, KIP-951.
+"""
+
+from collections.abc import Callable
+
+from penstock.base.errors import PlatformError
+from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
+from penstock.broker.broker import Broker
+from penstock.broker.errors import InvalidAcks, TransactionsNotSupported
+from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.produce.pending import (
+    TOPIC_ID_VERSION,
+    PendingProduce,
+    PendingRun,
+    topics_by_key,
+)
+from penstock.kafka.produce.refused_batches import Refusal
+from penstock.kafka.produce.unprepared import (
+    BATCHES_HERE,
+    Appended,
+    PreparedOrError,
+    UnpreparedProduce,
+)
+from penstock.kafka.request import Reply
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.compiled import appended, parse_produce_request
+from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.header import RequestHeader
+from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
+from penstock.protocol.produce_run import ProduceRun
+from penstock.record.errors import InvalidRecord
+
+KEY = ApiKey.PRODUCE
+VERSIONS = range(3, 14)
+ADVERTISED_MIN_VERSION = 0
+WAIT_MS_MAX = 300_000
+"""A client may ask for any time-out; nothing is parked for longer than five minutes."""
+
+
+def handle_frame(front: KafkaFront, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+    """Append and park; raises WireError for a request that can not be parsed."""
+    version = header.api_version
+    request = parse_produce_request(frame, header.body_at, version)
+    transactional_id, acks, timeout_ms, parts = request
+    if -1 <= acks <= 1 and transactional_id is None:
+        answers, members, has_errors = _append(front, version, frame, parts[:BATCHES_HERE], acks)
+        if len(answers) < len(parts):
+            begun = Appended(answers, members, has_errors)
+            _prepare_rest(front, header, request, reply).start(frame, begun)
+            return
+    else:
+        answers, members, has_errors = _refuse_all(front.broker, version, request), [], True
+    if acks == 0:
+        _finish_without_answer(answers, reply)
+        return
+    deadline_ms = _deadline_ms(reply, timeout_ms)
+    PendingProduce(front.broker, reply, header, answers, deadline_ms, has_errors).park(
+        members, acks
+    )
+
+
+def _prepare_rest(
+    front: KafkaFront, header: RequestHeader, request: ProduceRequest, reply: Reply
+) -> UnpreparedProduce:
+    """Make what carries on with a request that a worker has to prepare a batch of."""
+    broker, version, acks = front.broker, header.api_version, request.acks
+
+    def append(
+        memory: memoryview, parts: list[PartitionData], prepared: PreparedOrError | None
+    ) -> Appended:
+        return Appended(*_append(front, version, memory, parts, acks, prepared=prepared))
+
+    def finish(appended: Appended) -> None:
+        answers = appended.answers
+        if acks == 0:
+            _finish_without_answer(answers, reply)
+            return
+        deadline_ms = broker.clock.monotonic_ms() + _wait_ms(request.timeout_ms)
+        pending = PendingProduce(broker, reply, header, answers, deadline_ms, appended.has_errors)
+        pending.park(appended.members, acks)
+
+    return UnpreparedProduce(broker, version, reply, request, append=append, finish=finish)
+
+
+def handle_run(
+    front: KafkaFront, memory: memoryview, run: ProduceRun, owe: Callable[[int], Reply]
+) -> Reply | None:
+    """Append and park requests that came together; they are then answered together.
+
+    Takes the first of them, as many as go to one replica set: what another set may fail to
+    acknowledge says nothing about these. `owe(count)` makes the reply for those that were taken.
+    None was taken where a worker has to prepare the first: it comes again by itself.
+    """
+    header, acks, timeout_ms, requests = run
+    parts = [request.part for request in requests]
+    answers, members, has_errors = _append(
+        front, header.api_version, memory, parts, acks, is_one_set=True
+    )
+    if not answers:
+        return None
+    reply = owe(len(answers))
+    deadline_ms = _deadline_ms(reply, timeout_ms)
+    PendingRun(front.broker, reply, run, answers, deadline_ms, has_errors).park(members, acks)
+    return reply
+
+
+def _append(  # noqa: PLR0913, PLR0917  called for every request
+    front: KafkaFront,
+    version: int,
+    memory: memoryview,
+    parts: list[PartitionData],
+    acks: int,
+    is_one_set: bool = False,
+    prepared: PreparedOrError | None = None,
+) -> tuple[list[PartitionAnswer], list[ReplicaSetMember], bool]:
+    """Append the batch of each part, with `is_one_set` up to the first of a second replica set.
+
+    Ends before a batch that a worker has to prepare; `prepared` is the first one, or why not.
+    Returns the answers, the sets that got some, and whether any was refused.
+    """
+    broker = front.broker
+    topics = topics_by_key(broker, version)
+    answers: list[PartitionAnswer] = []
+    members: list[ReplicaSetMember] = []
+    has_errors = False
+    now_ms = broker.clock.wall_ms()
+    for part in parts:
+        topic, partition, records_at, records_end = part
+        try:
+            hosted = partition_of(topics.get(topic), partition)
+            if is_one_set and members and hosted.member is not members[0]:
+                break
+            records = memory[records_at:records_end]
+            if isinstance(prepared, PlatformError):
+                raise prepared
+            appended_at = append_batch(hosted, records, acks, now_ms, broker.stats, prepared)
+        except PlatformError as error:
+            has_errors = True
+            batch = memory[records_at:records_end]
+            refusal = front.refused_batches.refuse(topic, partition, batch, error)
+            answers.append(_refused(broker, part, refusal, version, error))
+            prepared = None
+            continue
+        if appended_at is None:
+            break
+        prepared = None
+        offset, time_ms = appended_at
+        if hosted.member not in members:
+            members.append(hosted.member)
+        answers.append(appended(part, offset, time_ms, hosted.log.log_start_offset))
+    return answers, members, has_errors
+
+
+def _deadline_ms(reply: Reply, timeout_ms: int) -> int:
+    if not 0 <= timeout_ms <= WAIT_MS_MAX:
+        timeout_ms = _wait_ms(timeout_ms)
+    return reply.started_us // 1000 + timeout_ms
+
+
+def _wait_ms(timeout_ms: int) -> int:
+    return min(max(timeout_ms, 0), WAIT_MS_MAX)
+
+
+def _refuse_all(broker: Broker, version: int, request: ProduceRequest) -> list[PartitionAnswer]:
+    """Refuse a request for what concerns all its partitions."""
+    is_known = ACKS_ALL <= request.acks <= 1
+    error = TransactionsNotSupported() if is_known else InvalidAcks(request.acks)
+    refusal = Refusal(error_code_of(error), str(error))
+    return [_refused(broker, part, refusal, version) for part in request.partitions]
+
+
+def _refused(
+    broker: Broker,
+    part: PartitionData,
+    refusal: Refusal,
+    version: int,
+    error: PlatformError | None = None,
+) -> PartitionAnswer:
+    code, text = refusal
+    if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and version >= TOPIC_ID_VERSION:
+        code = ErrorCode.UNKNOWN_TOPIC_ID
+    broker.stats.count_refused(code.name)
+    record_index = error.record_index if isinstance(error, InvalidRecord) else None
+    return PartitionAnswer(
+        part.topic,
+        part.partition,
+        code,
+        error_message=text or None,
+        record_errors=() if record_index is None else ((record_index, text),),
+    )
+
+
+def _finish_without_answer(answers: list[PartitionAnswer], reply: Reply) -> None:
+    if any(answer.error_code for answer in answers):
+        reply.close("a batch sent with acks=0 was refused")
+    else:
+        reply.skip()

@@ -1,0 +1,134 @@
+"""Requests that are long enough to hold the loop: decoded, handled and answered in slices.
+
+    on_frame ─► frame above LONG_FRAME_BYTES ─► connection held, frame copied ─► a place
+       ─► decode in slices ─► the handler, a piece at a time (pieces.py)
+       ─► encode in slices ─► answer ─► let go in slices (let_go.py)
+
+A connection has one such request at a time: it hands over nothing more meanwhile. Of all of them
+a few are decoded at a time (long_places.py); the others are bytes that wait.
+What waits is dropped when its peer has gone. What can not be cut goes to its handler as it is.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from penstock.kafka.let_go import let_go
+from penstock.kafka.pieces import Joined, path_of, pieces
+from penstock.kafka.registry import Api
+from penstock.kafka.request import Reply, Request
+from penstock.protocol.header import RequestHeader
+from penstock.protocol.messages import decode_request_slices, encode_response_slices
+
+if TYPE_CHECKING:
+    from penstock.kafka.front import KafkaFront
+
+LONG_FRAME_BYTES = 4 << 10
+"""A shorter frame has at most some 2,000 elements: a few milliseconds, whatever it asks for."""
+
+Answer = Mapping[str, Any] | bytes
+
+
+class _PartReply:
+    """Stands for the reply of a piece."""
+
+    __slots__ = ("_answer", "connection")
+
+    def __init__(self, connection: Any, answer: "asyncio.Future[Answer]") -> None:
+        self.connection = connection
+        self._answer = answer
+
+    def __call__(self, fields: Mapping[str, Any]) -> None:
+        self.raw(fields)
+
+    def raw(self, body: Any) -> None:
+        if not self._answer.done():
+            self._answer.set_result(body)
+
+
+class LongRequests:
+    """See the module; one for a broker."""
+
+    def __init__(self, front: "KafkaFront") -> None:
+        self._front = front
+        self._broker = front.broker
+        self._turns = self._broker.turns
+
+    async def answer(self, api: Api, header: RequestHeader, frame: bytes, reply: Reply) -> None:
+        """Answer a request whose connection is held. Raises what decoder and handler raise."""
+        async with self._broker.long_places.place(len(frame)):
+            if reply.connection.has_gone():
+                return
+            slices = decode_request_slices(
+                api.key, header.api_version, memoryview(frame), header.body_at
+            )
+            owned = [await self._turns.run(slices, reply.note_turn)]
+            try:
+                if not api.is_async and not api.sliced_by:
+                    self._hand_over(api, header, owned[0], reply)
+                    return
+                owned.append(await self._handle(api, header, owned[0], reply))
+                await self._tell(api, header, owned[1], reply)
+            finally:
+                await self._turns.run(let_go(owned), reply.note_turn)
+
+    async def answer_much(
+        self, api: Api, header: RequestHeader, request: Request, reply: Reply
+    ) -> None:
+        """Answer a short request, whose connection is held, that asks for much. Raises as above."""
+        async with self._broker.long_places.place(LONG_FRAME_BYTES):
+            if not reply.connection.has_gone():
+                owned = [await self._much(api, request)]
+                await self._tell(api, header, owned[0], reply)
+                await self._turns.run(let_go(owned), reply.note_turn)
+
+    async def _tell(self, api: Api, header: RequestHeader, answer: Answer, reply: Reply) -> None:
+        if isinstance(answer, bytes):
+            reply.raw(answer)
+            return
+        encoding = encode_response_slices(api.key, header.api_version, answer)
+        reply.raw(await self._turns.run(encoding, reply.note_turn))
+
+    async def _much(self, api: Api, request: Request) -> Answer:
+        assert api.handle_much is not None
+        request.turns = self._turns
+        answer: Answer = await api.handle_much(self._front, request)
+        return answer
+
+    def _hand_over(self, api: Api, header: RequestHeader, body: Any, reply: Reply) -> None:
+        """Let the handler answer when it wants to, as a join does when its group is complete."""
+        request = Request(header.api_version, header.client_id, body, reply.connection)
+        begun = self._broker.clock.monotonic_us()
+        api.handle(self._front, request, reply)
+        reply.note_turn(self._broker.clock.monotonic_us() - begun)
+
+    async def _handle(self, api: Api, header: RequestHeader, body: Any, reply: Reply) -> Answer:
+        joined = Joined()
+        named: set[Any] = set()
+        for piece in pieces(body, path_of(body, api.sliced_by)):
+            await self._turns.next()
+            if reply.connection.is_closed:
+                break
+            request = Request(header.api_version, header.client_id, piece, reply.connection)
+            request.named, request.turns = named, self._turns
+            answer = await self._call(api, request, reply)
+            if isinstance(answer, bytes):
+                return answer
+            joined.add(answer)
+        return joined.fields
+
+    async def _call(self, api: Api, request: Request, reply: Reply) -> Answer:
+        if api.is_async:
+            answer: Answer = await api.handle(self._front, request)
+            return answer
+        if api.is_much is not None and api.is_much(self._front, request.body):
+            return await self._much(api, request)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        begun = self._broker.clock.monotonic_us()
+        part = cast("Reply", _PartReply(request.connection, future))
+        api.handle(self._front, request, part)
+        reply.note_turn(self._broker.clock.monotonic_us() - begun)
+        if future.done():
+            return future.result()
+        async with self._broker.long_places.away():
+            return await future

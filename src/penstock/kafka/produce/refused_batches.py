@@ -1,0 +1,112 @@
+"""Batches of idempotent producers that were refused for now: those behind them hear the same.
+
+    R1 refused: not master ─► becomes master ─► R2 arrives: there is a gap before it
+                                                 └─► refused like R1, and not as out of order
+
+A producer has several requests under way. When the first is refused for a reason that passes, the
+next may come when it has passed. That it does not follow is then nobody's loss: R1 comes again, R2
+after it. Told "out of order", librdkafka begins a new epoch, in which everything is new that the
+brokers can not have acknowledged for certain; what one of them had written is then there twice.
+
+One refusal is kept for each producer of a partition, for as long as a client waits for an answer.
+Only a gap that it explains is answered with it: the refused batch must begin within the gap.
+
+Source: librdkafka issue 4953; Kafka's Java producer, which repeats R2 whatever it is told as long
+as R1 is under way. Departure: Kafka answers R2 with OUT_OF_ORDER_SEQUENCE_NUMBER. ADR 0024.
+"""
+
+from collections import OrderedDict
+from struct import Struct
+from typing import NamedTuple, TypeAlias
+
+from penstock.base.errors import PlatformError
+from penstock.base.ports import Clock
+from penstock.kafka.error_map import error_code_of
+from penstock.protocol.error_codes import ErrorCode
+from penstock.storage.errors import OutOfOrderSequence
+from penstock.storage.index.producers import SEQUENCE_MAX
+
+KEPT_MAX = 10_000
+KEPT_MS = 30_000
+"""What clients wait for an answer when nothing else is set: nothing is under way for longer."""
+GAP_MAX = 1 << 30
+"""Sequences are counted in a ring: what lies further ahead than this lies behind."""
+_PRODUCER_AT = 43
+_PRODUCER = Struct(">qhi")
+"""Producer id, epoch and base sequence, as they stand in a batch."""
+_PASSING = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+"""Refusals after which every client sends the same batch again."""
+
+_Key: TypeAlias = tuple[bytes, int, int]
+"""(topic name or id, partition, producer id)"""
+
+
+class Refusal(NamedTuple):
+    """What a client is told."""
+
+    code: ErrorCode
+    text: str
+
+
+class _Kept(NamedTuple):
+    refusal: Refusal
+    producer_epoch: int
+    base_sequence: int
+    until_ms: int
+
+
+class RefusedBatches:
+    """The newest refusal of each producer and partition; the oldest make room."""
+
+    __slots__ = ("_clock", "_kept")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+
+    def refuse(
+        self, topic: bytes, partition: int, batch: memoryview, error: PlatformError
+    ) -> Refusal:
+        """Return what to answer to a batch that can not be appended because of `error`.
+
+        `batch` may be any bytes; no errors are kept, as they would keep the request's memory.
+        """
+        refusal = Refusal(error_code_of(error), str(error))
+        if len(batch) < _PRODUCER_AT + _PRODUCER.size:
+            return refusal
+        producer_id, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
+        if producer_id < 0:
+            return refusal
+        key = (topic, partition, producer_id)
+        if refusal.code in _PASSING:
+            self._keep(key, _Kept(refusal, epoch, sequence, self._now_ms() + KEPT_MS))
+        elif isinstance(error, OutOfOrderSequence):
+            earlier = self._kept.get(key)
+            if earlier is not None and self._explains(earlier, epoch, error):
+                self._keep(key, earlier._replace(base_sequence=sequence))
+                return earlier.refusal
+        return refusal
+
+    def _explains(self, earlier: _Kept, epoch: int, error: OutOfOrderSequence) -> bool:
+        """Whether the refused batch begins in the gap; a new epoch begins anew."""
+        gap = (error.base_sequence - error.expected) & SEQUENCE_MAX
+        before = (earlier.base_sequence - error.expected) & SEQUENCE_MAX
+        is_same = earlier.producer_epoch == epoch and self._now_ms() <= earlier.until_ms
+        return is_same and before < gap < GAP_MAX
+
+    def _keep(self, key: _Key, kept: _Kept) -> None:
+        """A refusal that explains another ends with the first: it must not go on for ever."""
+        self._kept[key] = kept
+        self._kept.move_to_end(key)
+        if len(self._kept) > KEPT_MAX:
+            self._kept.popitem(last=False)
+
+    def _now_ms(self) -> int:
+        return self._clock.monotonic_ms()

@@ -1,0 +1,165 @@
+"""A produce request that is not appended in one turn of the loop.
+
+    append ─► a batch needs a worker ─► connection held, frame copied ─► worker ─► append it and on
+                     ▲                                                                │
+                     └──────────────── the next one that needs a worker ◄─────────────┘
+
+    append ─► BATCHES_HERE of them ─► the same, with another turn of the loop in a worker's place
+
+The connection hands over nothing more meanwhile, so a producer's batches keep their order in every
+partition, and one connection has one batch in work at most. A request whose connection has closed
+is dropped, unless it asked for no answer: such a producer may send its last batch and go.
+
+Not here: what is done to a batch, and which one needs it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from penstock.base.errors import PlatformError
+from penstock.broker.append.append import partition_of
+from penstock.broker.append.batch_rules import BatchRules
+from penstock.broker.append.preparation import Prepared, prepare
+from penstock.broker.broker import Broker
+from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.kafka.produce.pending import topics_by_key
+from penstock.kafka.request import Reply
+from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
+
+log = logging.getLogger(__name__)
+
+BATCHES_HERE = 500
+"""Batches that are appended in one turn: some 3 ms."""
+
+PreparedOrError = Prepared | PlatformError
+
+
+class Appended:
+    """What became of the first parts of a request: answers, sets that got some, any refused."""
+
+    __slots__ = ("answers", "has_errors", "members")
+
+    def __init__(
+        self, answers: list[PartitionAnswer], members: list[ReplicaSetMember], has_errors: bool
+    ) -> None:
+        self.answers = answers
+        self.members = members
+        self.has_errors = has_errors
+
+    def add(self, more: "Appended") -> None:
+        """Take over what became of the parts behind these."""
+        self.answers += more.answers
+        self.members += [one for one in more.members if one not in self.members]
+        self.has_errors = self.has_errors or more.has_errors
+
+
+Append = Callable[[memoryview, list[PartitionData], PreparedOrError | None], Appended]
+"""Appends the parts in order, up to one that a worker has to prepare, or to the end of a turn; the
+first may be prepared."""
+
+
+class UnpreparedProduce:
+    """See the module."""
+
+    __slots__ = (
+        "_append",
+        "_appended",
+        "_broker",
+        "_finish",
+        "_memory",
+        "_reply",
+        "_request",
+        "_version",
+    )
+
+    def __init__(
+        self,
+        broker: Broker,
+        version: int,
+        reply: Reply,
+        request: ProduceRequest,
+        *,
+        append: Append,
+        finish: Callable[[Appended], None],
+    ) -> None:
+        """`finish` is called once, when every part is appended or refused."""
+        self._broker = broker
+        self._version = version
+        self._reply = reply
+        self._request = request
+        self._append = append
+        self._finish = finish
+        self._memory = memoryview(b"")
+        self._appended = Appended([], [], False)
+
+    def start(self, frame: memoryview, appended: Appended) -> None:
+        """Go on behind what is appended; the frame is copied, as its memory is used again."""
+        self._memory = memoryview(bytearray(frame))
+        self._appended = appended
+        self._reply.connection.hold(len(frame))
+        self._carry_on(len(appended.answers))
+
+    def _carry_on(self, count: int) -> None:
+        """Go on behind `count` batches of this turn, with the next turn or with a worker."""
+        if count < BATCHES_HERE:
+            self._prepare_next()
+            return
+        turn = asyncio.ensure_future(self._broker.turns.next())
+        turn.add_done_callback(self._on_turn)
+
+    def _on_turn(self, turn: "asyncio.Future[None]") -> None:
+        if turn.cancelled() or self._is_dropped():
+            self._reply.connection.go_on(len(self._memory))
+            return
+        self._go_on(None)
+
+    def _prepare_next(self) -> None:
+        topic, partition, start, end = self._request.partitions[len(self._appended.answers)]
+        try:
+            hosted = partition_of(topics_by_key(self._broker, self._version).get(topic), partition)
+        except PlatformError as error:
+            self._go_on(error)
+            return
+        work = partial(self._work, self._memory[start:end], hosted.topic.rules)
+        self._broker.workers.submit(work, self._on_prepared)
+
+    def _work(self, records: memoryview, rules: BatchRules) -> PreparedOrError | None:
+        """Run on a worker; None when nobody waits for it any more."""
+        if self._is_dropped():
+            return None
+        try:
+            return prepare(records, rules)
+        except PlatformError as error:
+            # Its frames hold what was unpacked, and are in a cycle once it is raised again.
+            error.__cause__ = error.__context__ = None
+            return error.with_traceback(None)
+
+    def _on_prepared(self, result: PreparedOrError | None, failure: BaseException | None) -> None:
+        if failure is not None:
+            log.error("api=produce client=%s unhandled", self._client, exc_info=failure)
+            self._broker.stats.count_request_error("unhandled")
+            self._reply.close("internal error")
+        if result is None or self._is_dropped():
+            self._reply.connection.go_on(len(self._memory))
+            return
+        self._go_on(result)
+
+    def _go_on(self, result: PreparedOrError | None) -> None:
+        begin = len(self._appended.answers)
+        left = self._request.partitions[begin : begin + BATCHES_HERE]
+        more = self._append(self._memory, left, result)
+        self._appended.add(more)
+        if len(self._appended.answers) < len(self._request.partitions):
+            self._carry_on(len(more.answers))
+            return
+        self._finish(self._appended)
+        self._reply.connection.go_on(len(self._memory))
+
+    def _is_dropped(self) -> bool:
+        return self._request.acks != 0 and self._reply.connection.has_gone()
+
+    @property
+    def _client(self) -> str:
+        return self._reply.connection.client_host

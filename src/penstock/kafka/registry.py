@@ -1,0 +1,70 @@
+"""The table of APIs, derived from the modules in `kafka/handlers`: nothing is advertised by hand.
+
+A handler module says KEY, VERSIONS and has one of
+    handle(front, request, reply)            answers now or later through `reply`
+    async handle(front, request) -> fields   for what waits for the controller (or encoded bytes)
+    handle_frame(front, header, frame, reply)   parses its own bytes (Produce, Fetch)
+and may have
+    SLICED_BY                                    arrays by which long requests are cut (pieces.py)
+    IS_LONG = True                               what is short to ask and long to answer
+    is_much(front, body) -> bool                whether this one is; then `handle_much` answers it,
+    async handle_much(front, request) -> fields     which waits for a turn after every slice
+    handle_run(front, memory, run, owe) -> reply   for requests that came together (Produce)
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock.kafka import handlers
+
+
+class Api(NamedTuple):
+    """One API as its handler module declares it; versions are inclusive."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    advertised_min_version: int
+    handle: Callable[..., Any]
+    is_async: bool
+    is_raw: bool
+    handle_run: Callable[..., Any] | None = None
+    sliced_by: tuple[tuple[str, ...], ...] = ()
+    is_long: bool = False
+    """Whether every request has a place of its own among long ones, and is answered in slices."""
+    is_much: Callable[..., bool] | None = None
+    handle_much: Callable[..., Any] | None = None
+
+
+def load_apis() -> dict[int, Api]:
+    """Import every handler module and return the APIs by key, lowest key first."""
+    found = pkgutil.walk_packages(handlers.__path__, f"{handlers.__name__}.")
+    apis = [_api_of(importlib.import_module(one.name)) for one in found if not one.ispkg]
+    by_key = {api.key: api for api in sorted(apis)}
+    assert len(by_key) == len(apis), "two handler modules for one API"
+    return by_key
+
+
+def _api_of(module: Any) -> Api:
+    is_raw = hasattr(module, "handle_frame")
+    handle = module.handle_frame if is_raw else module.handle
+    versions: range = module.VERSIONS
+    return Api(
+        key=int(module.KEY),
+        name=module.KEY.name.lower(),
+        min_version=versions.start,
+        max_version=versions.stop - 1,
+        advertised_min_version=getattr(module, "ADVERTISED_MIN_VERSION", versions.start),
+        handle=handle,
+        is_async=inspect.iscoroutinefunction(handle),
+        is_raw=is_raw,
+        handle_run=getattr(module, "handle_run", None),
+        sliced_by=getattr(module, "SLICED_BY", ()),
+        is_long=getattr(module, "IS_LONG", False),
+        is_much=getattr(module, "is_much", None),
+        handle_much=getattr(module, "handle_much", None),
+    )

@@ -1,0 +1,211 @@
+"""Requests of many elements: answered as short ones are, in slices, with turns for others."""
+
+from typing import Any
+
+import pytest
+
+from penstock.broker.turns import SLICE
+from penstock.groups.classic.group import Group
+from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.kafka.long_requests import LONG_FRAME_BYTES
+from penstock.kafka.pieces import PIECE, Joined, path_of, pieces
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+from penstock.protocol.messages import decode_request, encode_request
+from tests.kafka.test_many_batches import create
+from tests.live_node import LiveNode, RawClient
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+COUNT = 3_000
+
+
+def wanted(partitions: range) -> list[dict[str, int]]:
+    return [{"partition_index": one, "timestamp": -1} for one in partitions]
+
+
+def list_offsets(*topics: tuple[str, range]) -> dict[str, Any]:
+    named = [{"name": name, "partitions": wanted(partitions)} for name, partitions in topics]
+    return {"replica_id": -1, "isolation_level": 0, "topics": named}
+
+
+def test_one_topic_with_many_partitions_is_one_topic_in_the_answer(
+    node: LiveNode, client: RawClient
+) -> None:
+    fields = list_offsets(("absent", range(COUNT)), ("other", range(2)))
+    assert len(encode_request(ApiKey.LIST_OFFSETS, 7, fields)) > LONG_FRAME_BYTES
+    answer = client.ask(ApiKey.LIST_OFFSETS, 7, fields)
+    assert [topic.name for topic in answer.topics] == ["absent", "other"]
+    first, second = (topic.partitions for topic in answer.topics)
+    assert [one.partition_index for one in first] == list(range(COUNT))
+    assert {int(one.error_code) for one in (*first, *second)} == {UNKNOWN}
+    assert len(second) == 2
+
+
+def test_what_is_named_twice_in_a_long_request_is_answered_once(
+    node: LiveNode, client: RawClient
+) -> None:
+    names = [f"group-{number % 700}" for number in range(COUNT)]
+    fields = {"groups": names, "include_authorized_operations": False}
+    answer = client.ask(ApiKey.DESCRIBE_GROUPS, 5, fields)
+    assert [group.group_id for group in answer.groups] == names[:700]
+
+
+def test_many_unknown_topics_are_all_named_in_the_answer(node: LiveNode, client: RawClient) -> None:
+    topics = [{"topic_id": None, "name": f"absent-{number}"} for number in range(COUNT)]
+    fields = {"topics": topics, "allow_auto_topic_creation": False}
+    answer = client.ask(ApiKey.METADATA, 12, fields)
+    assert [topic.name for topic in answer.topics] == [topic["name"] for topic in topics]
+    assert {int(topic.error_code) for topic in answer.topics} == {UNKNOWN}
+
+
+def test_requests_behind_a_long_one_are_answered_after_it(
+    node: LiveNode, client: RawClient
+) -> None:
+    client.send(ApiKey.LIST_OFFSETS, 7, list_offsets(("absent", range(COUNT))))
+    client.send(ApiKey.LIST_OFFSETS, 7, list_offsets(("short", range(1))))
+    assert len(client.receive(ApiKey.LIST_OFFSETS, 7).topics[0].partitions) == COUNT
+    assert client.receive(ApiKey.LIST_OFFSETS, 7).topics[0].name == "short"
+
+
+def test_a_long_request_that_is_malformed_ends_its_connection(
+    node: LiveNode, client: RawClient
+) -> None:
+    body = encode_request(ApiKey.LIST_OFFSETS, 7, list_offsets(("absent", range(COUNT))))
+    client.send_body(ApiKey.LIST_OFFSETS, 7, body[:-3])
+    assert client.is_closed_by_node()
+    other = node.connect()
+    assert other.ask(ApiKey.LIST_OFFSETS, 7, list_offsets(("absent", range(1)))).topics
+    other.close()
+
+
+def test_topics_page_by_page_count_those_that_do_not_exist(
+    node: LiveNode, client: RawClient
+) -> None:
+    names = [f"absent-{number:05}" for number in range(COUNT)]
+    fields: dict[str, Any] = {
+        "topics": [{"name": name} for name in names],
+        "response_partition_limit": 5_000,
+        "cursor": None,
+    }
+    first = client.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, fields)
+    assert [topic.name for topic in first.topics] == names[:2_000]
+    cursor = {"topic_name": first.next_cursor.topic_name, "partition_index": 0}
+    second = client.ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, fields | {"cursor": cursor})
+    assert [topic.name for topic in second.topics] == names[2_000:]
+    assert second.next_cursor is None
+
+
+def test_no_piece_has_more_elements_than_it_may() -> None:
+    ones = [(f"c{number}", range(1)) for number in range(PIECE)]
+    fields = list_offsets(("a", range(7)), ("b", range(3 * PIECE)), *ones)
+    wire = memoryview(encode_request(ApiKey.LIST_OFFSETS, 7, fields))
+    body = decode_request(ApiKey.LIST_OFFSETS, 7, wire, 0)
+    path = path_of(body, (("absent", "x"), ("topics", "partitions")))
+    cut = list(pieces(body, path))
+    sizes = [sum(len(topic.partitions) for topic in piece.topics) for piece in cut]
+    assert max(sizes) <= PIECE
+    joined = Joined()
+    for piece in cut:
+        topics = [
+            {"name": topic.name, "partitions": [one.partition_index for one in topic.partitions]}
+            for topic in piece.topics
+        ]
+        joined.add({"topics": topics, "error_code": 0})
+    told = [(topic["name"], len(topic["partitions"])) for topic in joined.fields["topics"]]
+    assert told == [("a", 7), ("b", 3 * PIECE), *((name, 1) for name, _ in ones)]
+
+
+def test_the_first_error_of_the_pieces_stays() -> None:
+    joined = Joined()
+    for error in (0, 15, 16):
+        joined.add({"error_code": error})
+    assert joined.fields == {"error_code": 15}
+
+
+def test_a_short_request_with_a_long_answer_is_answered_in_slices(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"group-{number:05}" for number in range(COUNT)]
+    table = node.broker.groups._table.groups
+    node.call(lambda: table.update({name: Group(name, 0, wall_ms=0) for name in names}))
+    looked_at: list[int] = []
+    look = node.broker.groups.list_groups
+
+    def counted(*, ids: list[str], **filters: Any) -> Any:
+        looked_at.append(len(ids))
+        return look(ids=ids, **filters)
+
+    monkeypatch.setattr(node.broker.groups, "list_groups", counted)
+    answer = client.ask(ApiKey.LIST_GROUPS, 5, {"states_filter": [], "types_filter": []})
+    assert [group.group_id for group in answer.groups] == names
+    assert looked_at == [SLICE] * (COUNT // SLICE)
+
+
+def commit(node: LiveNode, *groups: str) -> None:
+    """Give these groups more positions than are told in one turn."""
+    offsets = {TopicKey("plain", number): CommittedOffset(number) for number in range(COUNT)}
+
+    def add() -> None:
+        table = node.broker.groups._table.groups
+        for name in groups:
+            table[name] = Group(name, 0, wall_ms=0)
+            table[name].offsets.values.update(offsets)
+
+    node.call(add)
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_all_positions_of_a_group_are_told_in_slices(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Also where the request is a long one, of many groups."""
+    create(client, "plain")
+    commit(node, "large")
+    looked_at: list[int] = []
+    fetch = node.broker.groups.fetch_offsets
+
+    def counted(group_id: str, keys: Any, **more: Any) -> Any:
+        looked_at.append(len(keys or ()))
+        return fetch(group_id, keys, **more)
+
+    monkeypatch.setattr(node.broker.groups, "fetch_offsets", counted)
+    named = ["large", *(f"absent-{number:020}" for number in range(count - 1))]
+    groups = [{"group_id": name, "topics": None} for name in named]
+    answer = client.ask(ApiKey.OFFSET_FETCH, 8, {"groups": groups, "require_stable": True})
+    assert [one.group_id for one in answer.groups] == named
+    (topic,) = answer.groups[0].topics
+    found = {one.partition_index: one.committed_offset for one in topic.partitions}
+    assert found == {number: number for number in range(COUNT)}
+    assert max(looked_at) == SLICE
+    assert sum(looked_at) == COUNT
+
+
+def test_a_long_answer_is_the_same_as_a_short_one_before_many_groups_could_be_named(
+    node: LiveNode, client: RawClient
+) -> None:
+    create(client, "plain")
+    commit(node, "large")
+    answer = client.ask(ApiKey.OFFSET_FETCH, 5, {"group_id": "large", "topics": None})
+    assert answer.error_code == 0
+    assert sum(len(one.partitions) for one in answer.topics) == COUNT
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "count"),
+    [
+        (["Empty"], [], 1),
+        (["EMPTY", "none"], ["Classic"], 1),
+        (["Dead"], [], 0),
+        (["none"], [], 0),
+        ([], ["classic"], 1),
+        ([], ["consumer"], 0),
+    ],
+)
+def test_groups_are_filtered_by_state_and_type(
+    node: LiveNode, client: RawClient, states: list[str], types: list[str], count: int
+) -> None:
+    group = Group("group", 0, wall_ms=0)
+    node.call(lambda: node.broker.groups._table.groups.update({"group": group}))
+    fields = {"states_filter": states, "types_filter": types}
+    answer = client.ask(ApiKey.LIST_GROUPS, 5, fields)
+    assert len(answer.groups) == count
