@@ -17,6 +17,7 @@ import uvloop
 from benchmarks.harness.ports import free_port
 
 from penstock.broker.broker import Broker
+from penstock.kafka.front import KafkaFront
 from penstock.node.identity import open_data_directories
 from penstock.node.machine import real_machine
 from penstock.node.node import Node
@@ -102,6 +103,10 @@ class LiveNode:
     def broker(self) -> Broker:
         return self.node._broker
 
+    @property
+    def front(self) -> KafkaFront:
+        return self.node._front
+
     def start(self) -> None:
         self._thread.start()
         assert self._ready.wait(ANSWER_SECONDS)
@@ -173,7 +178,7 @@ class LiveNode:
         epochs = {key: one.leader_epoch for key, one in members.items() if one.is_master}
         if not sets or any(epochs.get(key) != sets[key].leader_epoch for key in members):
             return False
-        return await self.broker.internal_topic.ensure() and not self.broker.groups.is_loading
+        return await self.front.internal_topic.ensure() and not self.broker.groups.is_loading
 
 
 def _settings(directory: Path, port: int, overrides: tuple[str, ...]) -> NodeSettings:

@@ -1,6 +1,7 @@
 """A master that can not know whether it still is one gives nothing to consumers."""
 
-from penstock.broker.fetch.operation import Consumer, FetchOperation, PartitionRead
+from penstock.broker.fetch.operation import Consumer, FetchOperation
+from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.kafka.fetch.session import SessionPartition
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.errors import NotMaster

@@ -23,8 +23,6 @@ from penstock.broker.append.producer_ids import ProducerIdPool
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch.partition_shares import FetchPartitions
 from penstock.broker.fetch.read_ahead import ReadAhead
-from penstock.broker.groups.internal_topic import InternalTopic
-from penstock.broker.groups.ownership import GroupOwnership
 from penstock.broker.long_places import LongPlaces
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.sets.leftovers import Leftovers
@@ -40,6 +38,13 @@ if TYPE_CHECKING:
 
 Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 log = logging.getLogger(__name__)
+
+
+class Reconciled(Protocol):
+    """Who follows where the internal partitions are led (groups/ownership.py)."""
+
+    def reconcile(self) -> None:
+        """Compare what is coordinated here with what is led here, and act on it."""
 
 
 class Operations(Protocol):
@@ -74,12 +79,11 @@ class Broker:
         self.partitions = PartitionRegistry(self.members)
         self.read_ahead = ReadAhead(scheduler, self.stats, config.fetch_read_ahead_bytes)
         self.producer_ids = ProducerIdPool()
-        self.internal_topic = InternalTopic(self)
         self.controller: ControllerPort
         self.operations: Operations | None = None
         """None on a node without sessions to controllers: it has nobody to elect."""
         self.groups: GroupCoordinator
-        self.group_ownership: GroupOwnership | None = None
+        self.group_ownership: Reconciled | None = None
         self.leftovers = Leftovers()
         self.is_suspect: Callable[[int], bool] = _nobody
         """Whether a broker is probably dead, though no controller has said so yet."""
@@ -111,7 +115,7 @@ class Broker:
             member.on_reopened.remove(self.on_log_reopened)
         self.partitions.remove_member(member.replica_set_id)
 
-    def start_groups(self, ownership: GroupOwnership) -> None:
+    def start_groups(self, ownership: Reconciled) -> None:
         """Let groups follow the mastership of their internal partitions, beginning now."""
         self.group_ownership = ownership
         ownership.reconcile()

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.broker.groups.internal_topic import InternalTopic
 from penstock.kafka.fetch.session import FetchSessionCache
 from penstock.kafka.produce.refused_batches import RefusedBatches
 
@@ -50,6 +51,7 @@ class KafkaFront:
             config.fetch_sessions_max, config.fetch_session_idle_ms_min, new_session_id
         )
         self.refused_batches = RefusedBatches(broker.clock)
+        self.internal_topic = InternalTopic(broker)
         self.settings_entries: SettingsEntries = list
         self.run_long: RunLong
 

@@ -18,14 +18,38 @@ asks the peers whether the member was bootstrapped. ADR 0027.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from penstock.raft.config import RaftConfig
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.log import RaftLog
 from penstock.raft.messages import LearnerHello
 
-if TYPE_CHECKING:
-    from penstock.raft.core import Core
+
+class Campaigner(Protocol):
+    """Changes of role, as far as a group's first configuration brings one."""
+
+    def campaign(self) -> None: ...
+
+
+class Newcomer(Protocol):
+    """The member that may found a group (`raft/core.py`)."""
+
+    own_id: int
+    own_directory: str
+    config: RaftConfig
+    log: RaftLog
+    term: int
+    ticks: int
+
+    @property
+    def turns(self) -> Campaigner: ...
+
+    @property
+    def is_new(self) -> bool: ...
+
+    def enter_term(self, term: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +65,7 @@ class Birth:
 class Founding:
     """What one member knows of who is new."""
 
-    def __init__(self, core: "Core", first_voters: tuple[tuple[int, str], ...]) -> None:
+    def __init__(self, core: Newcomer, first_voters: tuple[tuple[int, str], ...]) -> None:
         self._core = core
         self._first_voters = dict(first_voters)
         self._heard: dict[int, tuple[str, int]] = {}

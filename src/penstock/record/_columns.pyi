@@ -1,8 +1,7 @@
 """Types of the compiled twin; see `column_builder.py` for the meaning."""
 
 from penstock.record.batch import BatchHeader
-from penstock.record.column_chunk import ColumnChunk, ColumnOptions
-from penstock.record.columns import OffsetRange
+from penstock.record.column_chunk import ColumnChunk, ColumnOptions, OffsetRange
 
 class CompiledColumnBuilder:
     rows: int

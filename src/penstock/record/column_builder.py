@@ -8,7 +8,6 @@ Source: as in `columns.py`; the rules for damaged data are those of `read.iter_r
 """
 
 from array import array
-from typing import TYPE_CHECKING
 
 from penstock.record.batch import BatchHeader
 from penstock.record.column_chunk import (
@@ -16,6 +15,7 @@ from penstock.record.column_chunk import (
     ColumnChunk,
     ColumnOptions,
     HeadersColumn,
+    OffsetRange,
 )
 from penstock.record.errors import CorruptBatch
 from penstock.record.read import (
@@ -26,9 +26,6 @@ from penstock.record.read import (
     record_timestamp,
 )
 
-if TYPE_CHECKING:
-    from penstock.record.columns import OffsetRange
-
 _US_PER_MS = 1000
 _MS_MAX = INT64_MAX // _US_PER_MS
 _Span = tuple[int, int] | None
@@ -37,7 +34,7 @@ _Span = tuple[int, int] | None
 class PythonColumnBuilder:
     """Collects rows with offsets in `wanted`, up to the limits of `options`."""
 
-    def __init__(self, wanted: "OffsetRange", options: ColumnOptions) -> None:
+    def __init__(self, wanted: OffsetRange, options: ColumnOptions) -> None:
         options.check()
         self._start, self._end = wanted
         self._options = options

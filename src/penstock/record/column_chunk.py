@@ -27,6 +27,13 @@ class ColumnOptions(NamedTuple):
         assert 0 < self.max_rows <= CHUNK_BYTES_CAP, self.max_rows
 
 
+class OffsetRange(NamedTuple):
+    """Offsets wanted: `start` inclusive, `end` exclusive."""
+
+    start: int
+    end: int
+
+
 class BinaryColumn(NamedTuple):
     """Byte strings; `validity` is None when `null_count` is 0."""
 

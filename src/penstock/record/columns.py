@@ -17,11 +17,11 @@ It deliberately does not know Spark's column names.
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from penstock.record.batch import BatchHeader
 from penstock.record.column_builder import PythonColumnBuilder
-from penstock.record.column_chunk import ColumnChunk, ColumnOptions
+from penstock.record.column_chunk import ColumnChunk, ColumnOptions, OffsetRange
 from penstock.record.compression import READER_BOUNDS, Bounds
 from penstock.record.errors import RecordError
 from penstock.record.read import iter_batches, open_batch, unreadable
@@ -37,13 +37,6 @@ class ColumnBuilder(Protocol):
     def begin(self, header: BatchHeader, block: memoryview) -> None: ...
     def fill(self) -> bool: ...
     def take(self) -> ColumnChunk: ...
-
-
-class OffsetRange(NamedTuple):
-    """Offsets wanted: `start` inclusive, `end` exclusive."""
-
-    start: int
-    end: int
 
 
 _MakeBuilder = Callable[[OffsetRange, ColumnOptions], ColumnBuilder]

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from penstock.broker.fetch.operation import Consumer, FetchOperation, PartitionRead
+from penstock.broker.fetch.operation import Consumer, FetchOperation
+from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.fetch.partition_shares import PARTITION_BYTES
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from penstock.storage.commit_log.set_log import NO_MORE
 
 if TYPE_CHECKING:
-    from penstock.broker.fetch.operation import PartitionRead
+    from penstock.broker.fetch.partition_read import PartitionRead
     from penstock.broker.partitions import HostedPartition
 
 

@@ -30,7 +30,8 @@ from penstock.base.ports import Cancellable
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.fetch.next_fetch import upcoming, was_expected
-from penstock.broker.fetch.slave_reads import NO_PREFERENCE, ReplicaSelector
+from penstock.broker.fetch.partition_read import NO_PREFERENCE, PartitionRead, WantedPartition
+from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.partitions import HostedPartition, check_leader_epoch
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
@@ -39,87 +40,6 @@ from penstock.storage.errors import OffsetOutOfRange
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-
-
-PartitionKey = tuple[bytes, int]
-"""Topic id (16 bytes) or topic name, whichever the consumer uses, and partition."""
-
-
-class WantedPartition:
-    """What a consumer asks for of one partition."""
-
-    __slots__ = ("fetch_offset", "key", "last_fetched_epoch", "leader_epoch", "max_bytes")
-
-    def __init__(
-        self,
-        key: PartitionKey,
-        fetch_offset: int,
-        max_bytes: int,
-        leader_epoch: int,
-        last_fetched_epoch: int,
-    ) -> None:
-        """`leader_epoch` as the consumer knows it, and that of the last record it has; -1: none."""
-        self.key = key
-        self.fetch_offset = fetch_offset
-        self.max_bytes = max_bytes
-        self.leader_epoch = leader_epoch
-        self.last_fetched_epoch = last_fetched_epoch
-
-
-class PartitionRead:
-    """What one look found in one partition."""
-
-    __slots__ = (
-        "buffers",
-        "diverging",
-        "epoch_end",
-        "error",
-        "high_watermark",
-        "hosted",
-        "is_elsewhere",
-        "is_told",
-        "log_start_offset",
-        "next_offset",
-        "preferred",
-        "size",
-        "wanted",
-    )
-
-    def __init__(
-        self, wanted: WantedPartition, hosted: HostedPartition | None, is_elsewhere: bool = False
-    ) -> None:
-        """`is_elsewhere`: the partition exists, and this broker does not carry it."""
-        self.wanted = wanted
-        self.hosted = hosted
-        self.is_elsewhere = is_elsewhere
-        self.epoch_end: EpochEnd | None = None
-        """Where the fetcher's last epoch ended, if that was another one than the present."""
-
-    def clear(self) -> None:
-        """Forget the last look; every look begins with it."""
-        self.error: PlatformError | None = None
-        self.high_watermark = -1
-        self.log_start_offset = -1
-        self.size = 0
-        self.buffers: list[memoryview] = []
-        self.next_offset = NO_MORE
-        self.diverging: tuple[int, int] | None = None
-        self.preferred = NO_PREFERENCE
-        self.is_told = False
-        """Whether there is something to be told at once, other than records."""
-
-    def fail(self, error: PlatformError) -> None:
-        """Answer the partition with an error and no records. Its frames would hold the read."""
-        self.is_told = True
-        self.error = error.with_traceback(None)
-        self.size = 0
-        self.buffers = []
-
-    def take(self, chunk: Chunk) -> None:
-        """Answer the partition with these records."""
-        self.buffers = chunk.buffers
-        self.size = chunk.size
-        self.next_offset = chunk.next_offset
 
 
 class Room(Protocol):

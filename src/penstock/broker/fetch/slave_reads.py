@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 from penstock.broker.config import SlaveReads
 from penstock.broker.errors import OffsetNotAvailable
+from penstock.broker.fetch.partition_read import NO_PREFERENCE
 from penstock.broker.live_broker import live_broker
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.replication.errors import NotMaster
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.partitions import HostedPartition
 
-NO_PREFERENCE = -1
 LOOK_UP_FRACTION = 16
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from penstock.broker.broker import Broker
 from penstock.broker.fetch.long_fetch import SLICE, LongFetch
-from penstock.broker.fetch.operation import Consumer, PartitionKey, PartitionRead
+from penstock.broker.fetch.operation import Consumer
+from penstock.broker.fetch.partition_read import PartitionKey, PartitionRead
 from penstock.broker.turns import Pace
 from penstock.kafka.fetch.parts import answer_bytes, find, selector_of, session_of
 from penstock.kafka.fetch.reply import TOPIC_ID_VERSION, FetchReply

@@ -5,7 +5,7 @@ Source: as in handlers/fetch.py; KIP-227 (sessions), KIP-392 (slaves).
 
 from penstock.broker.broker import Broker
 from penstock.broker.config import SlaveReads
-from penstock.broker.fetch.operation import PartitionRead
+from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.partitions import hosted_partition
 from penstock.kafka.fetch.reply import TOPIC_ID_VERSION, topics_by_key

@@ -6,7 +6,7 @@ Source: as in handlers/fetch.py.
 """
 
 from penstock.broker.broker import Broker
-from penstock.broker.fetch.operation import PartitionRead
+from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.partitions import HostedTopic
 from penstock.kafka.answers.leader_hints import HINTED, LeaderHints
 from penstock.kafka.error_map import error_code_of

@@ -16,7 +16,7 @@ sessions, since followers do not fetch through this protocol here.
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 
-from penstock.broker.fetch.operation import PartitionKey, WantedPartition
+from penstock.broker.fetch.partition_read import PartitionKey, WantedPartition
 from penstock.protocol.error_codes import ErrorCode
 
 NO_SESSION = 0

@@ -9,24 +9,35 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.replication.messages import HaMessage, Image, Piece, PieceWanted, Reason
+from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.replicate.base_export import BaseExport
-
-if TYPE_CHECKING:
-    from penstock.runtime.ha.slave_session import SlaveSession
 
 PIECE_BYTES_MAX = 1 << 20
 
 log = logging.getLogger(__name__)
 
 
+class Receiver(Protocol):
+    """The session of the slave that installs (slave_session.py)."""
+
+    replica_set_id: int
+    broker_id: int
+    leader_epoch: int
+
+    def refuse(self, reason: Reason, newest_epoch: int, text: str = "") -> None: ...
+
+
 class ServedImage:
     """One image that is being copied by one slave. The files stay until `close`."""
 
-    def __init__(self, session: SlaveSession, send: Callable[[HaMessage], None]) -> None:
+    def __init__(
+        self, own_log: SetLog, session: Receiver, send: Callable[[HaMessage], None]
+    ) -> None:
+        self._log = own_log
         self._session = session
         self._send = send
         self._export: BaseExport | None = None
@@ -34,9 +45,8 @@ class ServedImage:
 
     def begin(self, *, is_newest_only: bool) -> None:
         """Ask the log for an image; it is sent when it is there."""
-        own_log = self._session.master_set.member.log
         try:
-            own_log.export_base(self._exported, newest_only=is_newest_only)
+            self._log.export_base(self._exported, newest_only=is_newest_only)
         except PlatformError as error:
             self._failed(error)
 

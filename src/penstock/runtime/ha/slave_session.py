@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock.base.errors import PlatformError
+from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replication.alignment import LogShape
+from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
@@ -34,10 +37,39 @@ from penstock.runtime.ha.base_export import ServedImage
 from penstock.runtime.ha.shape import shape_of
 from penstock.storage.replicate.run import ColdRun, Run
 
-if TYPE_CHECKING:
-    from penstock.runtime.ha.master_set import MasterSet
-
 log = logging.getLogger(__name__)
+
+
+class Mastership(Protocol):
+    """What the slaves of one mastership follow, and tell (master_set.py)."""
+
+    member: ReplicaSetMember
+    config: ReplicationConfig
+    leader_epoch: int
+
+    def greeted(self, session: SlaveSession) -> None:
+        """A slave has said hello."""
+
+    def can_begin(self, shape: LogShape, position: int) -> bool:
+        """Whether a log of this shape, cut to `position`, is a prefix of the own one."""
+
+    def begun(self, session: SlaveSession) -> None:
+        """A slave is sent runs from now on."""
+
+    def heard(self, broker_id: int) -> None:
+        """A slave has said again where it stands: it follows."""
+
+    def acknowledged(self, broker_id: int, position: int) -> None:
+        """A slave has everything below `position`."""
+
+    def image_wanted(self, broker_id: int) -> None:
+        """A slave begins anew."""
+
+    def read_run(self, session: SlaveSession) -> Run | ColdRun:
+        """Return what is sent next. Raises StorageError kinds."""
+
+    def gone(self, session: SlaveSession) -> None:
+        """A session has ended."""
 
 
 class SlaveSession:
@@ -49,7 +81,7 @@ class SlaveSession:
 
     def __init__(
         self,
-        master_set: MasterSet,
+        master_set: Mastership,
         broker_id: int,
         hello: Hello,
         *,
@@ -117,7 +149,7 @@ class SlaveSession:
         """Have a base image exported; the answer comes when it is ready."""
         self._drop_image()
         self.master_set.image_wanted(self.broker_id)
-        self._image = ServedImage(self, self._send)
+        self._image = ServedImage(self.master_set.member.log, self, self._send)
         self._image.begin(is_newest_only=message.newest_only)
 
     def piece_wanted(self, message: PieceWanted) -> None:
