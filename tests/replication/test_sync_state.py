@@ -213,7 +213,7 @@ def test_a_member_that_comes_back_with_less_than_is_confirmed_leaves() -> None:
 
 
 def test_of_a_member_that_comes_back_with_less_the_newest_handshake_counts() -> None:
-    # A master that resumes hears nothing but handshakes: no acknowledgement follows to set it right.
+    # A master that resumes hears handshakes only: no acknowledgement comes to set it right.
     sets = Set()
     sets.connect(B, C)
     sets.keeper.disconnected(C, sets.now)
