@@ -110,6 +110,34 @@ def test_a_parked_sync_of_the_former_owner_is_fenced_by_the_newcomer() -> None:
     assert world.state() == "PreparingRebalance"
 
 
+def half_synced(world: World) -> None:
+    """A stable group whose follower i1 has not asked for its assignment yet and comes back."""
+    parked = [world.join(instance=f"i{n}", session_ms=1_800_000) for n in range(2)]
+    world.pass_ms(3 * DELAY_MS)
+    leader, follower = (only(answers).member_id for answers in parked)
+    world.sync(leader, 1, {leader: b"A", follower: b"B"})
+
+
+def test_a_static_member_that_comes_back_before_its_sync_is_still_waited_for() -> None:
+    world = World()
+    half_synced(world)
+    back = only(world.join(instance="i1", session_ms=1_800_000))
+    world.pass_ms(REBALANCE_MS)
+    assert world.state() == "PreparingRebalance", "it never asked for its assignment"
+    unknown = ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.beat(back.member_id, 1, instance="i1") is unknown
+
+
+def test_a_static_member_that_comes_back_before_its_sync_and_syncs_stays() -> None:
+    world = World()
+    half_synced(world)
+    back = only(world.join(instance="i1", session_ms=1_800_000))
+    assert only(world.sync(back.member_id, 1, instance="i1")).assignment == b"B"
+    world.pass_ms(REBALANCE_MS)
+    assert world.state() == "Stable"
+    assert world.beat(back.member_id, 1, instance="i1") is ErrorCode.NONE
+
+
 def test_a_silent_static_member_stays_through_a_rebalance_until_its_session_ends() -> None:
     world = World()
     first, second = static_pair(world, session_ms=200_000)

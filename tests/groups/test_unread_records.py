@@ -59,6 +59,16 @@ def test_keys_of_unknown_kinds_are_kept_whole_by_every_rewrite() -> None:
     assert world.committed() == 1
 
 
+@pytest.mark.parametrize("known", [KEY, b"\x00\x00" + KEY[2:], encode_group_key(GROUP)])
+def test_a_known_key_with_more_behind_it_is_an_unknown_one(known: bytes) -> None:
+    # A newer form that begins like one of ours: it names something else than what we read of it.
+    newer = UnreadRecord(known + b"\x00\x07", encode_offset_value(CommittedOffset(9)), (), 4)
+    world = with_records(newer, newer._replace(value=None, key=known + b"\x01"))
+    assert world.committed() == 1
+    assert world.coordinator.counters.records_unread == 2
+    assert rewritten(world)[1:] == [newer]
+
+
 def test_of_an_unknown_key_the_newest_record_is_kept_and_a_tombstone_ends_it() -> None:
     newest = UNKNOWN._replace(value=b"newest", timestamp_ms=9)
     world = with_records(UNKNOWN, TRUNCATED, newest, TRUNCATED._replace(value=None))

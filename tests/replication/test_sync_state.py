@@ -212,6 +212,16 @@ def test_a_member_that_comes_back_with_less_than_is_confirmed_leaves() -> None:
     assert sets.next() == (A, B)
 
 
+def test_of_a_member_that_comes_back_with_less_the_newest_handshake_counts() -> None:
+    # A master that resumes hears handshakes only: no acknowledgement comes to set it right.
+    sets = Set()
+    sets.connect(B, C)
+    sets.keeper.disconnected(C, sets.now)
+    sets.connect(C, position=300)
+    assert sets.keeper.slaves[C].acknowledged == 300
+    assert sets.next() == (A, B)
+
+
 def effective(sets: Set) -> tuple[int, ...]:
     return sets.keeper.membership.effective
 

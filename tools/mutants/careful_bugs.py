@@ -207,4 +207,45 @@ DUTIES = (
     ),
 )  # fmt: skip
 
-MUTANTS = (*IN_STEP_AND_LINKS, *REMEMBERED, *DUTIES, *LOGS, *POSITIONS)
+CLAIMS = (
+    plant(
+        "sync-handshake-keeps-the-most", "Sync-state set",
+        "a member whose log was cut counts by what it had acknowledged before, while its master resumes",
+        (KEEPER, "        slave.log_start = log_start\n        slave.acknowledged = position\n",
+         "        slave.log_start = log_start\n        slave.acknowledged = max(slave.acknowledged, position)\n"),
+        kind=Kind.CLEARED, near=IN_STEP,
+    ),
+    plant(
+        "groups-rename-forgets-sync", "Groups",
+        "a static member that comes back before its sync is waited for under its old id",
+        ("groups/classic/group.py",
+         "        if old_id in self.awaiting_sync:\n            del self.awaiting_sync[old_id]\n            self.awaiting_sync[new_id] = None\n", ""),
+        kind=Kind.CLEARED, near=("tests/groups/test_static_members.py", *GROUPS),
+    ),
+    plant(
+        "groups-key-by-its-beginning", "Groups",
+        "a key of a newer form is taken for the known one that it begins like",
+        ("groups/records.py", "return name if reader.is_at_end else None", "return name"),
+        kind=Kind.SNAPSHOT, near=("tests/groups/test_unread_records.py", *GROUPS),
+    ),
+    plant(
+        "log-later-frame-is-torn", "Recovery",
+        "what a later release appended is cut off after a downgrade",
+        ("storage/recover/scan.py", "                self._refuse_newer()\n", ""),
+        kind=Kind.GUARD, near=("tests/storage/test_newer_formats.py",),
+    ),
+    plant(
+        "log-later-file-is-damaged", "Recovery",
+        "the snapshot of a later release is made anew without what it said",
+        ("storage/commit_log/parts.py", "        refuse_newer_files(place.disk, place.directory)\n", ""),
+        kind=Kind.GUARD, near=("tests/storage/test_newer_formats.py",),
+    ),
+    plant(
+        "raft-mark-of-idle-readys-forgotten", "Raft storage",
+        "an entry is durable without that what it rests on is agreed on",
+        ("runtime/raft/disk_queue.py", "        self._state = ready.hard_state or self._state\n        return ready", "        return ready"),
+        kind=Kind.STALE, near=("tests/runtime/test_raft_known_agreed.py",),
+    ),
+)  # fmt: skip
+
+MUTANTS = (*IN_STEP_AND_LINKS, *REMEMBERED, *DUTIES, *LOGS, *POSITIONS, *CLAIMS)

@@ -116,15 +116,17 @@ def encode_group_key(group_id: str) -> bytes:
 def decode_key(data: bytes) -> OffsetKey | GroupKey | None:
     """Return what a key names, or None for a kind of record this coordinator does not write.
 
+    One with more behind it than its version has is of such a kind: it names something else.
     Raises MalformedGroupRecord.
     """
     reader = wire.Reader(data)
     version = reader.int16()
+    name: OffsetKey | GroupKey | None = None
     if version in OFFSET_KEY_VERSIONS:
-        return OffsetKey(reader.string(), reader.string(), reader.int32())
-    if version == GROUP_KEY_VERSION:
-        return GroupKey(reader.string())
-    return None
+        name = OffsetKey(reader.string(), reader.string(), reader.int32())
+    elif version == GROUP_KEY_VERSION:
+        name = GroupKey(reader.string())
+    return name if reader.is_at_end else None
 
 
 def encode_offset_value(value: CommittedOffset) -> bytes:

@@ -23,6 +23,11 @@ class Reader:
         self._data = data
         self._at = 0
 
+    @property
+    def is_at_end(self) -> bool:
+        """Whether everything was taken."""
+        return self._at == len(self._data)
+
     def take(self, length: int) -> bytes:
         """Return the next `length` bytes."""
         end = self._at + length

@@ -64,7 +64,17 @@ class NodeLogs:
         self._randomness = randomness
 
     async def open(self, replica_set_id: ReplicaSetId) -> OpenedLog:
-        """Recover the set's log, or make an empty one. Raises PlatformError, OSError."""
+        """Recover the set's log, or make an empty one. Raises PlatformError, OSError.
+
+        The image of a start may be behind: how far the metadata is agreed on need not outlive a
+        loss of power. It never calls a set this broker's alone that another member has got in step
+        with. This broker sent it nothing before it had applied that one's registration, which was
+        proposed because the set's growth was agreed on: whichever disk holds an entry also says
+        that what it rests on is agreed on (tests/runtime/test_raft_known_agreed.py), and etcd's
+        copy is durable before it is applied. A member without registration is sent nothing
+        (tests/runtime/test_ha_server.py), and loses its registration with its membership
+        (tests/controller/test_registration.py).
+        """
         replica_set = self._image.replica_sets.get(replica_set_id)
         is_sole = replica_set is None or len(replica_set.replicas) == 1
         was_led = replica_set is not None and replica_set.leader_epoch != NO_EPOCH

@@ -66,7 +66,9 @@ class ReplicationConfig:
     set that catches up from delaying the others on the same link."""
 
     first_sync: FirstSync = FirstSync.EVERYTHING
-    """From where a slave begins that has nothing yet. (syncFromLastFile)"""
+    """From where a slave begins that has nothing yet. `newest-segment` copies little at first; such
+    a slave gets in step, and can be elected, when its master keeps nothing older any more.
+    (syncFromLastFile)"""
 
     lease_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 4_000
     """A master that has heard neither of the active controller nor of enough members for this long

@@ -10,6 +10,7 @@
       CorruptFrame          bytes at a position are not the frame that must be there
       CorruptFile           an index, side or snapshot file is damaged; all of them can be rebuilt
       CorruptLog            acknowledged data can not be read back; a person has to decide
+      NewerFormat           a later release has written to the log: this one leaves it alone
       OutOfOrderSequence    an idempotent producer left a gap, or repeats what is long past
       ProducerFenced        a newer instance of the producer has written already
       UnknownProducer       no state of the producer, where state is required
@@ -117,6 +118,18 @@ class CorruptLog(StorageError):
         self.directory = directory
         self.position = position
         self.reason = reason
+
+
+class NewerFormat(StorageError):
+    """A file of the log is whole, and of a version that this release does not know."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(
+            f"{path} was written by a later release ({what}) and is left as it is: start that "
+            "release again"
+        )
+        self.path = path
+        self.what = what
 
 
 class OutOfOrderSequence(StorageError):

@@ -234,3 +234,28 @@ def check_body(buffer: memoryview, at: int, header: FrameHeader) -> None:
         raise CorruptFrame(header.position, f"batch length {length} does not agree")
     if crc32c(buffer[covered_end:end]) != CRC.unpack_from(buffer, payload + 17)[0]:
         raise CorruptFrame(header.position, "batch checksum does not agree")
+
+
+def newer_header(buffer: memoryview, at: int, position: int, room: int) -> FrameHeader | None:
+    """Return the header at `at` if it may be one of a later release, of which the frame is read.
+
+    Whatever a later version changes, its frames begin with a checksum, magic, version, kind and
+    length, and name their position where these do (ADR 0057).
+    """
+    if len(buffer) - at < FRAME_HEADER_BYTES:
+        return None
+    header = FrameHeader(*HEADER.unpack_from(buffer, at))
+    is_later = header.version > FRAME_VERSION or header.kind not in KIND_NAMES
+    is_here = header.magic == FRAME_MAGIC and header.position == position
+    fits = FRAME_HEADER_BYTES <= header.frame_bytes <= room
+    return header if is_later and is_here and fits else None
+
+
+def is_whole_newer(buffer: memoryview, at: int, header: FrameHeader) -> bool:
+    """Tell whether the checksum of such a frame agrees, over what it may cover: see the module."""
+    end = at + header.frame_bytes
+    batch_end = at + FRAME_HEADER_BYTES + BATCH_COVERED_BYTES
+    return len(buffer) >= end and header.crc in {
+        crc32c(buffer[at + 4 : end]),
+        crc32c(buffer[at + 4 : min(batch_end, end)]),
+    }

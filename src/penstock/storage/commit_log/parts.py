@@ -24,6 +24,7 @@ from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import ProducerStates
 from penstock.storage.index.sealed_index import Sealed, encode_index
 from penstock.storage.read.reader import LogReader
+from penstock.storage.recover.newer import refuse_newer_files
 from penstock.storage.recover.recovery import Progress, Recovery
 from penstock.storage.recover.report import RecoveryReport
 from penstock.storage.replicate.run_append import RunAppender
@@ -103,6 +104,7 @@ class LogParts:
     def replay(self, progress: Progress) -> Recovery:
         """Read the files, completing a change that was under way. Waits for the disk."""
         place = self._place
+        refuse_newer_files(place.disk, place.directory)
         recovery = Recovery(place.disk, place.directory, place.config, self.states)
         recovery.run(progress)
         return recovery

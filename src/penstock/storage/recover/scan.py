@@ -18,9 +18,11 @@ from penstock.storage.commit_log.frames import (
     FrameHeader,
     check_body,
     check_header,
+    is_whole_newer,
+    newer_header,
 )
 from penstock.storage.commit_log.segments import Segment
-from penstock.storage.errors import CorruptFrame
+from penstock.storage.errors import CorruptFrame, NewerFormat
 
 WINDOW_BYTES = 1 << 20
 _PROBE_BYTES = 4096
@@ -46,11 +48,12 @@ class SegmentScan:
         """The last good frame as it stands in the file, header and all; the marker in the end."""
 
     def __iter__(self) -> Iterator[tuple[FrameHeader, memoryview]]:
-        """Yield frames until the segment ends or a frame is bad."""
+        """Yield frames until the segment ends or a frame is bad. Raises NewerFormat."""
         while self.end - self.position >= FRAME_HEADER_BYTES:
             try:
                 header, payload = self._frame()
             except CorruptFrame as error:
+                self._refuse_newer()
                 self.error = error
                 return
             if header.kind == KIND_END:
@@ -67,6 +70,17 @@ class SegmentScan:
         check_body(self._window, at, header)
         self.frame = self._window[at : at + header.frame_bytes]
         return header, self._window[at + FRAME_HEADER_BYTES : at + header.frame_bytes]
+
+    def _refuse_newer(self) -> None:
+        """Raise NewerFormat if a later release has written the frame here: it is not a torn one."""
+        at = self._load(FRAME_HEADER_BYTES)
+        header = newer_header(self._window, at, self.position, self.end - self.position)
+        if header is None:
+            return
+        at = self._load(header.frame_bytes)
+        if is_whole_newer(self._window, at, header):
+            what = f"a frame of version {header.version}, kind {header.kind}"
+            raise NewerFormat(f"segment {self._base} at position {self.position}", what)
 
     def _load(self, length: int) -> int:
         """Make the window hold `length` bytes at the present position; return where they begin."""

@@ -1,0 +1,90 @@
+"""Files of a log that a later release has written: it is not opened, and nothing is changed.
+
+A start makes damaged files beside the segments anew, and cuts a torn end. What a later release
+wrote is neither, and what it says may be nowhere else. The two are told apart by the checksum:
+
+    magic, version and the header's checksum agree ─► version known?  no: NewerFormat
+    they do not agree                              ─► damage, as ever
+
+So whatever a later version changes, these stay where they are (docs/formats/commit-log.md). Indexes
+and side files are not looked at: the frames say all that they do. Frames: scan.py.
+
+Source: ADR 0057. It waits for the disk.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from crc32c import crc32c
+
+from penstock.base.ports import Disk
+from penstock.storage.commit_log import catching_up, durable_mark, pending_change, snapshot
+from penstock.storage.commit_log.catching_up import note_path
+from penstock.storage.commit_log.durable_mark import mark_path
+from penstock.storage.commit_log.pending_change import PendingChange
+from penstock.storage.errors import NewerFormat
+
+_HEAD = Struct(">4sH")
+_CRC = Struct(">I")
+
+
+class _Format(NamedTuple):
+    """How the beginning of one kind of file is laid out."""
+
+    magic: bytes
+    version: int
+    covered: int
+    """Bytes that the header's checksum covers, from the first on."""
+    crc_at: int
+    """Where it stands; negative: from the end of the file."""
+
+
+_SNAPSHOT = _Format(snapshot.MAGIC, snapshot.VERSION, snapshot.HEADER.size, -snapshot.CRC.size)
+_MARK = _Format(
+    durable_mark.MAGIC, durable_mark.VERSION, durable_mark.MARK.size, durable_mark.MARK.size
+)
+_NOTE = _Format(
+    catching_up.MAGIC, catching_up.VERSION, catching_up.NOTE.size, catching_up.NOTE.size
+)
+_CHANGE = _Format(
+    pending_change.MAGIC,
+    pending_change.VERSION,
+    pending_change.HEADER.size,
+    pending_change.HEADER.size,
+)
+
+
+def refuse_newer_files(disk: Disk, directory: str) -> None:
+    """Raise NewerFormat where a file beside the segments is of a later release. Raises OSError."""
+    for path, wanted in _files(disk, directory):
+        found = _version(disk, path, wanted)
+        if found > wanted.version:
+            raise NewerFormat(path, f"version {found}")
+
+
+def _files(disk: Disk, directory: str) -> Iterator[tuple[str, _Format]]:
+    yield mark_path(directory), _MARK
+    yield note_path(directory), _NOTE
+    yield PendingChange.path(directory), _CHANGE
+    for name in disk.list(f"{directory}/snapshot"):
+        if name.endswith(".snap"):
+            yield f"{directory}/snapshot/{name}", _SNAPSHOT
+
+
+def _version(disk: Disk, path: str, wanted: _Format) -> int:
+    """Return the version that a file names, 0 where it is not there or is damaged."""
+    try:
+        file = disk.open(path)
+    except FileNotFoundError:
+        return 0
+    try:
+        head = file.read(0, wanted.covered)
+        crc = file.read(wanted.crc_at % max(file.size(), 1), _CRC.size)
+    finally:
+        file.close()
+    if len(head) < wanted.covered or len(crc) < _CRC.size:
+        return 0
+    magic, version = _HEAD.unpack_from(head)
+    is_whole = magic == wanted.magic and _CRC.unpack(crc)[0] == crc32c(head)
+    return int(version) if is_whole else 0

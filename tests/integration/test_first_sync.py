@@ -1,0 +1,125 @@
+"""`replication.first_sync` in real processes: from where a new slave begins, and when it counts."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.harness.workload import create_topic, wait_until
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.integration.clients import acked, send
+from tests.integration.layouts import WAIT_SECONDS, Layout, member_of
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+
+TOPIC = "grown"
+SEGMENT_BYTES = 65_536
+RECORD = b"x" * 8_000
+RECORDS = 40
+PATIENT = {"batch.size": 2 * len(RECORD), "enable.idempotence": True, "retries": 1_000}
+"""A batch must fit into a segment, and waits while the disk makes the next one."""
+
+
+@contextlib.contextmanager
+def two_nodes(directory: Path, first_sync: str, *, replicas: int) -> Iterator[Layout]:
+    """Two nodes with small segments, the first of them the controller."""
+    settings: dict[str, dict[str, object]] = {
+        "log": {
+            "segment_bytes": SEGMENT_BYTES,
+            "first_segment_bytes": SEGMENT_BYTES,
+            "checkpoint_interval_bytes": SEGMENT_BYTES,
+            "checkpoint_interval_ms": 100,
+        },
+        "broker": {"housekeeping_interval_ms": 200},
+        "replication": {"first_sync": first_sync},
+    }
+    with Layout(directory) as layout:
+        for peer_id in (1, 2):
+            layout.add(peer_id, voters=(1,), replicas=replicas, settings=settings).launch()
+        for node in layout.nodes.values():
+            node.wait_ready()
+        yield layout
+
+
+def set_of_topic(layout: Layout) -> dict[str, Any]:
+    found: list[dict[str, Any]] = [
+        one for one in layout.status(via=1)["sets"] if one["partition_count"]
+    ]
+    assert len(found) == 1
+    return found[0]
+
+
+def start_of(layout: Layout, set_id: int, broker_id: int) -> int:
+    """Where that member's log begins; -1 while it has reported nothing."""
+    member = member_of(layout.replica_set(set_id, via=1), broker_id)
+    return int(member["log_start_position"]) if member["role"] else -1
+
+
+def grown(layout: Layout) -> tuple[int, int, int]:
+    """Write some segments to a set of one and give it another member.
+
+    Returns the set, its master and the new member, which holds as much as the master by then.
+    """
+    create_topic(layout.bootstrap, TOPIC, 1)
+    sent = send(layout.bootstrap, TOPIC, [RECORD] * RECORDS, settings=PATIENT)
+    assert len(acked(sent)) == RECORDS
+    before = set_of_topic(layout)
+    set_id, master = before["replica_set_id"], before["master"]
+    new = 3 - master
+    layout.do("set", "add", str(set_id), str(new), via=1)
+
+    def holds_as_much(one: dict[str, Any]) -> bool:
+        ends = {member["log_end_position"] for member in one["members"]}
+        return len(one["members"]) == 2 and len(ends) == 1 and min(ends) > SEGMENT_BYTES
+
+    layout.wait(set_id, holds_as_much, via=1)
+    return set_id, master, new
+
+
+def delete_all_records(layout: Layout) -> None:
+    """Move the log start behind what was written, so that the master's older segments go."""
+    admin = AdminClient({"bootstrap.servers": layout.bootstrap})
+    (done,) = admin.delete_records([TopicPartition(TOPIC, 0, RECORDS)]).values()
+    assert done.result(WAIT_SECONDS).low_watermark == RECORDS
+
+
+def test_a_new_slave_copies_everything_where_it_is_told_to(tmp_path: Path) -> None:
+    with two_nodes(tmp_path, "everything", replicas=1) as layout:
+        set_id, master, new = grown(layout)
+        assert start_of(layout, set_id, new) == start_of(layout, set_id, master) == 0
+        layout.wait_in_step(set_id, [1, 2], via=1)
+
+
+def test_a_new_slave_begins_with_the_newest_segment_and_counts_when_its_master_keeps_no_more(
+    tmp_path: Path,
+) -> None:
+    with two_nodes(tmp_path, "newest-segment", replicas=1) as layout:
+        set_id, master, new = grown(layout)
+        begun = start_of(layout, set_id, new)
+        assert begun >= SEGMENT_BYTES
+        assert layout.replica_set(set_id, via=1)["sync_state_set"] == [master]
+        delete_all_records(layout)
+        layout.wait_in_step(set_id, [1, 2], via=1)
+        assert start_of(layout, set_id, master) >= begun
+        assert acked(send(layout.bootstrap, TOPIC, [b"on both"]))
+
+
+def test_slaves_of_sets_that_nobody_has_written_to_get_in_step_and_take_over(
+    tmp_path: Path,
+) -> None:
+    with two_nodes(tmp_path, "newest-segment", replicas=2) as layout:
+        assert wait_until(lambda: _are_all_in_step(layout), WAIT_SECONDS), layout.tails()
+        create_topic(layout.bootstrap, TOPIC, 1)
+        assert acked(send(layout.bootstrap, TOPIC, [b"before"]))
+        found = set_of_topic(layout)
+        other = 3 - found["master"]
+        layout.do("set", "transfer", str(found["replica_set_id"]), "--to", str(other), via=1)
+        assert acked(send(layout.bootstrap, TOPIC, [b"after"]))
+
+
+def _are_all_in_step(layout: Layout) -> bool:
+    sets = layout.status(via=1)["sets"]
+    return bool(sets) and all(one["sync_state_set"] == [1, 2] for one in sets)
