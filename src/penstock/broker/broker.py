@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.base.ports import Clock, Offload, Scheduler
@@ -47,6 +47,8 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 RunLong = Callable[["Reply", "RequestHeader", int, Coroutine[Any, Any, None]], None]
 """Runs what a request has to be done for it, while its connection hands over nothing more and
 keeps so many bytes."""
+TellLong = Callable[["Reply", Callable[[], Mapping[str, Any]]], None]
+"""Has an answer of many elements made when there is room for it, and sends it in slices."""
 
 FEW = 10_000
 """Partitions of fetches: looking through their objects takes 6 ms."""
@@ -110,6 +112,7 @@ class Broker:
         self.apis: dict[int, Api] = {}
         self.turns = Turns(scheduler, clock)
         self.run_long: RunLong
+        self.tell_long: TellLong
         self.long_places = LongPlaces()
         self.fetch_partitions = FetchPartitions()
 

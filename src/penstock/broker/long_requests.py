@@ -10,7 +10,7 @@ What waits is dropped when its peer has gone. What can not be cut goes to its ha
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.broker.let_go import let_go
@@ -18,13 +18,17 @@ from penstock.broker.pieces import Joined, path_of, pieces
 from penstock.broker.registry import Api
 from penstock.broker.request import Reply, Request
 from penstock.protocol.header import RequestHeader
-from penstock.protocol.messages import decode_request_slices, encode_response_slices
+from penstock.protocol.messages import decode_request_slices
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+    from penstock.net.connection import Connection
 
 LONG_FRAME_BYTES = 4 << 10
 """A shorter frame has at most some 2,000 elements: a few milliseconds, whatever it asks for."""
+
+BEGUN_BYTES = 64 << 10
+"""What a long answer takes of a turn in which answers are begun: it is built in others."""
 
 Answer = Mapping[str, Any] | bytes
 
@@ -67,26 +71,52 @@ class LongRequests:
                     self._hand_over(api, header, owned[0], reply)
                     return
                 owned.append(await self._handle(api, header, owned[0], reply))
-                await self._tell(api, header, owned[1], reply)
+                await self._tell(owned[1], reply)
             finally:
                 await self._turns.run(let_go(owned), reply.note_turn)
 
-    async def answer_much(
-        self, api: Api, header: RequestHeader, request: Request, reply: Reply
-    ) -> None:
+    async def answer_much(self, api: Api, request: Request, reply: Reply) -> None:
         """Answer a short request, whose connection is held, that asks for much. Raises as above."""
         async with self._broker.long_places.place(LONG_FRAME_BYTES):
             if not reply.connection.has_gone():
                 owned = [await self._much(api, request)]
-                await self._tell(api, header, owned[0], reply)
+                await self._tell(owned[0], reply)
                 await self._turns.run(let_go(owned), reply.note_turn)
 
-    async def _tell(self, api: Api, header: RequestHeader, answer: Answer, reply: Reply) -> None:
+    async def tell(self, reply: Reply, make: Callable[[], Mapping[str, Any]]) -> None:
+        """Send a long answer that a handler gave when it was due, as JoinGroup's to a leader."""
+        async with self._broker.long_places.place(LONG_FRAME_BYTES):
+            if await self._has_room(reply.connection):
+                owned = [make()]
+                await reply.in_turns(self._turns, owned[0])
+                await self._turns.run(let_go(owned), reply.note_turn)
+
+    async def _tell(self, answer: Answer, reply: Reply) -> None:
+        if not await self._has_room(reply.connection):
+            return
         if isinstance(answer, bytes):
             reply.raw(answer)
-            return
-        encoding = encode_response_slices(api.key, header.api_version, answer)
-        reply.raw(await self._turns.run(encoding, reply.note_turn))
+        else:
+            await reply.in_turns(self._turns, answer)
+
+    async def _has_room(self, connection: "Connection") -> bool:
+        """Wait until answers may be begun; False where the connection has gone meanwhile.
+
+        Their size is known when they are encoded, and only those in the places are: what lies in
+        sockets then counts before the next ones begin. Who does not read has no place meanwhile.
+        """
+        granted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def begin(most: int) -> int:
+            if not granted.done():  # else who waited was cancelled
+                granted.set_result(most)
+            return most
+
+        connection.ask_room(BEGUN_BYTES, begin)
+        if not granted.done():
+            async with self._broker.long_places.away():
+                await granted
+        return granted.result() > 0
 
     async def _much(self, api: Api, request: Request) -> Answer:
         assert api.handle_much is not None

@@ -25,7 +25,6 @@ from penstock.groups.classic.subscription import subscribed_topics
 from penstock.groups.classic.voting import choose_protocol
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.journal import GroupChanges, metadata_change
 from penstock.groups.messages import (
     NO_MEMBER_ID,
     JoinCallback,
@@ -33,7 +32,6 @@ from penstock.groups.messages import (
     JoinReply,
     SyncReply,
 )
-from penstock.groups.records import encode_group_value
 from penstock.protocol.error_codes import ErrorCode
 
 _log = logging.getLogger("penstock.groups")
@@ -216,5 +214,4 @@ class Joining:
                 reply(JoinReply(error=error, member_id=request.member_id))
 
         assignments = {m.member_id: m.assignment for m in group.members.values()}
-        value = encode_group_value(group_record(group, assignments))
-        self._context.writer.write(group, GroupChanges(metadata=metadata_change(value)), done)
+        self._context.writer.write_group(group, group_record(group, assignments), done)

@@ -15,6 +15,7 @@ named, and a join that another join of the same member replaces is answered inst
 """
 
 import logging
+from collections.abc import Sequence
 
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member, still_there
@@ -22,9 +23,7 @@ from penstock.groups.classic.snapshot import group_record
 from penstock.groups.context import Context
 from penstock.groups.counters import HoldUp
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.journal import GroupChanges, metadata_change
 from penstock.groups.messages import JoinCallback, JoinGroup, JoinReply, SyncReply
-from penstock.groups.records import encode_group_value
 from penstock.protocol.error_codes import ErrorCode
 
 _GONE = DeadlineKey(DeadlineKind.GONE)
@@ -32,6 +31,8 @@ GONE_CHECK_MS = 1_000
 """How often newcomers are asked whether their connection is still there."""
 GONE_TOGETHER_MAX = 500
 """Newcomers that one turn removes; the next ones go with the next look."""
+NAMED_MAX = 20
+"""Members that one rebalance names as having held it up: a line of the log takes 15 us."""
 
 _log = logging.getLogger("penstock.groups")
 
@@ -137,8 +138,8 @@ class Rebalances:
         if group.state not in (GroupState.COMPLETING, GroupState.STABLE):
             return
         laggards = [group.members[member_id] for member_id in group.awaiting_sync]
+        self._name_hold_ups(group, laggards, "sync")
         for member in laggards:
-            self._name_hold_up(group, member, "sync")
             self._drop(group, member)
         if laggards:
             self.prepare(group, f"{len(laggards)} members did not sync in time")
@@ -192,10 +193,9 @@ class Rebalances:
 
     def _complete(self, group: Group) -> None:
         """End the join phase."""
-        for member in [*group.members.values()]:
-            if member.member_id in group.joined:
-                continue
-            self._name_hold_up(group, member, "join")
+        laggards = [one for one in group.members.values() if one.member_id not in group.joined]
+        self._name_hold_ups(group, laggards, "join")
+        for member in laggards:
             if not member.is_static:
                 self._drop(group, member)
         group.initial_delay_left_ms = None
@@ -242,8 +242,15 @@ class Rebalances:
                 # Harmless: after a restart the old members would be there and time out again.
                 _log.warning("group=%s empty state not journaled: %s", group.group_id, error.name)
 
-        value = encode_group_value(group_record(group, {}))
-        self._context.writer.write(group, GroupChanges(metadata=metadata_change(value)), done)
+        self._context.writer.write_group(group, group_record(group, {}), done)
+
+    def _name_hold_ups(self, group: Group, laggards: Sequence[Member], phase: str) -> None:
+        for member in laggards[:NAMED_MAX]:
+            self._name_hold_up(group, member, phase)
+        more = len(laggards) - NAMED_MAX
+        if more > 0:
+            form = "group=%s generation=%d %s held up by %d members more"
+            _log.warning(form, group.group_id, group.generation, phase, more)
 
     def _name_hold_up(self, group: Group, member: Member, phase: str) -> None:
         waited_ms = self._now_ms() - group.rebalance_started_ms

@@ -16,9 +16,7 @@ from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.classic.snapshot import group_record
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.journal import GroupChanges, metadata_change
 from penstock.groups.messages import Heartbeat, SyncCallback, SyncGroup, SyncReply
-from penstock.groups.records import encode_group_value
 from penstock.protocol.error_codes import ErrorCode
 
 _log = logging.getLogger("penstock.groups")
@@ -117,8 +115,7 @@ class Syncing:
                 self._rebalances.fail_syncs(group, error)
                 self._rebalances.prepare(group, "assignment could not be journaled")
 
-        value = encode_group_value(group_record(group, assignments))
-        self._context.writer.write(group, GroupChanges(metadata=metadata_change(value)), done)
+        self._context.writer.write_group(group, group_record(group, assignments), done)
 
     def _hand_out(self, group: Group, assignments: dict[str, bytes]) -> None:
         assert assignments.keys() == group.members.keys(), "members changed within a generation"
