@@ -55,6 +55,7 @@ from penstock.groups.offsets.commits import Commits
 from penstock.groups.outbox import Later, Outbox
 from penstock.groups.ownership import PartitionOwnership
 from penstock.groups.partitioning import partition_of
+from penstock.groups.portions import Portions
 from penstock.groups.records import TopicKey
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
@@ -105,6 +106,7 @@ class GroupCoordinator:
             ),
             counters=self.counters,
             outbox=self._outbox,
+            portions=Portions(self._outbox, later),
             new_suffix=new_suffix,
         )
         self._rebalances = Rebalances(self._context)

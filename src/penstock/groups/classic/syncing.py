@@ -10,6 +10,8 @@ written does not replace it; otherwise the journal could keep another one than w
 """
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.rebalance import Rebalances
@@ -69,7 +71,7 @@ class Syncing:
             self._context.deadlines.cancel(DeadlineKey(DeadlineKind.SYNC, group.group_id))
         if group.state is GroupState.STABLE:
             self._rebalances.keep_alive(group, member)
-            reply(_assigned(group, member.assignment))
+            reply(_assigned(group)(assignment=member.assignment))
             return
         member.park_sync(reply)
         self._rebalances.keep_alive(group, member)
@@ -120,17 +122,14 @@ class Syncing:
     def _hand_out(self, group: Group, assignments: dict[str, bytes]) -> None:
         assert assignments.keys() == group.members.keys(), "members changed within a generation"
         group.transition(GroupState.STABLE, self._context.clock.wall_ms())
-        for member_id, assignment in assignments.items():
-            member = group.members[member_id]
-            group.assign(member, assignment)
-            if member.answer_sync(_assigned(group, assignment)):
-                self._rebalances.keep_alive(group, member)
+        group.assign(assignments)
+        self._rebalances.answer_syncs(group, _assigned(group))
 
 
-def _assigned(group: Group, assignment: bytes) -> SyncReply:
-    return SyncReply(
+def _assigned(group: Group) -> Callable[..., SyncReply]:
+    return partial(
+        SyncReply,
         error=ErrorCode.NONE,
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
-        assignment=assignment,
     )
