@@ -1,4 +1,4 @@
-"""The deadline heap against a dictionary that is scanned."""
+"""The deadlines against a dictionary that is scanned."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +21,7 @@ def test_many_heartbeats_do_not_grow_the_heap() -> None:
     deadlines = Deadlines()
     for now in range(10_000):
         deadlines.set(key(0), now + 100)
-    assert len(deadlines._heap) == 1
+    assert len(deadlines._times) == 1
 
 
 def test_members_that_come_and_go_do_not_grow_the_heap() -> None:
@@ -30,7 +30,26 @@ def test_members_that_come_and_go_do_not_grow_the_heap() -> None:
         deadlines.set(key(name), 1_000_000)
         deadlines.cancel(key(name))
     assert len(deadlines) == 0
-    assert len(deadlines._heap) < 100
+    assert len(deadlines._times) < 100
+
+
+def test_sessions_that_begin_in_one_moment_share_one_time() -> None:
+    deadlines = Deadlines()
+    for name in range(1_000):
+        deadlines.set(key(name), 10)
+    for name in range(0, 1_000, 2):
+        deadlines.cancel(key(name))
+    assert len(deadlines._times) == 1
+    assert [k.member_id for k in deadlines.pop_due(10)] == [str(n) for n in range(1, 1_000, 2)]
+    assert deadlines.next_ms() is None
+
+
+def test_times_that_nothing_is_due_at_do_not_stay() -> None:
+    deadlines = Deadlines()
+    for name in range(10_000):
+        deadlines.set(key(name), 1_000 + name)
+        deadlines.cancel(key(name))
+    assert len(deadlines._times) < 100
 
 
 steps = st.one_of(

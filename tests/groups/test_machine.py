@@ -8,10 +8,12 @@ At the end nothing is left unanswered.
 
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from penstock.groups import portions
 from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import JoinReply, SyncReply
@@ -39,7 +41,7 @@ class Client:
 class GroupMachine(RuleBasedStateMachine):
     @initialize(delay_ms=st.sampled_from([0, 500]))
     def start(self, delay_ms: int) -> None:
-        self.world = World(initial_rebalance_delay_ms=delay_ms, expiry_check_interval_ms=10**9)
+        self.world = self.new_world(delay_ms)
         self.clients = [Client(f"c{n}", f"i{n}" if n % 2 else None) for n in range(CLIENTS)]
         self.everything: list[list[Any]] = []
         self.leaders: dict[int, str] = {}
@@ -48,6 +50,9 @@ class GroupMachine(RuleBasedStateMachine):
         self.offset = 0
         self.acknowledged: int | None = None
         self.commits: list[tuple[int, list[Any]]] = []
+
+    def new_world(self, delay_ms: int) -> World:
+        return World(initial_rebalance_delay_ms=delay_ms, expiry_check_interval_ms=10**9)
 
     def note(self, answers: list[Any]) -> list[Any]:
         self.everything.append(answers)
@@ -328,9 +333,35 @@ class GroupMachine(RuleBasedStateMachine):
             return
         self.world.journal.confirm()
         self.world.journal.is_prompt = True
-        self.world.pass_ms(10 * REBALANCE_MS)
+        for _ in range(10):
+            self.world.pass_ms(REBALANCE_MS)
+            self.world.all_turns()
         assert all(len(answers) == 1 for answers in self.everything)
+
+
+class SlicedGroupMachine(GroupMachine):
+    """The same where every member, answer and position has a turn of the loop for itself."""
+
+    def new_world(self, delay_ms: int) -> World:
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(portions, "PORTION", 1)
+        return World(
+            has_turns=True, initial_rebalance_delay_ms=delay_ms, expiry_check_interval_ms=10**9
+        )
+
+    @rule(count=st.sampled_from([1, 2, 10]))
+    def turn(self, count: int) -> None:
+        for _ in range(count):
+            self.world.turn()
+        self.hear()
+
+    def teardown(self) -> None:
+        super().teardown()
+        if hasattr(self, "patch"):
+            self.patch.undo()
 
 
 GroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestGroupMachine = GroupMachine.TestCase
+SlicedGroupMachine.TestCase.settings = GroupMachine.TestCase.settings
+TestSlicedGroupMachine = SlicedGroupMachine.TestCase

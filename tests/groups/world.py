@@ -94,7 +94,8 @@ class ListJournal:
 
 
 class World:
-    def __init__(self, **settings: int) -> None:
+    def __init__(self, *, has_turns: bool = False, **settings: int) -> None:
+        """With `has_turns` long work waits for `turn`; without, it is done when it begins."""
         defaults = {
             "partition_count": PARTITIONS,
             "initial_rebalance_delay_ms": DELAY_MS,
@@ -102,6 +103,8 @@ class World:
         self.config = GroupConfig(**{**defaults, **settings})
         self.clock = HandClock()
         self.journal = ListJournal(self.config.partition_count)
+        self.has_turns = has_turns
+        self.turns: deque[Callable[[], None]] = deque()
         self.suffixes = 0
         self.distrusted_ms = 0
         """How much of the wall clock's time retention does not believe."""
@@ -114,6 +117,7 @@ class World:
             config=self.config,
             new_suffix=self._suffix,
             retention_now_ms=lambda: self.clock.wall_ms() - self.distrusted_ms,
+            later=self.turns.append if self.has_turns else None,
         )
         for partition, log in self.journal.logs.items():
             coordinator.begin_loading(partition)
@@ -129,7 +133,21 @@ class World:
     def restart(self) -> None:
         """kill -9: what is not in the journal is gone, parked answers are never given."""
         self.journal.waiting.clear()
+        self.turns.clear()
         self.coordinator = self._start()
+
+    def turn(self) -> None:
+        """One turn of the loop, in which long work goes on."""
+        for _ in range(len(self.turns)):
+            self.turns.popleft()()
+
+    def all_turns(self) -> int:
+        """Turns until no long work is left; returns how many they were."""
+        count = 0
+        while self.turns:
+            self.turn()
+            count += 1
+        return count
 
     def pass_ms(self, ms: int) -> None:
         """Let time pass, with a tick at every deadline on the way."""

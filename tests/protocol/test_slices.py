@@ -10,7 +10,14 @@ from penstock.protocol.encode import encode
 from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.messages import decode_request
 from penstock.protocol.schema import EntitySchema, FieldSchema, request_schema, response_schema
-from penstock.protocol.slices import SLICE, Decoding, Encoding, decode_slices, encode_slices
+from penstock.protocol.slices import (
+    SLICE,
+    SLICE_BYTES,
+    Decoding,
+    Encoding,
+    decode_slices,
+    encode_slices,
+)
 
 SPOKEN = [
     (api.key, version)
@@ -90,3 +97,12 @@ def test_no_request_has_an_array_in_a_tagged_field_that_would_be_read_in_one_pie
         if field.is_array
     ]
     assert not tagged
+
+
+def test_a_slice_of_an_answer_has_a_bounded_number_of_bytes() -> None:
+    # JoinGroup tells a leader of thousands of members, each with up to 64 KiB of metadata.
+    schema = response_schema(11, 7)
+    members = [{"member_id": "m", "metadata": bytes(60_000)} for _ in range(100)]
+    answer, slices = run(encode_slices(schema, {"members": members}))
+    assert slices >= len(answer) / (SLICE_BYTES + 60_000)
+    assert bytes(answer) == encode(schema, {"members": members})

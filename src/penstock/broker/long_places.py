@@ -59,12 +59,21 @@ class LongPlaces:
         if size is None or self._away_bytes + size > AWAY_BYTES_MAX:
             yield
             return
-        self._leave()
         self._away_bytes += size
+        try:
+            async with self.aside():
+                yield
+        finally:
+            self._away_bytes -= size
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        """Do the same before anything was decoded: then what waits are bytes, however many."""
+        size = self._holders[asyncio.current_task()]
+        self._leave()
         try:
             yield
         finally:
-            self._away_bytes -= size
             await self._take(size)
 
     async def _take(self, size: int) -> None:

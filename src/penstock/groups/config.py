@@ -51,6 +51,11 @@ class GroupConfig:
     it joins that would add to it hear COORDINATOR_LOAD_IN_PROGRESS, and clients ask again. Never
     more than half of `net.unfinished_bytes_max`, of which it is a part."""
 
+    record_bytes_max: Annotated[int, Ge(1)] = 1024 * 1024
+    """What the metadata and the assignments of one group's members may take together, since they
+    are written as one record; the leader's SyncGroup hears MESSAGE_TOO_LARGE above it. Kafka has
+    the same bound by message.max.bytes."""
+
     member_protocols_max: Annotated[int, Ge(1)] = 64
     """Protocols one member may offer."""
 

@@ -16,6 +16,7 @@ from penstock.groups.counters import GroupCounters
 from penstock.groups.deadlines import Deadlines
 from penstock.groups.journal import GroupWriter
 from penstock.groups.outbox import Outbox
+from penstock.groups.portions import Portions
 
 CLIENT_ID_IN_MEMBER_ID_MAX = 128
 
@@ -30,6 +31,7 @@ class Context:
     writer: GroupWriter
     counters: GroupCounters
     outbox: Outbox
+    portions: Portions
     new_suffix: Callable[[], str]
     newcomers: dict[Member, Group] = field(default_factory=dict)
     """Members whose first rebalance is not complete."""

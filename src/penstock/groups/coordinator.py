@@ -13,6 +13,7 @@ Deliberately not here: KIP-848 groups, share and streams groups, transactional o
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from penstock.base.invariant import invariant
 from penstock.base.ports import Clock
@@ -51,15 +52,18 @@ from penstock.groups.messages import (
 )
 from penstock.groups.offsets import commits
 from penstock.groups.offsets.commits import Commits
-from penstock.groups.outbox import Outbox
+from penstock.groups.outbox import Later, Outbox
 from penstock.groups.ownership import PartitionOwnership
 from penstock.groups.partitioning import partition_of
+from penstock.groups.portions import Portions
 from penstock.groups.records import TopicKey
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
 _EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
 _INSTANCE_ID_CHARACTERS_MAX = 249
+DUE_TOGETHER = 200
+"""Deadlines of one tick: a whole group's sessions may end in one moment, at 10 us each."""
 
 
 class GroupCoordinator:
@@ -73,15 +77,17 @@ class GroupCoordinator:
         config: GroupConfig,
         new_suffix: Callable[[], str],
         retention_now_ms: Callable[[], int] | None = None,
+        later: Later | None = None,
     ) -> None:
         """Own no partition yet. `new_suffix` returns something unique, such as a UUID's text.
 
-        `retention_now_ms` gives the wall time that expiry goes by.
+        `retention_now_ms` gives the wall time that expiry goes by. `later` runs a callback in a
+        later turn of the loop, in which answers leave of which there are many.
         """
         self.config = config
         self.counters = GroupCounters()
         self.rewrites = RewriteTracker(config.rewrite_after_bytes)
-        self._outbox = Outbox()
+        self._outbox = Outbox(later)
         self._deadlines = Deadlines()
         self._clock = clock
         self._retention_now_ms = retention_now_ms or clock.wall_ms
@@ -96,9 +102,11 @@ class GroupCoordinator:
                 self.counters,
                 self._outbox,
                 in_flight_max=config.writes_in_flight_max,
+                record_bytes_max=config.record_bytes_max,
             ),
             counters=self.counters,
             outbox=self._outbox,
+            portions=Portions(self._outbox, later),
             new_suffix=new_suffix,
         )
         self._rebalances = Rebalances(self._context)
@@ -245,6 +253,11 @@ class GroupCoordinator:
         missing, dead = ErrorCode.GROUP_ID_NOT_FOUND, GroupState.DEAD.value
         return GroupDescription(error=missing, group_id=group_id, state=dead)
 
+    def member_count(self, group_id: str) -> int:
+        """Return how many members a group has; 0 where it is not known here."""
+        group = self._table.groups.get(group_id)
+        return 0 if group is None else len(group.members)
+
     def group_ids(self) -> list[str]:
         """Return the ids of all groups that are loaded, oldest first."""
         return list(self._table.groups)
@@ -293,9 +306,10 @@ class GroupCoordinator:
     # Time
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due at this monotonic time."""
+        """Do what is due at this monotonic time; of very much a part, and the rest later."""
         with self._outbox.turn():
-            for kind, group_id, member_id in self._deadlines.pop_due(now_ms):
+            due = islice(self._deadlines.pop_due(now_ms), DUE_TOGETHER)
+            for kind, group_id, member_id in due:
                 if kind is DeadlineKind.GONE:
                     self._rebalances.drop_the_gone()
                     continue

@@ -24,9 +24,11 @@ from penstock.groups.outbox import Outbox
 from penstock.groups.records import (
     NO_OFFSET,
     CommittedOffset,
+    GroupRecord,
     TopicKey,
     UnreadRecord,
     encode_group_key,
+    encode_group_value,
     encode_offset_key,
     encode_offset_value,
     says_position,
@@ -73,7 +75,15 @@ class GroupChanges:
 class GroupWriter:
     """Writes changes of groups; they show in the group's maps once they are durable."""
 
-    __slots__ = ("_counters", "_in_flight", "_in_flight_max", "_journal", "_outbox", "_rewrites")
+    __slots__ = (
+        "_counters",
+        "_in_flight",
+        "_in_flight_max",
+        "_journal",
+        "_outbox",
+        "_record_bytes_max",
+        "_rewrites",
+    )
 
     def __init__(
         self,
@@ -83,6 +93,7 @@ class GroupWriter:
         outbox: Outbox,
         *,
         in_flight_max: int,
+        record_bytes_max: int,
     ) -> None:
         self._journal = journal
         self._rewrites = rewrites
@@ -90,10 +101,19 @@ class GroupWriter:
         self._outbox = outbox
         self._in_flight = 0
         self._in_flight_max = in_flight_max
+        self._record_bytes_max = record_bytes_max
 
     @property
     def in_flight_count(self) -> int:
         return self._in_flight
+
+    def write_group(self, group: Group, record: GroupRecord, done: WriteDone) -> None:
+        """Append a group's metadata; one that is too large is refused before it is built."""
+        if record.members_bytes > self._record_bytes_max:
+            done(ErrorCode.MESSAGE_TOO_LARGE)
+            return
+        change = metadata_change(encode_group_value(record))
+        self.write(group, GroupChanges(metadata=change), done)
 
     def write(self, group: Group, changes: GroupChanges, done: WriteDone) -> None:
         """Append the changes; `done` gets None or an error that a group's client understands."""

@@ -7,9 +7,9 @@ Source: the fields of JoinGroup 0-9, SyncGroup 0-5, LeaveGroup 0-5, OffsetCommit
 DescribeGroups 0-6 and ListGroups 0-5 of the Kafka protocol.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.error_codes import ErrorCode
@@ -56,6 +56,13 @@ class JoinedMember:
     metadata: bytes
 
 
+class MembersTold(Protocol):
+    """What a leader is told; of a large group they are made while they are gone through."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[JoinedMember]: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinReply:
     """The answer to JoinGroup; `members` is filled for the leader only."""
@@ -67,7 +74,7 @@ class JoinReply:
     protocol_name: str | None = None
     leader_id: str = NO_MEMBER_ID
     skip_assignment: bool = False
-    members: tuple[JoinedMember, ...] = ()
+    members: MembersTold = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

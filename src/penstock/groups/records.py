@@ -97,6 +97,11 @@ class GroupRecord(NamedTuple):
     state_timestamp_ms: int
     members: tuple[MemberRecord, ...]
 
+    @property
+    def members_bytes(self) -> int:
+        """What clients and the leader have chosen of it: nearly all of a large one."""
+        return sum([len(one.subscription) + len(one.assignment) for one in self.members])
+
 
 def encode_offset_key(group_id: str, key: TopicKey) -> bytes:
     """Return the key (version 1) of a committed offset."""

@@ -12,7 +12,7 @@ returns: the receive buffer is used again.
 """
 
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,7 @@ class Dispatcher:
         self._produce = apis.get(ApiKey.PRODUCE)
         self._long = LongRequests(front)
         front.run_long = self._run_long
+        front.tell_long = self._tell_long
         broker.stats.by_api = self._stats
 
     def on_frame(self, connection: Connection, frame: memoryview) -> None:
@@ -133,9 +134,10 @@ class Dispatcher:
         request = Request(header.api_version, header.client_id, body, connection)
         if api.is_async:
             request.turns = self._broker.turns
-            self._spawn(api.name, self._answer_later(api, request, reply))
+            work = self._answer_later(api, request, reply)
+            self._spawn(api.name, self._watched(api, connection, work))
         elif api.is_much is not None and api.is_much(self._front, body):
-            self._run_long(reply, header, 0, self._long.answer_much(api, header, request, reply))
+            self._run_long(reply, header, 0, self._long.answer_much(api, request, reply))
         else:
             api.handle(self._front, request, reply)
 
@@ -155,33 +157,37 @@ class Dispatcher:
         self, api: Api, reply: Reply, held_bytes: int, work: Coroutine[Any, Any, None]
     ) -> None:
         try:
+            await self._watched(api, reply.connection, work)
+        finally:
+            reply.connection.go_on(held_bytes)
+
+    def _tell_long(self, reply: Reply, make: Callable[[], Mapping[str, Any]]) -> None:
+        """Make a long answer and send it in slices (`TellLong` in broker.py)."""
+        api = self._apis[reply.api_key]
+        work = self._long.tell(reply, make)
+        self._spawn(api.name, self._watched(api, reply.connection, work))
+
+    async def _answer_later(self, api: Api, request: Request, reply: Reply) -> None:
+        answer = await api.handle(self._front, request)
+        if isinstance(answer, bytes):
+            reply.raw(answer)
+        else:
+            reply(answer)
+
+    async def _watched(
+        self, api: Api, connection: Connection, work: Coroutine[Any, Any, None]
+    ) -> None:
+        """Run work whose errors end its connection and nothing else."""
+        try:
             await work
         except InvariantViolation:
             raise
         except PlatformError as error:
             self._stats[api.key].errors += 1
-            self._refuse(reply.connection, error)
+            self._refuse(connection, error)
         except Exception as error:  # noqa: BLE001  one request's bug must not end the others
             self._stats[api.key].errors += 1
-            self._on_bug(reply.connection, api, error)
-        finally:
-            reply.connection.go_on(held_bytes)
-
-    async def _answer_later(self, api: Api, request: Request, reply: Reply) -> None:
-        try:
-            answer = await api.handle(self._front, request)
-            if isinstance(answer, bytes):
-                reply.raw(answer)
-            else:
-                reply(answer)
-        except InvariantViolation:
-            raise
-        except PlatformError as error:
-            self._stats[api.key].errors += 1
-            self._refuse(request.connection, error)
-        except Exception as error:  # noqa: BLE001  one request's bug must not end the others
-            self._stats[api.key].errors += 1
-            self._on_bug(request.connection, api, error)
+            self._on_bug(connection, api, error)
 
     def _on_unsupported(
         self, connection: Connection, header: RequestHeader, started_us: int

@@ -10,7 +10,7 @@ Who is in front of the broker knows it; the broker does not know its fronts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.broker.groups.internal_topic import InternalTopic
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 RunLong = Callable[["Reply", "RequestHeader", int, Coroutine[Any, Any, None]], None]
 """Runs what a request has to be done for it, while its connection hands over nothing more and
 keeps so many bytes."""
+TellLong = Callable[["Reply", Callable[[], Mapping[str, Any]]], None]
+"""Has an answer of many elements made when there is room for it, and sends it in slices."""
 
 FEW = 10_000
 """Partitions of fetches: looking through their objects takes 6 ms."""
@@ -54,6 +56,7 @@ class KafkaFront:
         self.internal_topic = InternalTopic(broker)
         self.settings_entries: SettingsEntries = list
         self.run_long: RunLong
+        self.tell_long: TellLong
 
     def api_versions(self) -> list[tuple[int, int, int]]:
         """What is advertised: (key, lowest, highest version), by key."""

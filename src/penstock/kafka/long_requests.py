@@ -1,7 +1,8 @@
 """Requests that are long enough to hold the loop: decoded, handled and answered in slices.
 
     on_frame ─► frame above LONG_FRAME_BYTES ─► connection held, frame copied ─► a place
-       ─► decode in slices ─► the handler, a piece at a time (pieces.py)
+       ─► room for an answer (net/answer_room.py) ─► decode in slices
+       ─► the handler, a piece at a time (pieces.py)
        ─► encode in slices ─► answer ─► let go in slices (let_go.py)
 
 A connection has one such request at a time: it hands over nothing more meanwhile. Of all of them
@@ -10,7 +11,7 @@ What waits is dropped when its peer has gone. What can not be cut goes to its ha
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.kafka.let_go import let_go
@@ -18,13 +19,17 @@ from penstock.kafka.pieces import Joined, path_of, pieces
 from penstock.kafka.registry import Api
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.header import RequestHeader
-from penstock.protocol.messages import decode_request_slices, encode_response_slices
+from penstock.protocol.messages import decode_request_slices
 
 if TYPE_CHECKING:
     from penstock.kafka.front import KafkaFront
+    from penstock.net.connection import Connection
 
 LONG_FRAME_BYTES = 4 << 10
 """A shorter frame has at most some 2,000 elements: a few milliseconds, whatever it asks for."""
+
+BEGUN_BYTES = 64 << 10
+"""What a long answer takes of a turn in which answers are begun: it is built in others."""
 
 Answer = Mapping[str, Any] | bytes
 
@@ -56,38 +61,73 @@ class LongRequests:
 
     async def answer(self, api: Api, header: RequestHeader, frame: bytes, reply: Reply) -> None:
         """Answer a request whose connection is held. Raises what decoder and handler raise."""
+        is_told_here = api.is_async or bool(api.sliced_by)
         async with self._broker.long_places.place(len(frame)):
-            if reply.connection.has_gone():
+            is_gone = reply.connection.has_gone()
+            if is_gone or (is_told_here and not await self._may_begin(reply.connection)):
                 return
             slices = decode_request_slices(
                 api.key, header.api_version, memoryview(frame), header.body_at
             )
             owned = [await self._turns.run(slices, reply.note_turn)]
             try:
-                if not api.is_async and not api.sliced_by:
+                if not is_told_here:
                     self._hand_over(api, header, owned[0], reply)
                     return
                 owned.append(await self._handle(api, header, owned[0], reply))
-                await self._tell(api, header, owned[1], reply)
+                await self._tell(owned[1], reply)
             finally:
                 await self._turns.run(let_go(owned), reply.note_turn)
 
-    async def answer_much(
-        self, api: Api, header: RequestHeader, request: Request, reply: Reply
-    ) -> None:
+    async def answer_much(self, api: Api, request: Request, reply: Reply) -> None:
         """Answer a short request, whose connection is held, that asks for much. Raises as above."""
         async with self._broker.long_places.place(LONG_FRAME_BYTES):
-            if not reply.connection.has_gone():
+            if await self._may_begin(reply.connection):
                 owned = [await self._much(api, request)]
-                await self._tell(api, header, owned[0], reply)
+                await self._tell(owned[0], reply)
                 await self._turns.run(let_go(owned), reply.note_turn)
 
-    async def _tell(self, api: Api, header: RequestHeader, answer: Answer, reply: Reply) -> None:
+    async def tell(self, reply: Reply, make: Callable[[], Mapping[str, Any]]) -> None:
+        """Send a long answer that a handler gave when it was due, as JoinGroup's to a leader."""
+        async with self._broker.long_places.place(LONG_FRAME_BYTES):
+            if await self._may_begin(reply.connection):
+                owned = [make()]
+                await reply.in_turns(self._turns, owned[0])
+                await self._turns.run(let_go(owned), reply.note_turn)
+
+    async def _tell(self, answer: Answer, reply: Reply) -> None:
         if isinstance(answer, bytes):
             reply.raw(answer)
-            return
-        encoding = encode_response_slices(api.key, header.api_version, answer)
-        reply.raw(await self._turns.run(encoding, reply.note_turn))
+        else:
+            await reply.in_turns(self._turns, answer)
+
+    async def _may_begin(self, connection: "Connection") -> bool:
+        """Wait for room for an answer; False where the connection has gone meanwhile.
+
+        How large it will be nobody knows before it is encoded. So only those in the places ask,
+        one after the other: what the one before left in sockets counts by then. They ask before
+        anything is decoded or made, and hold nothing that does not count while they wait. Who does
+        not take its answers has no place meanwhile, and asks again when it is back in one.
+        """
+        while not connection.has_gone():
+            granted = self._ask_room(connection)
+            if granted.done() or not connection.is_choked:
+                return await granted > 0
+            async with self._broker.long_places.aside():
+                await granted
+        return False
+
+    @staticmethod
+    def _ask_room(connection: "Connection") -> "asyncio.Future[int]":
+        granted: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def begin(most: int) -> int:
+            if not granted.done():  # else who waited was cancelled
+                granted.set_result(most)
+            return most
+
+        connection.ask_room(BEGUN_BYTES, begin)
+        return granted
 
     async def _much(self, api: Api, request: Request) -> Answer:
         assert api.handle_much is not None

@@ -10,7 +10,7 @@ from penstock.base.ports import Buffer, Clock
 from penstock.broker.stats import ApiStats
 from penstock.net.replies import ReplyPlace
 from penstock.protocol.header import RequestHeader, has_tagged_response_header
-from penstock.protocol.messages import encode_response
+from penstock.protocol.messages import encode_response, encode_response_slices
 
 if TYPE_CHECKING:
     from penstock.broker.turns import Turns
@@ -90,6 +90,16 @@ class Reply(ReplyPlace):
         """Encode `fields` for the request's version and send them."""
         key, version, *_ = self._header
         self.send([encode_response(key, version, fields)])
+
+    async def in_turns(self, turns: Turns, fields: Mapping[str, object]) -> None:
+        """Encode `fields` in slices, each in a turn of its own, and send them."""
+        encoding = encode_response_slices(*self._header[:2], fields)
+        self.raw(await turns.run(encoding, self.note_turn))
+
+    @property
+    def api_key(self) -> int:
+        """Of the request."""
+        return self._header.api_key
 
     def raw(self, body: Buffer) -> None:
         """Send a body that is encoded already."""

@@ -318,6 +318,7 @@ class Node:
             config=self._group_config(),
             retention_now_ms=self.housekeeping.retention_clock.now_ms,
             new_suffix=lambda: str(random_uuid(self._machine.randomness)),
+            later=self._broker.scheduler.call_soon,
         )
         self._broker.start_groups(
             GroupOwnership(self._broker, self.journal, self._on_groups_unreadable)

@@ -32,24 +32,34 @@ from penstock.protocol.schema import EntitySchema, FieldSchema
 
 SLICE = 250
 """Elements of one slice: about a millisecond."""
+SLICE_BYTES = 256 << 10
+"""What is encoded in one slice is no more, and one element: members of groups have 64 KiB each."""
 
 Decoding = Generator[None, None, Any]
 Encoding = Generator[None, None, bytearray]
 
 
 class _Pace:
-    """Counts elements; a slice ends when it is full."""
+    """Counts elements, and bytes that are written; a slice ends when it is full."""
 
-    __slots__ = ("count",)
+    __slots__ = ("count", "written")
 
     def __init__(self) -> None:
         self.count = 0
+        self.written = 0
 
     def is_full(self) -> bool:
         self.count += 1
         if self.count < SLICE:
             return False
         self.count = 0
+        return True
+
+    def is_written_full(self, size: int) -> bool:
+        """Whether a slice ends here, where `size` bytes stand in all."""
+        if not self.is_full() and size - self.written < SLICE_BYTES:
+            return False
+        self.count, self.written = 0, size
         return True
 
 
@@ -149,7 +159,7 @@ def _encode_array(
             array.each(out, item)
         else:
             yield from _encode_entity(array.inner, out, item, pace)
-        if pace.is_full():
+        if pace.is_written_full(len(out)):
             yield
 
 

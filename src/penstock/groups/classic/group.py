@@ -15,14 +15,18 @@ Source: Kafka, GroupMetadata.scala (GroupState and its valid predecessors); KIP-
 members; KIP-394 for pending ones.
 """
 
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 from penstock.base.invariant import invariant
 from penstock.groups.classic.member import Member
-from penstock.groups.classic.voting import choose_protocol
-from penstock.groups.messages import JoinedMember, OfferedProtocol
+from penstock.groups.classic.voting import Ballot, choose_protocol
+from penstock.groups.messages import JoinedMember, MembersTold, OfferedProtocol
 from penstock.groups.offsets.confirmed_map import ConfirmedMap
 from penstock.groups.records import CommittedOffset, TopicKey, UnreadRecord
+
+K = TypeVar("K")
 
 
 class GroupState(StrEnum):
@@ -45,6 +49,8 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
 METADATA = "metadata"
 GROUP_OVERHEAD_BYTES = 2_048
 PENDING_BYTES = 512
+TOLD_AT_ONCE = 100
+"""Members that a leader is told of in one go; each may have 64 KiB."""
 """About what a group, and an id that was given out, cost in memory."""
 
 
@@ -63,6 +69,7 @@ class Group:
     __slots__ = (
         "_meter",
         "awaiting_sync",
+        "ballots",
         "generation",
         "group_id",
         "initial_delay_left_ms",
@@ -104,6 +111,8 @@ class Group:
         """Members of this generation that have not asked for their assignment yet."""
         self.offered: dict[str, int] = {}
         """How many members offer each protocol: joins of large groups must not cost n squared."""
+        self.ballots: dict[Ballot, int] = {}
+        """How many members have each; see voting.py."""
         self.offsets: ConfirmedMap[TopicKey, CommittedOffset] = ConfirmedMap()
         self.metadata: ConfirmedMap[str, bytes | UnreadRecord] = ConfirmedMap()
         self.is_assignment_in_flight = False
@@ -192,10 +201,14 @@ class Group:
         self._pin(len(client_id) - len(member.client_id))
         member.client_id, member.client_host = client_id, client_host
 
-    def assign(self, member: Member, assignment: bytes) -> None:
-        """Replace what a member was assigned."""
-        self._pin(len(assignment) - len(member.assignment))
-        member.assignment = assignment
+    def assign(self, assignments: Mapping[str, bytes]) -> None:
+        """Replace what all members were assigned; who is left out gets nothing."""
+        change_bytes = 0
+        for member_id, member in self.members.items():
+            assignment = assignments.get(member_id, b"")
+            change_bytes += len(assignment) - len(member.assignment)
+            member.assignment = assignment
+        self._pin(change_bytes)
 
     def add_pending(self, member_id: str) -> None:
         """Note an id that is given out."""
@@ -246,12 +259,19 @@ class Group:
         self.is_assignment_in_flight = False
         self.awaiting_sync.clear()
         if self.members:
-            self.protocol_name = choose_protocol([*self.members.values()])
+            self.protocol_name = self.choose_protocol()
             self.transition(GroupState.COMPLETING, wall_ms)
         else:
             self.protocol_name = None
             self.leader_id = None
             self.transition(GroupState.EMPTY, wall_ms)
+
+    def choose_protocol(self) -> str:
+        """Return what the members elect as they are now."""
+        first = next(iter(self.members.values()))
+        everybody = len(self.members)
+        common = [name for name in first.ballot if self.offered[name] == everybody]
+        return choose_protocol(common, self.ballots)
 
     @property
     def has_all_joined(self) -> bool:
@@ -279,16 +299,10 @@ class Group:
             offset.unread is not None for offset in self.offsets.values.values()
         )
 
-    def members_for_leader(self) -> tuple[JoinedMember, ...]:
+    def members_for_leader(self) -> MembersTold:
         """Return every member with its metadata for the elected protocol."""
-        return tuple(
-            JoinedMember(
-                member_id=member.member_id,
-                instance_id=member.instance_id,
-                metadata=member.metadata_for(self.protocol_name),
-            )
-            for member in self.members.values()
-        )
+        roll = Roll(self)
+        return tuple(roll) if len(roll) <= TOLD_AT_ONCE else roll
 
     def _pin(self, change_bytes: int) -> None:
         self.size_bytes += change_bytes
@@ -296,9 +310,40 @@ class Group:
             self._meter.total += change_bytes
 
     def _count_offers(self, member: Member, change: int) -> None:
-        for name in dict.fromkeys(protocol.name for protocol in member.protocols):
-            count = self.offered.get(name, 0) + change
-            if count:
-                self.offered[name] = count
-            else:
-                del self.offered[name]
+        ballot = member.ballot
+        for name in ballot:
+            _count(self.offered, name, change)
+        _count(self.ballots, ballot, change)
+
+
+class Roll:
+    """The members for the leader, made as they are gone through: that may be much later.
+
+    The answer to a leader may have to wait for room. If it kept the metadata of thousands of
+    members meanwhile, those of generations that are over would pile up. Who is told of another
+    generation's members can do no harm with that: what it assigns is refused.
+    """
+
+    __slots__ = ("_group",)
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def __len__(self) -> int:
+        return len(self._group.members)
+
+    def __iter__(self) -> Iterator[JoinedMember]:
+        for member in [*self._group.members.values()]:
+            yield JoinedMember(
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                metadata=member.metadata_for(self._group.protocol_name),
+            )
+
+
+def _count(counts: dict[K, int], key: K, change: int) -> None:
+    count = counts.get(key, 0) + change
+    if count:
+        counts[key] = count
+    else:
+        del counts[key]

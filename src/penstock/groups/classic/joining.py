@@ -22,10 +22,8 @@ from penstock.groups.classic.member import Member
 from penstock.groups.classic.rebalance import Rebalances, joined_reply
 from penstock.groups.classic.snapshot import group_record
 from penstock.groups.classic.subscription import subscribed_topics
-from penstock.groups.classic.voting import choose_protocol
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.journal import GroupChanges, metadata_change
 from penstock.groups.messages import (
     NO_MEMBER_ID,
     JoinCallback,
@@ -33,7 +31,6 @@ from penstock.groups.messages import (
     JoinReply,
     SyncReply,
 )
-from penstock.groups.records import encode_group_value
 from penstock.protocol.error_codes import ErrorCode
 
 _log = logging.getLogger("penstock.groups")
@@ -133,8 +130,7 @@ class Joining:
             self._rebalances.update(group, member, request, reply)
             return
         self._rebalances.keep_alive(group, member)
-        answer = joined_reply(group, member.member_id)
-        reply(answer)
+        reply(joined_reply(group)(member.member_id))
 
     def _replace(
         self,
@@ -170,7 +166,7 @@ class Joining:
     @staticmethod
     def _keeps_assignment(group: Group, member: Member, old_metadata: bytes) -> bool:
         """Tell whether the assignment still fits: same protocol elected, same topics wanted."""
-        if choose_protocol([*group.members.values()]) != group.protocol_name:
+        if group.choose_protocol() != group.protocol_name:
             return False
         new_metadata = member.metadata_for(group.protocol_name)
         return subscribed_topics(new_metadata) == subscribed_topics(old_metadata)
@@ -184,7 +180,7 @@ class Joining:
         reply: JoinCallback,
     ) -> None:
         """Journal the new member id, then answer; nobody else has to rejoin."""
-        answer = joined_reply(group, member.member_id)
+        answer = joined_reply(group)(member.member_id)
         is_leader = group.leader_id == member.member_id
         if is_leader and request.can_skip_assignment:
             answer = JoinReply(
@@ -216,5 +212,4 @@ class Joining:
                 reply(JoinReply(error=error, member_id=request.member_id))
 
         assignments = {m.member_id: m.assignment for m in group.members.values()}
-        value = encode_group_value(group_record(group, assignments))
-        self._context.writer.write(group, GroupChanges(metadata=metadata_change(value)), done)
+        self._context.writer.write_group(group, group_record(group, assignments), done)

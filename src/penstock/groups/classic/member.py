@@ -10,6 +10,7 @@ Source: Kafka, kafka.coordinator.group.MemberMetadata (class comment: what a mem
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.groups.classic.voting import Ballot
 from penstock.groups.messages import (
     JoinCallback,
     JoinReply,
@@ -55,6 +56,11 @@ class Member:
         return MEMBER_OVERHEAD_BYTES + names + offered + len(self.assignment)
 
     @property
+    def ballot(self) -> Ballot:
+        """The names it offers, each once."""
+        return tuple(dict.fromkeys([protocol.name for protocol in self.protocols]))
+
+    @property
     def is_static(self) -> bool:
         return self.instance_id is not None
 
@@ -78,7 +84,7 @@ class Member:
 
     def answer_join(self, answer: JoinReply) -> bool:
         """Answer the parked join, if there is one; return whether there was."""
-        reply, self._join = self._join, None
+        reply = self.take_join()
         if reply is None:
             return False
         reply(answer)
@@ -86,11 +92,21 @@ class Member:
 
     def answer_sync(self, answer: SyncReply) -> bool:
         """Answer the parked sync, if there is one; return whether there was."""
-        reply, self._sync = self._sync, None
+        reply = self.take_sync()
         if reply is None:
             return False
         reply(answer)
         return True
+
+    def take_join(self) -> JoinCallback | None:
+        """Return the parked join, if there is one; who takes it answers it."""
+        reply, self._join = self._join, None
+        return reply
+
+    def take_sync(self) -> SyncCallback | None:
+        """Return the parked sync, if there is one; who takes it answers it."""
+        reply, self._sync = self._sync, None
+        return reply
 
     def metadata_for(self, protocol_name: str | None) -> bytes:
         """Return what the member offered for a protocol; empty when it does not offer it."""

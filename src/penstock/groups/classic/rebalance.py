@@ -15,6 +15,8 @@ named, and a join that another join of the same member replaces is answered inst
 """
 
 import logging
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member, still_there
@@ -22,16 +24,15 @@ from penstock.groups.classic.snapshot import group_record
 from penstock.groups.context import Context
 from penstock.groups.counters import HoldUp
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.journal import GroupChanges, metadata_change
-from penstock.groups.messages import JoinCallback, JoinGroup, JoinReply, SyncReply
-from penstock.groups.records import encode_group_value
+from penstock.groups.messages import JoinCallback, JoinGroup, JoinReply, SyncCallback, SyncReply
+from penstock.groups.portions import POSITIONS, TO_LOG, TO_TELL, Steps
 from penstock.protocol.error_codes import ErrorCode
 
 _GONE = DeadlineKey(DeadlineKind.GONE)
 GONE_CHECK_MS = 1_000
 """How often newcomers are asked whether their connection is still there."""
-GONE_TOGETHER_MAX = 500
-"""Newcomers that one turn removes; the next ones go with the next look."""
+NAMED_MAX = 20
+"""Members that one rebalance names as having held it up: a line of the log takes 15 us."""
 
 _log = logging.getLogger("penstock.groups")
 
@@ -137,11 +138,12 @@ class Rebalances:
         if group.state not in (GroupState.COMPLETING, GroupState.STABLE):
             return
         laggards = [group.members[member_id] for member_id in group.awaiting_sync]
-        for member in laggards:
-            self._name_hold_up(group, member, "sync")
-            self._drop(group, member)
+        self._name_hold_ups(group, laggards, "sync")
         if laggards:
             self.prepare(group, f"{len(laggards)} members did not sync in time")
+            self._context.portions.begin(
+                self._drop_silent(group, laggards, self.complete_if_all_joined)
+            )
 
     def on_session_expired(self, group: Group, member_id: str) -> None:
         """Remove a member that was silent for its session timeout."""
@@ -152,20 +154,53 @@ class Rebalances:
 
     def drop_the_gone(self) -> None:
         """Remove newcomers whose connection closed before they were ever answered."""
-        gone = [member for member in self._context.newcomers if member.is_gone()]
-        for member in gone[:GONE_TOGETHER_MAX]:
-            group = self._context.newcomers.get(member)
-            if group is not None:
+        self._context.portions.begin(self._drop_gone())
+
+    def _drop_gone(self) -> Steps:
+        newcomers = self._context.newcomers
+        for number, member in enumerate([*newcomers]):
+            group = newcomers.get(member)
+            if group is not None and member.is_gone():
                 self.remove(group, member, "its connection closed before it had joined")
-        if self._context.newcomers:
+                yield TO_TELL + TO_LOG
+            elif number % POSITIONS == 0:
+                yield 1
+        if newcomers:
             self._context.deadlines.set(_GONE, self._now_ms() + GONE_CHECK_MS)
 
     def fail_syncs(self, group: Group, error: ErrorCode) -> None:
         """Answer every parked sync with an error; assignments of this generation are void."""
-        for member in [*group.members.values()]:
-            group.assign(member, b"")
-            if member.answer_sync(SyncReply(error=error)):
-                self.keep_alive(group, member)
+        group.assign({})
+        self.answer_syncs(group, partial(SyncReply, error=error))
+
+    def answer_syncs(self, group: Group, answer: Callable[..., SyncReply]) -> None:
+        """Answer every parked sync with the member's assignment.
+
+        What each of them hears is decided here, also where it leaves in a later turn: by then the
+        group may have moved on, and what is parked may be of another generation.
+        """
+        parked = [
+            (member, reply, member.assignment)
+            for member in group.members.values()
+            if (reply := member.take_sync()) is not None
+        ]
+        self._context.portions.begin(self._tell_synced(group, parked, answer))
+
+    def _tell_synced(
+        self,
+        group: Group,
+        parked: list[tuple[Member, SyncCallback, bytes]],
+        answer: Callable[..., SyncReply],
+    ) -> Steps:
+        for member, reply, assignment in parked:
+            reply(answer(assignment=assignment))
+            self._keep_alive_if_there(group, member)
+            yield TO_TELL
+
+    def _keep_alive_if_there(self, group: Group, member: Member) -> None:
+        """Start the session of somebody who was told; it may have left before it heard."""
+        if group.state is not GroupState.DEAD and group.members.get(member.member_id) is member:
+            self.keep_alive(group, member)
 
     def answer_join(self, group: Group, member: Member, answer: JoinReply) -> bool:
         """Answer a member's parked join, if there is one."""
@@ -191,13 +226,35 @@ class Rebalances:
         member.answer_sync(SyncReply(error=ErrorCode.UNKNOWN_MEMBER_ID))
 
     def _complete(self, group: Group) -> None:
-        """End the join phase."""
-        for member in [*group.members.values()]:
-            if member.member_id in group.joined:
-                continue
-            self._name_hold_up(group, member, "join")
-            if not member.is_static:
+        """End the join phase without those who have not joined, of whom there may be thousands."""
+        laggards = [one for one in group.members.values() if one.member_id not in group.joined]
+        self._name_hold_ups(group, laggards, "join")
+        silent = [one for one in laggards if not one.is_static]
+        if silent:
+            self._context.portions.begin(self._drop_silent(group, silent, self._begin_generation))
+        else:
+            self._begin_generation(group)
+
+    def _drop_silent(
+        self, group: Group, laggards: list[Member], then: Callable[[Group], None]
+    ) -> Steps:
+        """Remove those who are silent still, then go on, unless the rebalance is over by then."""
+        generation = group.generation
+
+        def is_over() -> bool:
+            return group.state is not GroupState.PREPARING or group.generation != generation
+
+        for member in laggards:
+            if is_over():
+                return
+            is_there = group.members.get(member.member_id) is member
+            if is_there and member.member_id not in group.joined:
                 self._drop(group, member)
+            yield TO_TELL
+        if not is_over():
+            then(group)
+
+    def _begin_generation(self, group: Group) -> None:
         group.initial_delay_left_ms = None
         if group.members and not group.elect_joined_leader():
             # Only silent static members are left: their sessions decide, not this rebalance.
@@ -222,17 +279,31 @@ class Rebalances:
             self._journal_empty(group)
 
     def _announce(self, group: Group) -> None:
-        """Answer every parked join with the new generation."""
-        for member_id in [*group.joined]:
+        """Answer every parked join with the new generation.
+
+        Whom it has is decided here; what happens meanwhile meets a group that has begun it.
+        """
+        told: list[tuple[Member, JoinCallback]] = []
+        for member_id in group.joined:
             member = group.members[member_id]
-            group.awaiting_sync[member_id] = None
+            reply = member.take_join()
+            assert reply is not None, member_id
             member.is_new = False
             member.is_gone = still_there
             self._context.newcomers.pop(member, None)
-            self.answer_join(group, member, joined_reply(group, member_id))
-            self.keep_alive(group, member)
+            told.append((member, reply))
+        group.awaiting_sync.update(group.joined)
+        group.joined.clear()
         at_ms = self._now_ms() + group.rebalance_timeout_ms
         self._context.deadlines.set(DeadlineKey(DeadlineKind.SYNC, group.group_id), at_ms)
+        self._context.portions.begin(self._tell_joined(group, told))
+
+    def _tell_joined(self, group: Group, told: list[tuple[Member, JoinCallback]]) -> Steps:
+        answer_to = joined_reply(group)
+        for member, reply in told:
+            reply(answer_to(member.member_id))
+            self._keep_alive_if_there(group, member)
+            yield TO_TELL
 
     def _journal_empty(self, group: Group) -> None:
         """Write that nobody is left, so that a restart does not bring the last members back."""
@@ -242,8 +313,15 @@ class Rebalances:
                 # Harmless: after a restart the old members would be there and time out again.
                 _log.warning("group=%s empty state not journaled: %s", group.group_id, error.name)
 
-        value = encode_group_value(group_record(group, {}))
-        self._context.writer.write(group, GroupChanges(metadata=metadata_change(value)), done)
+        self._context.writer.write_group(group, group_record(group, {}), done)
+
+    def _name_hold_ups(self, group: Group, laggards: Sequence[Member], phase: str) -> None:
+        for member in laggards[:NAMED_MAX]:
+            self._name_hold_up(group, member, phase)
+        more = len(laggards) - NAMED_MAX
+        if more > 0:
+            form = "group=%s generation=%d %s held up by %d members more"
+            _log.warning(form, group.group_id, group.generation, phase, more)
 
     def _name_hold_up(self, group: Group, member: Member, phase: str) -> None:
         waited_ms = self._now_ms() - group.rebalance_started_ms
@@ -275,15 +353,20 @@ class Rebalances:
         return self._context.clock.monotonic_ms()
 
 
-def joined_reply(group: Group, member_id: str) -> JoinReply:
-    """Return the answer that tells a member of the current generation; the leader gets all."""
-    is_leader = group.leader_id == member_id
-    return JoinReply(
+def joined_reply(group: Group) -> Callable[[str], JoinReply]:
+    """Return what tells a member of the generation that is the current one now, whenever asked."""
+    leader_id = group.leader_id or ""
+    answer = partial(
+        JoinReply,
         error=ErrorCode.NONE,
-        member_id=member_id,
         generation=group.generation,
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
-        leader_id=group.leader_id or "",
-        members=group.members_for_leader() if is_leader else (),
+        leader_id=leader_id,
     )
+
+    def answer_to(member_id: str) -> JoinReply:
+        members = group.members_for_leader() if member_id == leader_id else ()
+        return answer(member_id=member_id, members=members)
+
+    return answer_to

@@ -10,15 +10,15 @@ written does not replace it; otherwise the journal could keep another one than w
 """
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.classic.snapshot import group_record
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
-from penstock.groups.journal import GroupChanges, metadata_change
 from penstock.groups.messages import Heartbeat, SyncCallback, SyncGroup, SyncReply
-from penstock.groups.records import encode_group_value
 from penstock.protocol.error_codes import ErrorCode
 
 _log = logging.getLogger("penstock.groups")
@@ -71,7 +71,7 @@ class Syncing:
             self._context.deadlines.cancel(DeadlineKey(DeadlineKind.SYNC, group.group_id))
         if group.state is GroupState.STABLE:
             self._rebalances.keep_alive(group, member)
-            reply(_assigned(group, member.assignment))
+            reply(_assigned(group)(assignment=member.assignment))
             return
         member.park_sync(reply)
         self._rebalances.keep_alive(group, member)
@@ -117,23 +117,19 @@ class Syncing:
                 self._rebalances.fail_syncs(group, error)
                 self._rebalances.prepare(group, "assignment could not be journaled")
 
-        value = encode_group_value(group_record(group, assignments))
-        self._context.writer.write(group, GroupChanges(metadata=metadata_change(value)), done)
+        self._context.writer.write_group(group, group_record(group, assignments), done)
 
     def _hand_out(self, group: Group, assignments: dict[str, bytes]) -> None:
         assert assignments.keys() == group.members.keys(), "members changed within a generation"
         group.transition(GroupState.STABLE, self._context.clock.wall_ms())
-        for member_id, assignment in assignments.items():
-            member = group.members[member_id]
-            group.assign(member, assignment)
-            if member.answer_sync(_assigned(group, assignment)):
-                self._rebalances.keep_alive(group, member)
+        group.assign(assignments)
+        self._rebalances.answer_syncs(group, _assigned(group))
 
 
-def _assigned(group: Group, assignment: bytes) -> SyncReply:
-    return SyncReply(
+def _assigned(group: Group) -> Callable[..., SyncReply]:
+    return partial(
+        SyncReply,
         error=ErrorCode.NONE,
         protocol_type=group.protocol_type,
         protocol_name=group.protocol_name,
-        assignment=assignment,
     )

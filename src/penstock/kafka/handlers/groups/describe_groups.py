@@ -5,9 +5,13 @@ An unknown group is state Dead without an error; version 6 says GROUP_ID_NOT_FOU
 Source: Kafka, KafkaApis.handleDescribeGroupsRequest; KIP-1043 for version 6.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from penstock.broker.broker import Broker
 from penstock.broker.groups.lease import knows_group
-from penstock.groups.messages import GroupDescription
+from penstock.broker.turns import SLICE, Pace
+from penstock.groups.messages import GroupDescription, MemberDescription
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.request import Reply, Request
@@ -17,17 +21,45 @@ from penstock.protocol.error_codes import ErrorCode
 KEY = ApiKey.DESCRIBE_GROUPS
 VERSIONS = range(7)
 SLICED_BY = (("groups",),)
+MEMBERS_HERE = 100
+"""Members that an answer tells at once, of which each may have 64 KiB: some milliseconds."""
+
+Fields = dict[str, object]
 
 
 def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Answer at once, each group once: an answer is much longer than its request."""
-    body = request.body
-    is_asked = getattr(body, "include_authorized_operations", False)
-    operations = ON_GROUP if is_asked else NOT_ASKED_FOR
-    found = [
-        _describe(front.broker, group_id) for group_id in body.groups if request.is_first(group_id)
-    ]
+    operations = _operations(request.body)
+    found = [_describe(front.broker, group_id) for group_id in _once(request)]
     reply({"groups": [_fields(group, request.api_version, operations) for group in found]})
+
+
+def is_much(front: KafkaFront, body: Any) -> bool:
+    """Whether the groups have more members than a turn may tell."""
+    return sum(map(front.broker.groups.member_count, dict.fromkeys(body.groups))) > MEMBERS_HERE
+
+
+async def handle_much(front: KafkaFront, request: Request) -> Mapping[str, object]:
+    """Describe each group in a turn of its own, and go through its members in slices."""
+    operations, pace = _operations(request.body), Pace(request.turns)
+    told: list[Fields] = []
+    for group_id in _once(request):
+        await pace.step(SLICE)
+        group = _describe(front.broker, group_id)
+        members: list[Fields] = []
+        for at in range(0, len(group.members), SLICE):
+            await pace.step(SLICE)
+            members += map(_member, group.members[at : at + SLICE])
+        told.append(_fields(group, request.api_version, operations, members))
+    return {"groups": told}
+
+
+def _once(request: Request) -> list[str]:
+    return [group_id for group_id in request.body.groups if request.is_first(group_id)]
+
+
+def _operations(body: Any) -> int:
+    return ON_GROUP if getattr(body, "include_authorized_operations", False) else NOT_ASKED_FOR
 
 
 def _describe(broker: Broker, group_id: str) -> GroupDescription:
@@ -36,7 +68,9 @@ def _describe(broker: Broker, group_id: str) -> GroupDescription:
     return broker.groups.describe(group_id)
 
 
-def _fields(group: GroupDescription, version: int, operations: int) -> dict[str, object]:
+def _fields(
+    group: GroupDescription, version: int, operations: int, members: list[Fields] | None = None
+) -> Fields:
     error, message = group.error, None
     if error is ErrorCode.GROUP_ID_NOT_FOUND:
         message = f"Group {group.group_id} not found."
@@ -49,15 +83,16 @@ def _fields(group: GroupDescription, version: int, operations: int) -> dict[str,
         "protocol_type": group.protocol_type,
         "protocol_data": group.protocol_name,
         "authorized_operations": operations,
-        "members": [
-            {
-                "member_id": member.member_id,
-                "group_instance_id": member.instance_id,
-                "client_id": member.client_id,
-                "client_host": member.client_host,
-                "member_metadata": member.metadata,
-                "member_assignment": member.assignment,
-            }
-            for member in group.members
-        ],
+        "members": [*map(_member, group.members)] if members is None else members,
+    }
+
+
+def _member(member: MemberDescription) -> Fields:
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "member_metadata": member.metadata,
+        "member_assignment": member.assignment,
     }

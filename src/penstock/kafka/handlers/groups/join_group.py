@@ -6,6 +6,7 @@ Versions 0 and 1 stay: older librdkafka looks for them before it uses groups at 
 """
 
 from functools import partial
+from typing import Any
 
 from penstock.groups.messages import JoinGroup, JoinReply, OfferedProtocol
 from penstock.kafka.front import KafkaFront
@@ -17,6 +18,9 @@ KEY = ApiKey.JOIN_GROUP
 VERSIONS = range(10)
 PROTOCOLS_MAX = 1_000
 """A client offers a handful; each is kept for as long as the member is there."""
+
+MEMBERS_HERE = 100
+"""Members that an answer tells at once, of which each may have 64 KiB: some milliseconds."""
 
 
 def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
@@ -45,27 +49,32 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
         reason=getattr(body, "reason", None) or "",
         is_gone=lambda: connection.is_closed,
     )
-    front.broker.groups.join(join, partial(_answer, reply, version))
+    front.broker.groups.join(join, partial(_answer, front, reply, version))
 
 
-def _answer(reply: Reply, version: int, answer: JoinReply) -> None:
+def _answer(front: KafkaFront, reply: Reply, version: int, answer: JoinReply) -> None:
+    if len(answer.members) > MEMBERS_HERE:
+        front.tell_long(reply, partial(_fields, version, answer))
+    else:
+        reply(_fields(version, answer))
+
+
+def _fields(version: int, answer: JoinReply) -> dict[str, Any]:
     no_protocol = "" if version < 7 else None
-    reply(
-        {
-            "error_code": answer.error,
-            "generation_id": answer.generation,
-            "protocol_type": answer.protocol_type,
-            "protocol_name": no_protocol if answer.protocol_name is None else answer.protocol_name,
-            "leader": answer.leader_id,
-            "skip_assignment": answer.skip_assignment,
-            "member_id": answer.member_id,
-            "members": [
-                {
-                    "member_id": member.member_id,
-                    "group_instance_id": member.instance_id,
-                    "metadata": member.metadata,
-                }
-                for member in answer.members
-            ],
-        }
-    )
+    return {
+        "error_code": answer.error,
+        "generation_id": answer.generation,
+        "protocol_type": answer.protocol_type,
+        "protocol_name": no_protocol if answer.protocol_name is None else answer.protocol_name,
+        "leader": answer.leader_id,
+        "skip_assignment": answer.skip_assignment,
+        "member_id": answer.member_id,
+        "members": [
+            {
+                "member_id": member.member_id,
+                "group_instance_id": member.instance_id,
+                "metadata": member.metadata,
+            }
+            for member in answer.members
+        ],
+    }
