@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock.base.ports import Clock, Offload, Scheduler
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch_partitions import FetchPartitions
-from penstock.broker.fetch_session import FetchSessionCache
+from penstock.broker.fetch_session_cache import FetchSessionCache
 from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.internal_topic import InternalTopic
 from penstock.broker.leftovers import Leftovers
@@ -92,7 +92,7 @@ class Broker:
         self.members: dict[int, ReplicaSetMember] = {}
         self.partitions = PartitionRegistry(self.members)
         self.fetch_sessions = FetchSessionCache(
-            config.fetch_sessions_max, config.fetch_session_idle_ms_min, new_session_id
+            config.fetch_sessions_max, config.fetch_session_idle_ms_max, new_session_id
         )
         self.read_ahead = ReadAhead(scheduler, self.stats, config.fetch_read_ahead_bytes)
         self.producer_ids = ProducerIdPool()
@@ -192,6 +192,11 @@ class Broker:
             self.group_ownership.reconcile()
 
     @property
+    def pinned_bytes(self) -> int:
+        """About what clients pin beside their connections."""
+        return self.groups.pinned_bytes + self.fetch_sessions.pinned_bytes
+
+    @property
     def has_long_work(self) -> bool:
         """Whether there are many objects of requests of clients."""
         fetches = self.fetch_partitions
@@ -206,8 +211,9 @@ class Broker:
                 log.info("set=%d partitions of deleted topics=%d", member.replica_set_id, dropped)
 
     def expire_waiting(self) -> None:
-        """Time out produce requests whose disk or replicas did not answer in time."""
+        """Time out produce requests whose disk or replicas did not answer in time, and sessions."""
         now_ms = self.clock.monotonic_ms()
+        self.fetch_sessions.expire(now_ms)
         for member in self.members.values():
             member.waiting_for_all.expire(now_ms)
             member.waiting_for_master.expire(now_ms)

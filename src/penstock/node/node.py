@@ -55,6 +55,9 @@ from penstock.runtime.session.config import SessionConfig
 FOLLOW_CONTROLLERS_MS = 1_000
 """How soon a controller that was added or removed is noticed by the sessions."""
 
+SESSIONS_PART = 8
+"""Fetch sessions may take so much of what clients may pin."""
+
 log = logging.getLogger(__name__)
 
 
@@ -381,7 +384,8 @@ class Node:
             endpoint, net, dispatcher.on_frame, on_run=dispatcher.on_run, budget=budget
         )
         listener.measure_by(self._machine.stopwatch)
-        listener.pinned_elsewhere = lambda: self._broker.groups.pinned_bytes
+        listener.pinned_elsewhere = lambda: self._broker.pinned_bytes
+        self._broker.fetch_sessions.bytes_max = budget.limit // SESSIONS_PART
         listener.has_let_go = self._broker.long_places.has_let_go
         listener.on_relief = self._relieve
         listener.start(self._machine.open_socket)

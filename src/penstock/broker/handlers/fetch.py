@@ -50,7 +50,9 @@ def handle_frame(broker: Broker, header: RequestHeader, frame: memoryview, reply
         )
         for part in request.partitions
     ]
-    session = session_of(broker, request, wanted, version)
+    session = session_of(
+        broker, request, wanted, version, client=reply.connection, count=len(wanted)
+    )
     if isinstance(session, ErrorCode):
         FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
         return

@@ -285,6 +285,16 @@ class NodeCollector(Collector):
         yield GaugeMetricFamily(
             "penstock_fetch_sessions", "Fetch sessions kept.", len(self._broker.fetch_sessions)
         )
+        yield GaugeMetricFamily(
+            "penstock_fetch_sessions_bytes",
+            "About what fetch sessions take in memory.",
+            self._broker.fetch_sessions.pinned_bytes,
+        )
+        yield _counter(
+            "penstock_fetch_sessions_refused",
+            "Fetch sessions that were not made, or ended, for want of room.",
+            self._broker.fetch_sessions.refused,
+        )
 
     def _connections(self) -> Iterator[Metric]:
         net = self._net
