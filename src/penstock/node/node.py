@@ -326,10 +326,11 @@ class Node:
         )
 
     def _group_config(self) -> GroupConfig:
-        """Members of groups have their part of what clients may pin, and never more."""
-        groups = self._settings.groups
-        part = pinned_bytes_max(self._settings.net) // ELSEWHERE_PART
-        return replace(groups, members_bytes_max=min(groups.members_bytes_max, part))
+        """Groups have their part of what clients may pin, and never more."""
+        groups, pinned = self._settings.groups, pinned_bytes_max(self._settings.net)
+        members = min(groups.members_bytes_max, pinned // ELSEWHERE_PART - pinned // SESSIONS_PART)
+        offsets = min(groups.offsets_bytes_max, members * 2 // 3)
+        return replace(groups, members_bytes_max=members, offsets_bytes_max=offsets)
 
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
         """Open the ports for controllers and for slaves, where the settings say so."""

@@ -22,7 +22,9 @@ from penstock.groups.classic.member import Member
 from penstock.groups.classic.voting import choose_protocol
 from penstock.groups.messages import JoinedMember, OfferedProtocol
 from penstock.groups.offsets.confirmed_map import ConfirmedMap
-from penstock.groups.records import CommittedOffset, TopicKey, UnreadRecord
+from penstock.groups.offsets.positions import Positions
+from penstock.groups.pinned import PinnedBytes
+from penstock.groups.records import UnreadRecord
 
 
 class GroupState(StrEnum):
@@ -46,15 +48,6 @@ METADATA = "metadata"
 GROUP_OVERHEAD_BYTES = 2_048
 PENDING_BYTES = 512
 """About what a group, and an id that was given out, cost in memory."""
-
-
-class PinnedBytes:
-    """The sum of what groups take; each group keeps its part of it right."""
-
-    __slots__ = ("total",)
-
-    def __init__(self) -> None:
-        self.total = 0
 
 
 class Group:
@@ -104,7 +97,7 @@ class Group:
         """Members of this generation that have not asked for their assignment yet."""
         self.offered: dict[str, int] = {}
         """How many members offer each protocol: joins of large groups must not cost n squared."""
-        self.offsets: ConfirmedMap[TopicKey, CommittedOffset] = ConfirmedMap()
+        self.offsets = Positions()
         self.metadata: ConfirmedMap[str, bytes | UnreadRecord] = ConfirmedMap()
         self.is_assignment_in_flight = False
         self.rebalance_started_ms = 0
@@ -213,6 +206,7 @@ class Group:
         if self._meter is not None:
             self._meter.total -= self.size_bytes
         self._meter = meter
+        self.offsets.count_in(meter)
         if meter is not None:
             meter.total += self.size_bytes
 
