@@ -3,6 +3,8 @@
 total       groups and their members
 offsets     committed positions
 in_flight   positions that are being written, beside those that they replace
+
+Source: none; ADR 0042 and 0052.
 """
 
 
