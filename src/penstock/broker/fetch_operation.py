@@ -21,7 +21,7 @@ Source: Kafka `DelayedFetch`, `ReplicaManager.readFromLog`; KIP-74 (at least one
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -83,7 +83,7 @@ class PartitionRead:
         self.high_watermark = -1
         self.log_start_offset = -1
         self.size = 0
-        self.buffers: list[memoryview] = []
+        self.buffers: Sequence[memoryview] = ()
         self.next_offset = NO_MORE
         self.diverging: tuple[int, int] | None = None
         self.preferred = NO_PREFERENCE
@@ -95,7 +95,7 @@ class PartitionRead:
         self.is_told = True
         self.error = error_code_of(error)
         self.size = 0
-        self.buffers = []
+        self.buffers = ()
 
     def take(self, chunk: Chunk) -> None:
         """Answer the partition with these records."""
