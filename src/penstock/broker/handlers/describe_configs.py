@@ -4,12 +4,13 @@ Source: Kafka `ConfigHelper`, KIP-133, KIP-226 (sources, synonyms), KIP-569 (doc
 node's settings are read-only and have Penstock's names. Other resources have no configuration here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.broker.admin_answers import config_fields, error_fields
 from penstock.broker.broker import Broker
 from penstock.broker.request import Reply, Request
+from penstock.broker.turns import SLICE, Pace
 from penstock.controller.commands.topic_names import check_topic_name
 from penstock.controller.errors import InvalidMetadataRequest, RefusedCommand, UnknownTopic
 from penstock.controller.metadata.records import ResourceType
@@ -20,38 +21,56 @@ from penstock.protocol.api_keys import ApiKey
 KEY = ApiKey.DESCRIBE_CONFIGS
 VERSIONS = range(1, 5)
 SLICED_BY = (("resources",),)
+RESOURCES_HERE = 5
+"""A topic's settings take 100 us, with their documentation."""
 
 
 def handle(broker: Broker, request: Request, reply: Reply) -> None:
     """Answer resource by resource."""
-    body = request.body
+    reply({"results": [_result(broker, request.body, one) for one in _once(request)]})
+
+
+def is_much(broker: Broker, body: Any) -> bool:
+    """Whether more is described than a turn may tell; a node has as many settings as ten topics."""
+    del broker
+    return len(body.resources) > RESOURCES_HERE
+
+
+async def handle_much(broker: Broker, request: Request) -> Mapping[str, object]:
+    """Describe each resource in a turn of its own."""
+    results, pace = list[Mapping[str, object]](), Pace(request.turns)
+    for resource in _once(request):
+        await pace.step(SLICE)
+        results.append(_result(broker, request.body, resource))
+    return {"results": results}
+
+
+def _once(request: Request) -> Iterator[Any]:
+    """A description is much longer than its request: each resource is described once."""
+    for resource in request.body.resources:
+        if request.is_first((resource.resource_type, resource.resource_name)):
+            yield resource
+
+
+def _result(broker: Broker, body: Any, resource: Any) -> Mapping[str, object]:
     with_documentation = getattr(body, "include_documentation", False)
-    results: list[Mapping[str, object]] = []
-    for resource in body.resources:
-        # A description is much longer than its request: each resource is described once.
-        if not request.is_first((resource.resource_type, resource.resource_name)):
-            continue
-        error: RefusedCommand | None = None
-        entries: Sequence[ConfigEntry] = ()
-        try:
-            entries = _entries(broker, resource)
-        except RefusedCommand as refused:
-            error = refused
-        wanted = frozenset(resource.configuration_keys or ())
-        configs = [
+    error: RefusedCommand | None = None
+    entries: Sequence[ConfigEntry] = ()
+    try:
+        entries = _entries(broker, resource)
+    except RefusedCommand as refused:
+        error = refused
+    wanted = frozenset(resource.configuration_keys or ())
+    return {
+        **error_fields(error),
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "configs": [
             config_fields(entry, synonyms=body.include_synonyms, documentation=with_documentation)
             for entry in entries
             if not wanted or entry.name in wanted
-        ]
-        results.append(
-            {
-                **error_fields(error),
-                "resource_type": resource.resource_type,
-                "resource_name": resource.resource_name,
-                "configs": configs,
-            }
-        )
-    reply({"results": results})
+        ],
+    }
 
 
 def _entries(broker: Broker, resource: Any) -> Sequence[ConfigEntry]:
