@@ -8,7 +8,7 @@ so that nothing is answered once for all.
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from penstock.protocol.decode import ELEMENTS_MAX
+from penstock.protocol.decode import ELEMENTS_MAX, LIGHT_FIELDS, LIGHT_PART
 from penstock.protocol.encode import encode
 from penstock.protocol.header import request_header
 from penstock.protocol.schema import EntitySchema, FieldSchema, request_schema
@@ -74,10 +74,14 @@ def _longest(
 
 def _elements(value: Any) -> int:
     if isinstance(value, dict):
-        return sum(map(_elements, value.values()))
+        return sum(_elements(one) // _light(name) for name, one in value.items())
     if isinstance(value, list):
         return len(value) + sum(map(_elements, value))
     return 0
+
+
+def _light(name: str) -> int:
+    return LIGHT_PART if name in LIGHT_FIELDS else 1
 
 
 def _fields(

@@ -17,6 +17,7 @@ from penstock.groups import portions
 from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import JoinReply, SyncReply
+from penstock.groups.offsets.positions import POSITION_BYTES
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, PARTITIONS, REBALANCE_MS, SESSION_MS, World
 
@@ -292,7 +293,13 @@ class GroupMachine(RuleBasedStateMachine):
             for name in {p.name for p in member.protocols}:
                 offered[name] = offered.get(name, 0) + 1
         assert group.offered == offered
-        assert self.world.coordinator.pinned_bytes == group.size_bytes
+        offsets = group.offsets
+        recounted = sum(POSITION_BYTES + len(o.metadata) + 49 for o in offsets.values.values())
+        assert offsets.size_bytes == recounted
+        assert bool(offsets.in_flight_bytes) <= bool(offsets.in_flight_count)
+        assert self.world.coordinator.pinned_bytes == (
+            group.size_bytes + offsets.size_bytes + offsets.in_flight_bytes
+        )
         assert group.size_bytes == (
             GROUP_OVERHEAD_BYTES
             + len(GROUP)

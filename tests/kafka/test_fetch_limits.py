@@ -1,6 +1,7 @@
 """How much a fetch answers with, and when: max_bytes, min_bytes, isolation, sessions, ids."""
 
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.fetches import BATCH, SIZE, counts, create, fill, request
-from tests.live_node import LiveNode, RawClient
+from tests.live_node import LiveNode, RawClient, running_node
 
 
 @pytest.mark.parametrize("max_bytes", [0, 1, SIZE - 1])
@@ -162,3 +163,28 @@ def test_a_waiting_fetch_holds_nothing_of_what_it_has_seen(
         pass
     (waiting,) = node.call(lambda: list(hosted.waiters))
     assert [len(read.buffers) for read in waiting.reads] == [0]
+
+
+def test_a_session_of_many_long_names_is_not_kept(tmp_path: Path) -> None:
+    with running_node(tmp_path, f"net.unfinished_bytes_max={8 << 20}") as node:
+        with closing(node.connect()) as client:
+            wanted = request(1, session_epoch=0)
+            (named,) = wanted["topics"]
+            wanted["topics"] = [named | {"topic": f"{n:04}" + "x" * 30_000} for n in range(50)]
+            assert client.ask(ApiKey.FETCH, 11, wanted).session_id == 0
+            opened = client.ask(ApiKey.FETCH, 11, request(1, session_epoch=0))
+            assert opened.session_id > 0
+        sessions = node.front.fetch_sessions
+        assert node.call(lambda: sessions.pinned_bytes) == node.call(
+            lambda: node.front.pinned_bytes - node.broker.groups.pinned_bytes
+        )
+        assert 0 < node.call(lambda: sessions.pinned_bytes) < 1024
+
+
+def test_a_session_that_nobody_uses_ends(tmp_path: Path) -> None:
+    with running_node(tmp_path, "broker.fetch_session_idle_ms_max=0") as node:
+        with closing(node.connect()) as client:
+            opened = client.ask(ApiKey.FETCH, 11, request(1, session_epoch=0))
+            assert opened.session_id > 0
+        node.call(node.broker.expire_waiting)
+        assert node.call(lambda: len(node.front.fetch_sessions)) == 0

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.turns import SLICE
+from penstock.broker.turns import SLICE, Turns
 from penstock.groups.classic.group import Group
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.kafka.handlers.cluster import describe_configs
 from penstock.kafka.long_requests import LONG_FRAME_BYTES
 from penstock.kafka.pieces import PIECE, Joined, path_of, pieces
 from penstock.protocol.api_keys import ApiKey
@@ -209,3 +210,39 @@ def test_groups_are_filtered_by_state_and_type(
     fields = {"states_filter": states, "types_filter": types}
     answer = client.ask(ApiKey.LIST_GROUPS, 5, fields)
     assert len(answer.groups) == count
+
+
+def test_many_topics_are_described_in_turns_and_each_once(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client, *(f"topic-{number}" for number in range(12)))
+    turns: list[int] = []
+    described: list[str] = []
+    find = describe_configs._entries
+
+    def noted(broker: Any, resource: Any) -> Any:
+        described.append(resource.resource_name)
+        return find(broker, resource)
+
+    def next_turn() -> Any:
+        turns.append(len(described))
+        return wait()
+
+    wait = node.broker.turns.next
+    monkeypatch.setattr(describe_configs, "_entries", noted)
+    monkeypatch.setattr(Turns, "next", lambda _: next_turn())
+    names = [f"topic-{number}" for number in range(12)]
+    resources = [{"resource_type": 2, "resource_name": one} for one in [*names, *names]]
+    fields = {"resources": resources, "include_synonyms": True, "include_documentation": True}
+    answer = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, fields)
+    assert [one.resource_name for one in answer.results] == described == names
+    assert {int(one.error_code) for one in answer.results} == {0}
+    assert set(range(12)) <= set(turns), "there was a turn between any two"
+
+
+def test_more_assigned_partitions_than_a_topic_may_have_are_told_so(client: RawClient) -> None:
+    assignments = [{"partition_index": one, "broker_ids": [1]} for one in range(90_000)]
+    topic = {"name": "wide", "num_partitions": -1, "replication_factor": -1, "configs": []}
+    fields = {"topics": [topic | {"assignments": assignments}], "timeout_ms": 30_000}
+    answer = client.ask(ApiKey.CREATE_TOPICS, 7, fields | {"validate_only": False})
+    assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_PARTITIONS]

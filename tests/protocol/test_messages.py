@@ -2,11 +2,12 @@
 
 import random
 import struct
+from typing import Any
 
 import pytest
 
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.decode import ELEMENTS_MAX
+from penstock.protocol.decode import ELEMENTS_MAX, LIGHT_PART
 from penstock.protocol.errors import MalformedRequest, MalformedResponse, UnsupportedVersion
 from penstock.protocol.messages import (
     decode_request,
@@ -73,6 +74,21 @@ def test_more_array_elements_than_the_cap_are_refused() -> None:
     frame = memoryview(struct.pack(">i", count) + b"\0\0" * count)
     with pytest.raises(MalformedRequest, match="too many array elements"):
         decode_request(ApiKey.METADATA, 1, frame, 0)
+
+
+def test_broker_ids_of_an_assignment_count_little() -> None:
+    one = {"partition_index": 0, "broker_ids": [1, 2, 3]}
+    topic = {"name": "t", "num_partitions": -1, "replication_factor": -1, "configs": []}
+
+    def encoded(*assignments: dict[str, Any]) -> memoryview:
+        fields = {"topics": [topic | {"assignments": [*assignments]}], "timeout_ms": 1}
+        return memoryview(encode_request(ApiKey.CREATE_TOPICS, 7, fields | {"validate_only": True}))
+
+    found = decode_request(ApiKey.CREATE_TOPICS, 7, encoded(*[one] * 90_000), 0)
+    assert len(found.topics[0].assignments) == 90_000
+    many = {"partition_index": 0, "broker_ids": [1] * (LIGHT_PART * ELEMENTS_MAX)}
+    with pytest.raises(MalformedRequest, match="too many array elements"):
+        decode_request(ApiKey.CREATE_TOPICS, 7, encoded(many), 0)
 
 
 def test_bytes_after_the_message_are_malformed() -> None:

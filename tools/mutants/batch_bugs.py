@@ -9,7 +9,7 @@ COLUMNS = "record/columns.py"
 PREPARE = "broker/append/preparation.py"
 APPEND = "broker/append/append.py"
 PLACE = "controller/commands/placement.py"
-SESSIONS = "kafka/fetch/session.py"
+SESSIONS = "kafka/fetch/session_cache.py"
 FETCH = "broker/fetch/operation.py"
 
 RECORDS = ("tests/record/test_walk.py",)
@@ -178,7 +178,7 @@ MUTANTS = (
         "partitions of sessions that were closed still count towards the bound of all sessions",
         (
             SESSIONS,
-            "            self._partition_count -= len(session.partitions)\n",
+            "            self._count(session, -session.size_bytes, -len(session.partitions))\n",
             "            pass\n",
         ),
         kind=Kind.CLEARED,

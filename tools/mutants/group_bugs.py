@@ -10,7 +10,7 @@ POSITIONS = (
         "groups-positions-lost-at-failover", "Groups",
         "a broker that takes groups over has none of their positions",
         ("groups/loading.py",
-         "        group.offsets.values.update(offsets)\n", ""),
+         "        group.offsets.restore(offsets)\n", ""),
         kind=Kind.SNAPSHOT, near=GROUPS,
     ),
     plant(

@@ -88,6 +88,8 @@ class Broker:
         self.is_suspect: Callable[[int], bool] = _nobody
         """Whether a broker is probably dead, though no controller has said so yet."""
         self.turns = Turns(scheduler, clock)
+        self.on_expire: list[Callable[[int], None]] = []
+        """What else has deadlines: each gets the monotonic time in ms, several times a second."""
         self.long_places = LongPlaces()
         self.fetch_partitions = FetchPartitions()
 
@@ -173,6 +175,8 @@ class Broker:
     def expire_waiting(self) -> None:
         """Time out produce requests whose disk or replicas did not answer in time."""
         now_ms = self.clock.monotonic_ms()
+        for expire in self.on_expire:
+            expire(now_ms)
         for member in self.members.values():
             member.waiting_for_all.expire(now_ms)
             member.waiting_for_master.expire(now_ms)

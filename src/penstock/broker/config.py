@@ -35,10 +35,12 @@ class BrokerConfig:
     it faster while a processor is idle; 0 switches that off."""
 
     fetch_sessions_max: Annotated[int, Ge(0), Le(100_000)] = 1000
-    """Incremental fetch sessions (KIP-227) kept at a time; 0 switches sessions off."""
+    """Incremental fetch sessions (KIP-227) kept at a time; 0 switches sessions off. What they take
+    in memory is bounded too, by an eighth of what `net.unfinished_bytes_max` comes to."""
 
-    fetch_session_idle_ms_min: Annotated[int, Ge(0)] = 120_000
-    """A session is evicted for a new one only after it has been idle for this long."""
+    fetch_session_idle_ms_max: Annotated[int, Ge(0)] = 120_000
+    """A session that nobody has used for so long ends; its client makes a new one when it is back.
+    Ten seconds are enough where its connection has closed."""
 
     housekeeping_interval_ms: Annotated[int, Ge(100), Le(3_600_000)] = 60_000
     """How often retention is applied and the internal topic looked at (Kafka: 5 minutes)."""

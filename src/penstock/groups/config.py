@@ -47,9 +47,10 @@ class GroupConfig:
     """All protocols of one JoinGroup together; more is refused with INVALID_REQUEST."""
 
     members_bytes_max: Annotated[int, Ge(1)] = 256 * 1024 * 1024
-    """What groups and their members may take in memory, over all groups of this coordinator. Above
-    it joins that would add to it hear COORDINATOR_LOAD_IN_PROGRESS, and clients ask again. Never
-    more than half of `net.unfinished_bytes_max`, of which it is a part."""
+    """What groups, their members and their positions may take in memory, over all groups of this
+    coordinator. Above it joins that would add to it hear COORDINATOR_LOAD_IN_PROGRESS, and clients
+    ask again. Above half of it commits that make a group hear POLICY_VIOLATION. Never more than
+    three eighths of `net.unfinished_bytes_max`, of which it is a part."""
 
     record_bytes_max: Annotated[int, Ge(1)] = 1024 * 1024
     """What the metadata and the assignments of one group's members may take together, since they
@@ -61,6 +62,12 @@ class GroupConfig:
 
     offset_metadata_bytes_max: Annotated[int, Ge(0), Le(32_767)] = 4_096
     """offset.metadata.max.bytes; more is refused with OFFSET_METADATA_TOO_LARGE."""
+
+    offsets_bytes_max: Annotated[int, Ge(0)] = 256 * 1024 * 1024
+    """What committed positions may take in memory, at about 400 bytes each and their metadata; one
+    group half of it, groups without members three quarters together. Above it positions that would
+    add to it hear INVALID_COMMIT_OFFSET_SIZE, and those that are there can be committed on. Never
+    more than two thirds of `groups.members_bytes_max`, of which it is a part."""
 
     offsets_retention_ms: Annotated[int, Ge(NEVER_EXPIRE_MS)] = 7 * 24 * 3_600 * 1_000
     """offsets.retention.minutes. Counts from the last commit, and only while the group is empty;

@@ -112,7 +112,7 @@ class GroupCoordinator:
         self._rebalances = Rebalances(self._context)
         self._joining = Joining(self._context, self._rebalances)
         self._syncing = Syncing(self._context, self._rebalances)
-        self._commits = Commits(self._context, self._rebalances)
+        self._commits = Commits(self._context, self._rebalances, self._table.pinned)
         partitions = PartitionOwnership(self._table, self._context, self._rebalances, self.rewrites)
         self.begin_loading = partitions.begin_loading
         self.load = partitions.load
@@ -191,7 +191,7 @@ class GroupCoordinator:
                 if request.generation >= 0:
                     error = ErrorCode.ILLEGAL_GENERATION
                 else:
-                    group, error = self._table.create(request.group_id)
+                    group, error = self._table.create_for_commit(request.group_id)
             if group is None or error is not None:
                 assert error is not None
                 reply(dict.fromkeys(request.offsets, error))
@@ -362,8 +362,8 @@ class GroupCoordinator:
 
     @property
     def pinned_bytes(self) -> int:
-        """About what all groups and members take in memory, kept up with every change."""
-        return self._table.pinned.total
+        """About what groups, members and positions take in memory, kept up with every change."""
+        return self._table.pinned_bytes
 
     @property
     def group_count(self) -> int:
@@ -384,7 +384,7 @@ class GroupCoordinator:
         offered_bytes = sum(len(name) + len(metadata) for name, metadata in request.protocols)
         if offered_bytes > config.member_metadata_bytes_max:
             return ErrorCode.INVALID_REQUEST
-        if self._table.pinned.total + offered_bytes > config.members_bytes_max:
+        if self._table.bounded_bytes + offered_bytes > config.members_bytes_max:
             group = self._table.groups.get(request.group_id)
             if group is None or request.member_id not in group.members:
                 self.counters.joins_put_off += 1

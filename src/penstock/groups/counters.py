@@ -38,6 +38,7 @@ class GroupCounters:
     static_members_replaced: int = 0
     offsets_committed: int = 0
     commits_refused: int = 0
+    offsets_refused: int = 0
     joins_put_off: int = 0
     groups_expired: int = 0
     records_unread: int = 0

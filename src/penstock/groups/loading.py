@@ -144,7 +144,7 @@ class PartitionLoader:
         value = self._metadata.get(group_id)
         if self.unread.is_in_log_only:
             offsets = {key: _without_record(offset) for key, offset in offsets.items()}
-        group.offsets.values.update(offsets)
+        group.offsets.restore(offsets)
         raw = value.value if isinstance(value, UnreadRecord) else value
         if isinstance(value, UnreadRecord) and self.unread.is_in_log_only:
             value = IN_LOG_ONLY

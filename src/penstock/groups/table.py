@@ -9,10 +9,14 @@ Source: Kafka, GroupCoordinator.validateGroupStatus (the order of its checks).
 from enum import Enum
 
 from penstock.base.ports import Clock
-from penstock.groups.classic.group import Group, PinnedBytes
+from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, Group
 from penstock.groups.config import GroupConfig
 from penstock.groups.partitioning import partition_of
+from penstock.groups.pinned import PinnedBytes
 from penstock.protocol.error_codes import ErrorCode
+
+MEMBERLESS_PART = 2
+"""Groups without members may take so much of what groups may take."""
 
 
 class PartitionState(Enum):
@@ -64,6 +68,29 @@ class GroupTable:
         group = Group(group_id, partition, wall_ms=self._clock.wall_ms())
         self.adopt(group)
         return group, None
+
+    def create_for_commit(self, group_id: str) -> tuple[Group | None, ErrorCode | None]:
+        """Make a group that has positions and no members; those have half of the room for groups.
+
+        Each costs its client one short request, and stays for as long as its positions.
+        """
+        bound = self._config.members_bytes_max // MEMBERLESS_PART
+        if self.pinned.total + GROUP_OVERHEAD_BYTES + len(group_id) > bound:
+            return None, ErrorCode.POLICY_VIOLATION
+        return self.create(group_id)
+
+    @property
+    def pinned_bytes(self) -> int:
+        """About what all groups, members and positions take in memory."""
+        return self.pinned.total + self.pinned.offsets + self.pinned.in_flight
+
+    @property
+    def bounded_bytes(self) -> int:
+        """The same for who asks whether there is room for a member.
+
+        Positions count up to their bound: more may have been loaded, and members join all the same.
+        """
+        return self.pinned.total + min(self.pinned.offsets, self._config.offsets_bytes_max)
 
     def adopt(self, group: Group) -> None:
         """Take in a group that was made or loaded."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.broker.groups.internal_topic import InternalTopic
-from penstock.kafka.fetch.session import FetchSessionCache
+from penstock.kafka.fetch.session_cache import FetchSessionCache
 from penstock.kafka.produce.refused_batches import RefusedBatches
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ class KafkaFront:
         self.broker = broker
         self.apis = apis
         self.fetch_sessions = FetchSessionCache(
-            config.fetch_sessions_max, config.fetch_session_idle_ms_min, new_session_id
+            config.fetch_sessions_max, config.fetch_session_idle_ms_max, new_session_id
         )
+        broker.on_expire.append(self.fetch_sessions.expire)
         self.refused_batches = RefusedBatches(broker.clock)
         self.internal_topic = InternalTopic(broker)
         self.settings_entries: SettingsEntries = list
@@ -63,6 +64,11 @@ class KafkaFront:
         return [
             (api.key, api.advertised_min_version, api.max_version) for api in self.apis.values()
         ]
+
+    @property
+    def pinned_bytes(self) -> int:
+        """About what clients pin beside their connections."""
+        return self.broker.groups.pinned_bytes + self.fetch_sessions.pinned_bytes
 
     @property
     def has_long_work(self) -> bool:

@@ -256,6 +256,7 @@ class Listener:
         budget.peak = max(budget.peak, budget.used)
         if budget.peak - budget.used > RELIEF_BYTES or self.has_let_go():
             budget.peak = budget.used
+            self._context.buffers.shrink()
             self.on_relief()
 
     def _end_worst_readers(self) -> None:

@@ -121,6 +121,10 @@ class ReceiveBuffers:
         self.spare = bytearray(SPARE_BYTES)
         self.spare_view = memoryview(self.spare)
 
+    def shrink(self) -> None:
+        """Let go of the pool: what it is filled from comes back only in a flood."""
+        self._pool.clear()
+
     def window(self, saved: bytes) -> memoryview:
         """Return where to read next, after putting `saved` at the start of the spare buffer."""
         start = len(saved)

@@ -40,11 +40,12 @@ from penstock.node.pages.status import status_page
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, OnLink, listen, peer_security
 from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration
+from penstock.node.relief import Relief
 from penstock.node.settings.entries import settings_entries
 from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.ha.client import FRAME_BYTES_MAX as HA_FRAME_BYTES_MAX
 from penstock.runtime.io.http_server import HttpServer, Page
-from penstock.runtime.io.memory import FreeLists, trim_memory
+from penstock.runtime.io.memory import FreeLists
 from penstock.runtime.io.randomness import random_uuid, token_text
 from penstock.runtime.io.settling import settle
 from penstock.runtime.io.supervisor import Supervisor
@@ -55,6 +56,9 @@ from penstock.runtime.session.config import SessionConfig
 
 FOLLOW_CONTROLLERS_MS = 1_000
 """How soon a controller that was added or removed is noticed by the sessions."""
+
+SESSIONS_PART = 8
+"""Fetch sessions may take so much of what clients may pin."""
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +119,12 @@ class Node:
         self._manager: ReplicaManager | None = None
         self._http: HttpServer | None = None
         self._listener: Listener | None = None
-        self._free_lists = FreeLists(machine.clock.monotonic_us)
+        self._relief = Relief(
+            self._front,
+            self._disks.values,
+            self._batch_workers,
+            FreeLists(machine.clock.monotonic_us),
+        )
         self._peer_listeners: list[PeerListener] = []
 
     @property
@@ -325,10 +334,11 @@ class Node:
         )
 
     def _group_config(self) -> GroupConfig:
-        """Members of groups have their part of what clients may pin, and never more."""
-        groups = self._settings.groups
-        part = pinned_bytes_max(self._settings.net) // ELSEWHERE_PART
-        return replace(groups, members_bytes_max=min(groups.members_bytes_max, part))
+        """Groups have their part of what clients may pin, and never more."""
+        groups, pinned = self._settings.groups, pinned_bytes_max(self._settings.net)
+        members = min(groups.members_bytes_max, pinned // ELSEWHERE_PART - pinned // SESSIONS_PART)
+        offsets = min(groups.offsets_bytes_max, members * 2 // 3)
+        return replace(groups, members_bytes_max=members, offsets_bytes_max=offsets)
 
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
         """Open the ports for controllers and for slaves, where the settings say so."""
@@ -382,28 +392,16 @@ class Node:
             endpoint, net, dispatcher.on_frame, on_run=dispatcher.on_run, budget=budget
         )
         listener.measure_by(self._machine.stopwatch)
-        listener.pinned_elsewhere = lambda: self._broker.groups.pinned_bytes
-        listener.has_let_go = self._broker.long_places.has_let_go
-        listener.on_relief = self._relieve
+        listener.pinned_elsewhere = lambda: self._front.pinned_bytes
+        self._front.fetch_sessions.bytes_max = budget.limit // SESSIONS_PART
+        listener.has_let_go, listener.on_relief = self._relief.is_due, self._relief.give_back
         listener.start(self._machine.open_socket)
         return listener
-
-    def _relieve(self) -> None:
-        """Clients have let go of much: what was kept for more of them goes back to the system."""
-        for disk in self._disks.values():
-            disk.relieve()
-        if not self._front.has_long_work:  # else it would look through what that is made of
-            self._free_lists.free()
-        self._batch_workers.submit(trim_memory, _trimmed)
 
     def _metrics_page(self) -> Page:
         net = NetStats() if self._listener is None else self._listener.stats
         disks = {str(path): disk.stats for path, disk in self._disks.items()}
         return metrics_page(MetricsSources(self._front, net, disks, self._plane, self._manager))
-
-
-def _trimmed(kept: int | None, error: BaseException | None) -> None:
-    """Memory was given back, or there was none to give."""
 
 
 def _close(member: ReplicaSetMember) -> bool:

@@ -1,5 +1,7 @@
 """What a consumer asks for of one partition, and what one look found there."""
 
+from collections.abc import Sequence
+
 from penstock.base.errors import PlatformError
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.partitions import HostedPartition
@@ -67,7 +69,7 @@ class PartitionRead:
         self.high_watermark = -1
         self.log_start_offset = -1
         self.size = 0
-        self.buffers: list[memoryview] = []
+        self.buffers: Sequence[memoryview] = ()
         self.next_offset = NO_MORE
         self.diverging: tuple[int, int] | None = None
         self.preferred = NO_PREFERENCE
@@ -79,7 +81,7 @@ class PartitionRead:
         self.is_told = True
         self.error = error.with_traceback(None)
         self.size = 0
-        self.buffers = []
+        self.buffers = ()
 
     def take(self, chunk: Chunk) -> None:
         """Answer the partition with these records."""

@@ -24,7 +24,9 @@ from penstock.groups.classic.member import Member
 from penstock.groups.classic.voting import Ballot, choose_protocol
 from penstock.groups.messages import JoinedMember, MembersTold, OfferedProtocol
 from penstock.groups.offsets.confirmed_map import ConfirmedMap
-from penstock.groups.records import CommittedOffset, TopicKey, UnreadRecord
+from penstock.groups.offsets.positions import Positions
+from penstock.groups.pinned import PinnedBytes
+from penstock.groups.records import UnreadRecord
 
 K = TypeVar("K")
 
@@ -52,15 +54,6 @@ PENDING_BYTES = 512
 TOLD_AT_ONCE = 100
 """Members that a leader is told of in one go; each may have 64 KiB."""
 """About what a group, and an id that was given out, cost in memory."""
-
-
-class PinnedBytes:
-    """The sum of what groups take; each group keeps its part of it right."""
-
-    __slots__ = ("total",)
-
-    def __init__(self) -> None:
-        self.total = 0
 
 
 class Group:
@@ -113,7 +106,7 @@ class Group:
         """How many members offer each protocol: joins of large groups must not cost n squared."""
         self.ballots: dict[Ballot, int] = {}
         """How many members have each; see voting.py."""
-        self.offsets: ConfirmedMap[TopicKey, CommittedOffset] = ConfirmedMap()
+        self.offsets = Positions()
         self.metadata: ConfirmedMap[str, bytes | UnreadRecord] = ConfirmedMap()
         self.is_assignment_in_flight = False
         self.rebalance_started_ms = 0
@@ -226,6 +219,7 @@ class Group:
         if self._meter is not None:
             self._meter.total -= self.size_bytes
         self._meter = meter
+        self.offsets.count_in(meter)
         if meter is not None:
             meter.total += self.size_bytes
 

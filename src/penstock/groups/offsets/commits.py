@@ -25,9 +25,12 @@ from penstock.groups.messages import (
     DeleteOffsetsReply,
     FetchedOffset,
 )
+from penstock.groups.pinned import PinnedBytes
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.error_codes import ErrorCode
 
+GROUP_PART, IN_FLIGHT_PART = 2, 4
+"""Of the bound for positions: what one group may have of it, and what may be under way."""
 _STRING_BYTES_MAX = 32_767
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
@@ -35,15 +38,16 @@ _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 class Commits:
     """Keeps offsets of groups."""
 
-    __slots__ = ("_context", "_rebalances")
+    __slots__ = ("_context", "_pinned", "_rebalances")
 
-    def __init__(self, context: Context, rebalances: Rebalances) -> None:
+    def __init__(self, context: Context, rebalances: Rebalances, pinned: PinnedBytes) -> None:
         self._context = context
         self._rebalances = rebalances
+        self._pinned = pinned
 
     def commit(self, group: Group, request: CommitOffsets, reply: CommitCallback) -> None:
         """Write offsets; each partition gets its own error."""
-        error = _commit_refusal(group, request)
+        error = _commit_refusal(group, request) or self._busy()
         if error is not None:
             self._context.counters.commits_refused += 1
             reply(dict.fromkeys(request.offsets, error))
@@ -54,10 +58,15 @@ class Commits:
         limit = min(self._context.config.offset_metadata_bytes_max, _STRING_BYTES_MAX)
         taken: dict[TopicKey, CommittedOffset | None] = {}
         answers: dict[TopicKey, ErrorCode] = {}
+        room = self._room(group)
         for key, offset in request.offsets.items():
+            growth = group.offsets.growth(key, offset)
             if len(offset.metadata) > limit or len(offset.metadata.encode()) > limit:
                 answers[key] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            elif growth > 0 and growth > room:
+                answers[key] = ErrorCode.INVALID_COMMIT_OFFSET_SIZE
             else:
+                room -= growth
                 taken[key] = offset
                 answers[key] = ErrorCode.NONE
 
@@ -70,7 +79,21 @@ class Commits:
                 answers.update(dict.fromkeys(taken, error))
             reply(answers)
 
+        self._context.counters.offsets_refused += len(answers) - len(taken)
         self._context.writer.write(group, GroupChanges(offsets=taken), done)
+
+    def _room(self, group: Group) -> int:
+        """Return by how much the positions of a group may grow; the code says: too large."""
+        bound = self._context.config.offsets_bytes_max
+        common = bound if group.members else bound // 4 * 3
+        of_all = common - self._pinned.offsets - self._pinned.in_flight
+        return min(of_all, bound // GROUP_PART - group.offsets.size_bytes)
+
+    def _busy(self) -> ErrorCode | None:
+        """What is being written replaces what is there, and has a bound of its own beside it."""
+        bound = self._context.config.offsets_bytes_max
+        is_busy = self._pinned.in_flight > bound // IN_FLIGHT_PART
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_busy else None
 
     def delete(
         self, group: Group, keys: tuple[TopicKey, ...], reply: DeleteOffsetsCallback

@@ -44,12 +44,13 @@ class ConfirmedMap(Generic[K, V]):
             if self._changed_by.get(key, 0) > ticket:
                 continue
             self._changed_by[key] = ticket
-            _change(self.values, key, value)
+            self._change(key, value)
+        self._ended(changes)
         self._forget_order_when_idle()
 
     def refuse(self, ticket: int) -> None:
         """Forget the changes of a ticket."""
-        del self._in_flight[ticket]
+        self._ended(self._in_flight.pop(ticket))
         self._forget_order_when_idle()
 
     def is_in_flight(self, key: K) -> bool:
@@ -78,6 +79,12 @@ class ConfirmedMap(Generic[K, V]):
                 if self._changed_by.get(key, 0) < ticket:
                     _change(merged, key, changes[key])
         return {key: merged[key] for key in wanted if key in merged}
+
+    def _change(self, key: K, value: V | None) -> None:
+        _change(self.values, key, value)
+
+    def _ended(self, changes: Mapping[K, V | None]) -> None:
+        """The changes of a ticket are under way no more; for who counts them."""
 
     def _forget_order_when_idle(self) -> None:
         if not self._in_flight:

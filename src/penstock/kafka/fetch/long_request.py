@@ -67,7 +67,14 @@ async def _decoded(
     wanted, forgotten = await _named(owned[0], version, pace)
     request = _without_partitions(owned[0])
     await broker.turns.run(let_go(owned), reply.note_turn)
-    session = session_of(front, request, wanted[:SLICE], version)
+    session = session_of(
+        front,
+        request,
+        wanted[:SLICE],
+        version,
+        client=reply.connection,
+        count=len(wanted),
+    )
     for at in range(0, max(len(wanted), len(forgotten)), SLICE):
         if not isinstance(session, FetchSession):
             break

@@ -12,6 +12,8 @@ from penstock.kafka.fetch.reply import TOPIC_ID_VERSION, topics_by_key
 from penstock.kafka.fetch.session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
+    PARTITION_BYTES,
+    Client,
     FetchSession,
     SessionPartition,
 )
@@ -49,9 +51,18 @@ def selector_of(broker: Broker, version: int, rack: str) -> ReplicaSelector | No
 
 
 def session_of(
-    front: KafkaFront, request: FetchRequest, wanted: list[SessionPartition], version: int
+    front: KafkaFront,
+    request: FetchRequest,
+    wanted: list[SessionPartition],
+    version: int,
+    *,
+    client: Client,
+    count: int,
 ) -> FetchSession | ErrorCode | None:
-    """Make, continue or end a session as the request says; None where there is none."""
+    """Make, continue or end a session as the request says; None where there is none.
+
+    `count` says how many partitions the request names, of which `wanted` are the first.
+    """
     cache = front.fetch_sessions
     epoch = request.session_epoch
     now_ms = front.broker.clock.monotonic_ms()
@@ -61,11 +72,18 @@ def session_of(
         return None
     if epoch == INITIAL_EPOCH:
         cache.close(request.session_id)
-        session = cache.create(uses_topic_ids, now_ms) if wanted else None
-        if session is not None and not cache.apply(session, wanted, ()):
+        if not wanted:
             return None
-        return session
-    found = cache.resume(request.session_id, epoch, uses_topic_ids=uses_topic_ids, now_ms=now_ms)
+        session = cache.create(
+            client,
+            uses_topic_ids=uses_topic_ids,
+            now_ms=now_ms,
+            wanted_bytes=count * PARTITION_BYTES,
+        )
+        return session if session is not None and cache.apply(session, wanted, ()) else None
+    found = cache.resume(
+        client, request.session_id, epoch, uses_topic_ids=uses_topic_ids, now_ms=now_ms
+    )
     if isinstance(found, FetchSession) and not cache.apply(found, wanted, request.forgotten):
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     return found

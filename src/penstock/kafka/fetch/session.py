@@ -6,26 +6,34 @@
     id, -1                  end the session; a full request
     id, n > 0               incremental: n must be the epoch the session expects next
 
-The cache is bounded. A session gives its place up only after it has been idle for a while, so
-that many consumers can not evict one another in a circle; who finds no place works without one.
+Who has a session, and for how long, is decided in session_cache.py.
 
-Source: KIP-227, Kafka `FetchSession.scala`. Departure: one age rule instead of two classes of
-sessions, since followers do not fetch through this protocol here.
+Source: KIP-227, Kafka `FetchSession.scala`.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import Protocol
 
 from penstock.broker.fetch.partition_read import PartitionKey, WantedPartition
-from penstock.protocol.error_codes import ErrorCode
 
 NO_SESSION = 0
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
-_EPOCH_MAX = 0x7FFFFFFF
-PARTITIONS_MAX = 500_000
-"""Partitions of all sessions together: some 200 bytes each. Clients may name what does not exist,
-so neither sessions nor topics bound this. Who finds no room fetches without a session."""
+EPOCH_MAX = 0x7FFFFFFF
+SESSION_BYTES = 512
+PARTITION_BYTES = 384
+"""What a session and each of its partitions take at most, the topic's name not counted: entry, key,
+numbers and its place in a table are 280 bytes by tracemalloc, and 380 where nothing is shared."""
+
+
+class Client(Protocol):
+    """Whose session it is: a connection."""
+
+    @property
+    def client_host(self) -> str: ...
+
+    @property
+    def is_closed(self) -> bool: ...
 
 
 class SessionPartition(WantedPartition):
@@ -45,6 +53,11 @@ class SessionPartition(WantedPartition):
         self.high_watermark = -1
         self.log_start_offset = -1
         self.was_told = False
+
+    @property
+    def size_bytes(self) -> int:
+        """What it counts for. A name that many share counts for each of them: they may go."""
+        return PARTITION_BYTES + len(self.key[0])
 
     def update(
         self, fetch_offset: int, max_bytes: int, leader_epoch: int, last_fetched_epoch: int
@@ -79,14 +92,28 @@ class SessionPartition(WantedPartition):
 class FetchSession:
     """The partitions one consumer follows, in the order in which they are served."""
 
-    __slots__ = ("last_used_ms", "next_epoch", "partitions", "session_id", "uses_topic_ids")
+    __slots__ = (
+        "client",
+        "host",
+        "last_used_ms",
+        "next_epoch",
+        "partitions",
+        "session_id",
+        "size_bytes",
+        "uses_topic_ids",
+    )
 
-    def __init__(self, session_id: int, uses_topic_ids: bool) -> None:
+    def __init__(self, session_id: int, uses_topic_ids: bool, client: Client) -> None:
         self.session_id = session_id
         self.uses_topic_ids = uses_topic_ids
+        self.client = client
+        """The connection that used it last."""
+        self.host = client.client_host
+        """Whom it counts for: whoever made it."""
         self.next_epoch = 1
         self.last_used_ms = 0
-        self.partitions: OrderedDict[PartitionKey, SessionPartition] = OrderedDict()
+        self.size_bytes = SESSION_BYTES
+        self.partitions: dict[PartitionKey, SessionPartition] = {}
 
     def apply(self, wanted: Iterable[SessionPartition], forgotten: Iterable[PartitionKey]) -> None:
         """Add or update the named partitions, then drop the forgotten ones."""
@@ -94,6 +121,7 @@ class FetchSession:
             known = self.partitions.get(partition.key)
             if known is None:
                 self.partitions[partition.key] = partition
+                self.size_bytes += partition.size_bytes
                 continue
             known.update(
                 partition.fetch_offset,
@@ -102,87 +130,16 @@ class FetchSession:
                 partition.last_fetched_epoch,
             )
         for key in forgotten:
-            self.partitions.pop(key, None)
+            gone = self.partitions.pop(key, None)
+            if gone is not None:
+                self.size_bytes -= gone.size_bytes
 
     def served(self, key: PartitionKey) -> None:
         """Move a partition that got data behind the others, so that none starves."""
-        if key in self.partitions:
-            self.partitions.move_to_end(key)
+        partition = self.partitions.pop(key, None)
+        if partition is not None:
+            self.partitions[key] = partition
 
     def advance(self) -> None:
         """Expect the next epoch; after 2^31 - 1 comes 1."""
-        self.next_epoch = 1 if self.next_epoch == _EPOCH_MAX else self.next_epoch + 1
-
-
-class FetchSessionCache:
-    """All sessions of a broker, least recently used first."""
-
-    __slots__ = ("_capacity", "_idle_ms_min", "_new_id", "_partition_count", "_sessions")
-
-    def __init__(self, capacity: int, idle_ms_min: int, new_id: Callable[[], int]) -> None:
-        """`new_id` draws random ids in [1, 2^31); a session id must not be guessable in order."""
-        self._capacity = capacity
-        self._idle_ms_min = idle_ms_min
-        self._new_id = new_id
-        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
-        self._partition_count = 0
-
-    def __len__(self) -> int:
-        return len(self._sessions)
-
-    @property
-    def partitions(self) -> int:
-        """Of all sessions together."""
-        return self._partition_count
-
-    def create(self, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """Make a session, or return None where all places are taken by active ones."""
-        if len(self._sessions) >= self._capacity:
-            oldest = next(iter(self._sessions.values()), None)
-            if oldest is None or now_ms - oldest.last_used_ms < self._idle_ms_min:
-                return None
-            self.close(oldest.session_id)
-        session_id = self._new_id()
-        while session_id in self._sessions:
-            session_id = session_id % _EPOCH_MAX + 1
-        session = FetchSession(session_id, uses_topic_ids)
-        session.last_used_ms = now_ms
-        self._sessions[session_id] = session
-        return session
-
-    def resume(
-        self, session_id: int, epoch: int, *, uses_topic_ids: bool, now_ms: int
-    ) -> FetchSession | ErrorCode:
-        """Return the session that an incremental request continues, or what is wrong with it."""
-        session = self._sessions.get(session_id)
-        if session is None:
-            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-        if epoch != session.next_epoch:
-            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
-        if uses_topic_ids != session.uses_topic_ids:
-            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
-        session.last_used_ms = now_ms
-        session.advance()
-        self._sessions.move_to_end(session_id)
-        return session
-
-    def close(self, session_id: int) -> None:
-        """Forget a session; an unknown one is fine."""
-        session = self._sessions.pop(session_id, None)
-        if session is not None:
-            self._partition_count -= len(session.partitions)
-
-    def apply(
-        self,
-        session: FetchSession,
-        wanted: Iterable[SessionPartition],
-        forgotten: Iterable[PartitionKey],
-    ) -> bool:
-        """Let a session follow what its request says; False if it had to be closed for its size."""
-        before = len(session.partitions)
-        session.apply(wanted, forgotten)
-        self._partition_count += len(session.partitions) - before
-        if self._partition_count > PARTITIONS_MAX:
-            self.close(session.session_id)
-            return False
-        return True
+        self.next_epoch = 1 if self.next_epoch == EPOCH_MAX else self.next_epoch + 1

@@ -173,7 +173,7 @@ class NodeCollector(Collector):
         yield GaugeMetricFamily("penstock_groups", "Groups known.", groups.group_count)
         yield GaugeMetricFamily(
             "penstock_group_members_bytes",
-            "About what groups and their members take in memory.",
+            "About what groups, their members and positions take in memory.",
             groups.pinned_bytes,
         )
         yield GaugeMetricFamily(
@@ -286,6 +286,16 @@ class NodeCollector(Collector):
         yield GaugeMetricFamily(
             "penstock_fetch_sessions", "Fetch sessions kept.", len(self._front.fetch_sessions)
         )
+        yield GaugeMetricFamily(
+            "penstock_fetch_sessions_bytes",
+            "About what fetch sessions take in memory.",
+            self._front.fetch_sessions.pinned_bytes,
+        )
+        yield _counter(
+            "penstock_fetch_sessions_refused",
+            "Fetch sessions that were not made, or ended, for want of room.",
+            self._front.fetch_sessions.refused,
+        )
 
     def _connections(self) -> Iterator[Metric]:
         net = self._net
@@ -345,6 +355,7 @@ GROUP_COUNTERS = {
     "static_members_replaced": "Static members that came back under a new member id.",
     "offsets_committed": "Positions committed.",
     "commits_refused": "Commits refused.",
+    "offsets_refused": "Positions refused, because their metadata or all positions are too large.",
     "joins_put_off": "Joins that were told to come again: groups take all memory they may.",
     "groups_expired": "Groups deleted because nobody used them.",
     "records_unread": "Records of the internal topic that could not be understood; they are kept.",

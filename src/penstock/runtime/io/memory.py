@@ -37,6 +37,10 @@ class FreeLists:
         self._now_us = now_us
         self._next_us = 0
 
+    def is_ready(self) -> bool:
+        """Whether it would not be too soon."""
+        return self._now_us() >= self._next_us
+
     def free(self) -> bool:
         """Free them, or return False: it is too soon."""
         begun = self._now_us()

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.broker.broker import Broker
 from penstock.broker.submitting import submit
+from penstock.broker.turns import Pace
 from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
 from penstock.controller.errors import MetadataError
 from penstock.controller.topic_config.table import describe
@@ -24,9 +25,9 @@ SLICED_BY = (("topics",),)
 
 async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     """Create, and answer topic by topic."""
-    wanted = request.body.topics
+    wanted, pace = request.body.topics, Pace(request.turns)
     command = CreateTopics(
-        topics=tuple(_new_topic(topic) for topic in wanted),
+        topics=tuple([await _new_topic(topic, pace) for topic in wanted]),
         validate_only=request.body.validate_only,
     )
     outcomes = await submit(front.broker, command)
@@ -39,12 +40,16 @@ async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     }
 
 
-def _new_topic(topic: Any) -> NewTopic:
+async def _new_topic(topic: Any, pace: Pace) -> NewTopic:
+    assignments: dict[int, tuple[int, ...]] = {}
+    for one in topic.assignments:
+        await pace.step()
+        assignments[one.partition_index] = one.broker_ids
     return NewTopic(
         name=topic.name,
         partition_count=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        assignments={one.partition_index: one.broker_ids for one in topic.assignments},
+        assignments=assignments,
         configs={one.name: one.value for one in topic.configs},
     )
 

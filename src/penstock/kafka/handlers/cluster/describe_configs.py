@@ -4,9 +4,10 @@ Source: Kafka `ConfigHelper`, KIP-133, KIP-226 (sources, synonyms), KIP-569 (doc
 node's settings are read-only and have Penstock's names. Other resources have no configuration here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock.broker.turns import SLICE, Pace
 from penstock.controller.commands.topic_names import check_topic_name
 from penstock.controller.errors import InvalidMetadataRequest, RefusedCommand, UnknownTopic
 from penstock.controller.metadata.records import ResourceType
@@ -20,38 +21,56 @@ from penstock.protocol.api_keys import ApiKey
 KEY = ApiKey.DESCRIBE_CONFIGS
 VERSIONS = range(1, 5)
 SLICED_BY = (("resources",),)
+RESOURCES_HERE = 5
+"""A topic's settings take 100 us, with their documentation."""
 
 
 def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Answer resource by resource."""
-    body = request.body
+    reply({"results": [_result(front, request.body, one) for one in _once(request)]})
+
+
+def is_much(front: KafkaFront, body: Any) -> bool:
+    """Whether more is described than a turn may tell; a node has as many settings as ten topics."""
+    del front
+    return len(body.resources) > RESOURCES_HERE
+
+
+async def handle_much(front: KafkaFront, request: Request) -> Mapping[str, object]:
+    """Describe each resource in a turn of its own."""
+    results, pace = list[Mapping[str, object]](), Pace(request.turns)
+    for resource in _once(request):
+        await pace.step(SLICE)
+        results.append(_result(front, request.body, resource))
+    return {"results": results}
+
+
+def _once(request: Request) -> Iterator[Any]:
+    """A description is much longer than its request: each resource is described once."""
+    for resource in request.body.resources:
+        if request.is_first((resource.resource_type, resource.resource_name)):
+            yield resource
+
+
+def _result(front: KafkaFront, body: Any, resource: Any) -> Mapping[str, object]:
     with_documentation = getattr(body, "include_documentation", False)
-    results: list[Mapping[str, object]] = []
-    for resource in body.resources:
-        # A description is much longer than its request: each resource is described once.
-        if not request.is_first((resource.resource_type, resource.resource_name)):
-            continue
-        error: RefusedCommand | None = None
-        entries: Sequence[ConfigEntry] = ()
-        try:
-            entries = _entries(front, resource)
-        except RefusedCommand as refused:
-            error = refused
-        wanted = frozenset(resource.configuration_keys or ())
-        configs = [
+    error: RefusedCommand | None = None
+    entries: Sequence[ConfigEntry] = ()
+    try:
+        entries = _entries(front, resource)
+    except RefusedCommand as refused:
+        error = refused
+    wanted = frozenset(resource.configuration_keys or ())
+    return {
+        **error_fields(error),
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "configs": [
             config_fields(entry, synonyms=body.include_synonyms, documentation=with_documentation)
             for entry in entries
             if not wanted or entry.name in wanted
-        ]
-        results.append(
-            {
-                **error_fields(error),
-                "resource_type": resource.resource_type,
-                "resource_name": resource.resource_name,
-                "configs": configs,
-            }
-        )
-    reply({"results": results})
+        ],
+    }
 
 
 def _entries(front: KafkaFront, resource: Any) -> Sequence[ConfigEntry]:

@@ -50,7 +50,9 @@ def handle_frame(front: KafkaFront, header: RequestHeader, frame: memoryview, re
         )
         for part in request.partitions
     ]
-    session = session_of(front, request, wanted, version)
+    session = session_of(
+        front, request, wanted, version, client=reply.connection, count=len(wanted)
+    )
     if isinstance(session, ErrorCode):
         FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
         return

@@ -1,0 +1,70 @@
+"""The committed positions of one group, and what they take in memory.
+
+Any client may commit positions of any partition for any group, with 4 kB of its own beside each,
+and they stay for a week. So they are counted (pinned.py) and have a bound (GroupConfig).
+
+Source: none in Kafka, which bounds the metadata of one position alone (offset.metadata.max.bytes).
+"""
+
+from collections.abc import Mapping
+
+from penstock.groups.offsets.confirmed_map import ConfirmedMap
+from penstock.groups.pinned import PinnedBytes
+from penstock.groups.records import CommittedOffset, TopicKey
+
+POSITION_BYTES = 360
+"""What a position takes beside its metadata: 350 by tracemalloc, key and place in a table in it.
+Topics' names and ids are the image's."""
+
+
+def size_of(offset: CommittedOffset | None) -> int:
+    """Return about what a position takes; metadata by its real size, up to 4 bytes a character."""
+    return 0 if offset is None else POSITION_BYTES + offset.metadata.__sizeof__()
+
+
+class Positions(ConfirmedMap[TopicKey, CommittedOffset]):
+    """A ConfirmedMap whose values are counted."""
+
+    __slots__ = ("_meter", "in_flight_bytes", "size_bytes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size_bytes = 0
+        """Of what is confirmed."""
+        self.in_flight_bytes = 0
+        self._meter: PinnedBytes | None = None
+
+    def restore(self, values: Mapping[TopicKey, CommittedOffset]) -> None:
+        """Take positions that were read from the log."""
+        for key, value in values.items():
+            self._change(key, value)
+
+    def growth(self, key: TopicKey, offset: CommittedOffset) -> int:
+        """Return by how much the positions would grow."""
+        return size_of(offset) - size_of(self.values.get(key))
+
+    def count_in(self, meter: PinnedBytes | None) -> None:
+        """Count in another sum from now on, or in none."""
+        size, in_flight = self.size_bytes, self.in_flight_bytes
+        self._count(-size, -in_flight)
+        self._meter = meter
+        self._count(size, in_flight)
+
+    def begin(self, changes: Mapping[TopicKey, CommittedOffset | None]) -> int:
+        """As in ConfirmedMap."""
+        self._count(0, sum(map(size_of, changes.values())))
+        return super().begin(changes)
+
+    def _ended(self, changes: Mapping[TopicKey, CommittedOffset | None]) -> None:
+        self._count(0, -sum(map(size_of, changes.values())))
+
+    def _change(self, key: TopicKey, value: CommittedOffset | None) -> None:
+        self._count(size_of(value) - size_of(self.values.get(key)), 0)
+        super()._change(key, value)
+
+    def _count(self, size: int, in_flight: int) -> None:
+        self.size_bytes += size
+        self.in_flight_bytes += in_flight
+        if self._meter is not None:
+            self._meter.offsets += size
+            self._meter.in_flight += in_flight

@@ -1,0 +1,19 @@
+"""What groups take in memory: of all of one coordinator together, kept up with every change.
+
+total       groups and their members
+offsets     committed positions
+in_flight   positions that are being written, beside those that they replace
+
+Source: none; ADR 0042 and 0052.
+"""
+
+
+class PinnedBytes:
+    """The sums; each group keeps its part of them right."""
+
+    __slots__ = ("in_flight", "offsets", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.offsets = 0
+        self.in_flight = 0
