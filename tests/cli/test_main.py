@@ -70,6 +70,12 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path,
             1,
             "penstock: ZeroDivisionError: by zero (run again with penstock --debug to see where)\n",
         ),
+        (PermissionError(13, "Permission denied", "/x"), 1, "penstock: /x: Permission denied\n"),
+        (
+            OSError(28, "No space left on device"),
+            1,
+            "penstock: the output can not be written: No space left on device\n",
+        ),
         (KeyboardInterrupt(), 130, ""),
     ],
 )
@@ -109,3 +115,20 @@ def test_a_reader_that_went_away_is_no_error():
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_the_caller_closed_is_an_empty_one(closed):
+    script = (
+        "import sys; from penstock.cli import main; main._open_missing_streams(); "
+        "sys.exit([s.fileno() for s in (sys.stdin, sys.stdout, sys.stderr)] != [0, 1, 2]"
+        " or sys.stdout.isatty())"
+    )
+    done = subprocess.run(
+        f'"{sys.executable}" -c "$SCRIPT" {closed}',
+        shell=True,
+        env={**os.environ, "SCRIPT": script},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0

@@ -9,6 +9,7 @@ is shown as well.
 """
 
 import contextlib
+import errno
 import os
 import sys
 import traceback
@@ -35,6 +36,9 @@ from penstock.cli import (
     up,
 )
 from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+
+OUTPUT_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Of an error that names no file: what a command writes without naming it is its output."""
 
 app = typer.Typer(
     name="penstock",
@@ -84,7 +88,22 @@ examples.attach(app)
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and leave the process with its exit code."""
+    _open_missing_streams()
     sys.exit(guarded(arguments))
+
+
+def _open_missing_streams() -> None:
+    """Put the null device where the caller closed stdin, stdout or stderr.
+
+    Python has None there, and the next file or connection would get the free descriptor.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, mode))
 
 
 def guarded(arguments: Sequence[str] | None = None) -> int:
@@ -120,6 +139,10 @@ def _explain(error: Exception) -> int:
             return _fail(str(error), EXIT_USAGE)
         case PlatformError():
             return _fail(str(error) or type(error).__name__, EXIT_FAILED)
+        case OSError() if error.filename is not None:
+            return _fail(f"{error.filename}: {error.strerror}", EXIT_FAILED)
+        case OSError() if error.errno in OUTPUT_IS_FULL:
+            return _fail(f"the output can not be written: {error.strerror}", EXIT_FAILED)
         case _:
             text = f"{type(error).__name__}: {error}"
             return _fail(f"{text} (run again with penstock --debug to see where)", EXIT_FAILED)
