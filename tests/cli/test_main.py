@@ -39,6 +39,19 @@ def test_version_is_printed(capsys):
     ("arguments", "line"),
     [
         (["nod"], "penstock: No such command 'nod'. Did you mean 'node'? (see penstock --help)\n"),
+        (
+            ["consume", "greetings", "--group", ""],
+            "penstock: --group is empty: name the group, or leave it out\n",
+        ),
+        (
+            ["up", "--nodes", "3", "--port", "65500"],
+            "penstock: --port 65500: 3 nodes need ports up to 65702; choose 1 to 65333\n",
+        ),
+        (
+            ["up", "--nodes", "2", "--metrics-port", "65535"],
+            "penstock: --metrics-port 65535: 2 nodes need ports up to 65536; choose 0 to 65534\n",
+        ),
+        (["up", "--port", "0"], "penstock: --port 0: choose 1 to 65535\n"),
         (["node"], "penstock: say which node: penstock node --config FILE\n"),
         (["controller"], "penstock: say which controller: penstock controller --config FILE\n"),
         (["up", "--nodes", "0"], "penstock: --nodes 0: choose 1 to 50\n"),

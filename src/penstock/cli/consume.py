@@ -74,6 +74,8 @@ def run_consume(
     place = Place.parse(start)
     if place.kind is PlaceKind.END and not follow:
         raise ConfigError("--from end reads nothing without --follow")
+    if group == "":
+        raise ConfigError("--group is empty: name the group, or leave it out")
     if output is Output.JSON:
         record_format = RecordFormat.JSON
     show = PRINTERS[record_format]

@@ -82,12 +82,16 @@ def settings_of(config: Path | None, data: Path) -> "list[NodeSettings]":
 def examine(settings: "list[NodeSettings]", data: Path, *, nodes: int) -> Iterator[Found]:
     """Yield everything there is to say."""
     yield build()
+    first = settings[0]
+    is_there = any(Path(path).exists() for path in first.node.data_directories)
+    planned = 1 if is_there or first.cluster.ha_port else nodes
     for one in settings:
         for directory in one.node.data_directories:
             sets = max(1, min(3, nodes))
             yield disk(Path(directory), one, nodes=nodes, sets=sets)
-        yield from ports(one)
-        yield secret(one)
+        for number in range(planned):
+            yield from ports(wanted_ports(one, number, is_cluster=planned > 1), one)
+        yield secret(one, nodes=planned)
     yield host_name(settings[0])
     yield clock()
     yield kernel(existing(data))
@@ -124,22 +128,42 @@ def disk(directory: Path, settings: "NodeSettings", *, nodes: int, sets: int) ->
         return Found("disk", state, f"{directory} has {mb(free)} free; {mb(reserve)} stay free")
     needed = nodes * needed_bytes(settings.log, sets=sets) + reserve
     state = State.OK if free >= needed else State.WRONG
-    text = f"{place} has {mb(free)} free; {nodes} new nodes need {mb(needed)}"
+    new = "a new node needs" if nodes == 1 else f"{nodes} new nodes need"
+    text = f"{place} has {mb(free)} free; {new} {mb(needed)}"
     return Found("disk", state, text)
 
 
-def ports(settings: "NodeSettings") -> Iterator[Found]:
-    from penstock.cli.launch.launcher import reachable_host
+class Port(NamedTuple):
+    """A port that a node listens on, under the name of its setting; 0 for none."""
+
+    setting: str
+    host: str
+    port: int
+
+
+def wanted_ports(settings: "NodeSettings", number: int, *, is_cluster: bool) -> list[Port]:
+    """Return the ports of the node `number` after this one, as `penstock up` gives them out."""
+    from penstock.cli.launch.cluster_files import CONTROLLER_PORT_DISTANCE, HA_PORT_DISTANCE
 
     node, cluster = settings.node, settings.cluster
     peers = cluster.host or node.host
-    wanted = [
-        ("node.port", node.host, node.port),
-        ("node.metrics_port", node.metrics_host, node.metrics_port),
-        ("cluster.controller_port", peers, cluster.controller_port),
-        ("cluster.ha_port", peers, cluster.ha_port),
+    controller, ha = cluster.controller_port, cluster.ha_port
+    if is_cluster:
+        controller = node.port + CONTROLLER_PORT_DISTANCE + number
+        ha = node.port + HA_PORT_DISTANCE + number
+    metrics = node.metrics_port + number if node.metrics_port else 0
+    return [
+        Port("node.port", node.host, node.port + number),
+        Port("node.metrics_port", node.metrics_host, metrics),
+        Port("cluster.controller_port", peers, controller),
+        Port("cluster.ha_port", peers, ha),
     ]
-    owner = owner_of(Path(node.data_directories[0]))
+
+
+def ports(wanted: list[Port], settings: "NodeSettings") -> Iterator[Found]:
+    from penstock.cli.launch.launcher import reachable_host
+
+    owner = owner_of(Path(settings.node.data_directories[0]))
     for name, host, port in wanted:
         if port:
             yield one_port(name, host, port, reachable_host(host), owner)
@@ -190,8 +214,10 @@ def one_port(name: str, host: str, port: int, reachable: str, owner: int | None)
     return Found("port", State.LOOK, f"{name} {host}:{port}: {text}")
 
 
-def secret(settings: "NodeSettings") -> Found:
+def secret(settings: "NodeSettings", *, nodes: int) -> Found:
     path = settings.cluster.secret_file
+    if not path and nodes > 1:
+        return Found("secret", State.OK, "none yet: penstock up makes one for its owner alone")
     if not path:
         return Found("secret", State.OK, "none: a node alone has no peers")
     try:

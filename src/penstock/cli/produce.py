@@ -140,7 +140,8 @@ class _Ledger:
 
     def stopped(self, error: Exception) -> str:
         """Return what went wrong, and how far it came."""
-        text = f"{error}; {self.acknowledged} records are acknowledged"
+        count = "1 record is" if self.acknowledged == 1 else f"{self.acknowledged} records are"
+        text = f"{error}; {count} acknowledged"
         oldest = min((places[0] for places in self._open.values() if places), default=None)
         return text if oldest is None else f"{text}, the first that is not is {oldest[1]}"
 

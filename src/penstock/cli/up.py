@@ -36,8 +36,11 @@ def run_up(
     copies = replicas or min(REPLICAS_DEFAULT, nodes)
     if not 1 <= copies <= nodes:
         raise ConfigError(f"--replicas {replicas}: every copy needs a node; choose 1 to {nodes}")
+    from penstock.cli.launch.cluster_files import HA_PORT_DISTANCE
     from penstock.cli.launch.launcher import Plan, launch
 
+    _check_range("--port", port, 1, nodes, nodes - 1 + (HA_PORT_DISTANCE if nodes > 1 else 0))
+    _check_range("--metrics-port", metrics_port, 0, nodes, nodes - 1)
     plan = Plan(
         directory=data,
         nodes=nodes,
@@ -48,3 +51,14 @@ def run_up(
         overrides=overrides or (),
     )
     raise typer.Exit(launch(plan))
+
+
+def _check_range(option: str, port: int, least: int, nodes: int, farther: int) -> None:
+    """Name the option a person wrote, not the setting of the node whose port is out of range."""
+    from penstock.node.settings.config import PORT_MAX
+
+    if least <= port <= PORT_MAX - farther:
+        return
+    last = port + farther
+    why = f"{nodes} nodes need ports up to {last}; " if port <= PORT_MAX < last else ""
+    raise ConfigError(f"{option} {port}: {why}choose {least} to {PORT_MAX - farther}")
