@@ -9,7 +9,7 @@ from collections import namedtuple
 import pytest
 
 from penstock.cli import doctor
-from penstock.cli.main import guarded
+from penstock.cli.program import guarded
 from penstock.node.identity import LOCK_NAME
 from penstock.node.pages import build_info
 

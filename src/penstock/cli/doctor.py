@@ -24,6 +24,7 @@ from penstock.base.errors import ConfigError
 from penstock.cli.exit_codes import EXIT_FAILED
 from penstock.cli.operator import DATA_DEFAULT, ConfigOption, DataOption
 from penstock.cli.output import Output, OutputOption, print_rows
+from penstock.cli.up import NODES_MAX
 
 if TYPE_CHECKING:
     from penstock.node.settings.settings import NodeSettings
@@ -57,7 +58,12 @@ def run_doctor(
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
     nodes: Annotated[
-        int, typer.Option(min=1, help="Nodes that `penstock up` is to start, where none has yet.")
+        int,
+        typer.Option(
+            min=1,
+            max=NODES_MAX,
+            help="Nodes that `penstock up` is to start, where none has yet.",
+        ),
     ] = 1,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -116,7 +122,7 @@ def existing(path: Path) -> Path:
 
 
 def disk(directory: Path, settings: "NodeSettings", *, nodes: int, sets: int) -> Found:
-    from penstock.cli.launch.disk_room import mb, needed_bytes
+    from penstock.cli.launch.disk_room import mb, needed_bytes, new_nodes
 
     place = existing(directory)
     if not os.access(place, os.W_OK | os.X_OK):
@@ -128,8 +134,7 @@ def disk(directory: Path, settings: "NodeSettings", *, nodes: int, sets: int) ->
         return Found("disk", state, f"{directory} has {mb(free)} free; {mb(reserve)} stay free")
     needed = nodes * needed_bytes(settings.log, sets=sets) + reserve
     state = State.OK if free >= needed else State.WRONG
-    new = "a new node needs" if nodes == 1 else f"{nodes} new nodes need"
-    text = f"{place} has {mb(free)} free; {new} {mb(needed)}"
+    text = f"{place} has {mb(free)} free; {new_nodes(nodes)} {mb(needed)}"
     return Found("disk", state, text)
 
 
@@ -195,6 +200,10 @@ def _leads_to(file: Path, target: Path) -> bool:
 
 def one_port(name: str, host: str, port: int, reachable: str, owner: int | None) -> Found:
     """A port that is taken is fine where the node whose port it is runs already."""
+    from penstock.node.settings.config import PORT_MAX
+
+    if port > PORT_MAX:
+        return Found("port", State.WRONG, f"{name} {port}: ports end at {PORT_MAX}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family, reuse_port=False):

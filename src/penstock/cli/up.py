@@ -7,6 +7,7 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.node import SetOption
+from penstock.cli.values import directory
 
 NODES_MAX = 50
 """More would share port numbers: each node has three, a hundred apart."""
@@ -14,9 +15,9 @@ REPLICAS_DEFAULT = 3
 
 
 def run_up(
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Settings, data and logs.")] = Path(
-        "penstock-data"
-    ),
+    data: Annotated[
+        Path, typer.Option(metavar="DIR", help="Settings, data and logs.", parser=directory)
+    ] = Path("penstock-data"),
     port: Annotated[int, typer.Option(help="Kafka port of the first node.")] = 9092,
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 1,
     replicas: Annotated[
