@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from benchmarks.harness.ports import UP_PORTS, free_port
 
-from penstock.cli.main import guarded
+from penstock.cli.program import guarded
 
 PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
 START_SECONDS_MAX = 30

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.cli.connect import FIRST_CONNECT_MS_MAX, FIRST_CONTACT_SECONDS_MAX
-from penstock.cli.main import guarded
+from penstock.cli.program import guarded
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,9 @@ from penstock.cli.main import guarded
             "config describe broker one",
             "one is no broker id: give a number, as penstock topic describe shows",
         ),
-        ("land t --to x --trigger -1", "--trigger: seconds, 0 or more"),
+        ("land t --to x --trigger -1", "--trigger: seconds, 0 to 86400"),
+        ("land t --to x --trigger nan", "--trigger: seconds, 0 to 86400"),
+        ("land t --to x --broker-timeout inf", "--broker-timeout: seconds, 0 to 86400"),
         ("land t --to x --conf a", "--conf a: write --conf KEY=VALUE"),
         ("topic list -b host:port", "bootstrap address 'host:port' is not host:port"),
     ],
@@ -38,6 +40,43 @@ from penstock.cli.main import guarded
 def test_wrong_arguments_are_one_line_and_exit_code_2(capsys, arguments, line):
     assert guarded(arguments.split()) == 2
     assert capsys.readouterr().err == f"penstock: {line}\n"
+
+
+EMPTY = "it is empty (see penstock"
+NO_DIRECTORY = "it is empty; write . for this directory (see penstock"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["topic", "create", ""], f"Invalid value for 'TOPIC': {EMPTY} topic create --help)"),
+        (["topic", "delete", "t", ""], f"Invalid value for 'TOPIC...': {EMPTY} topic delete"),
+        (["produce", ""], f"Invalid value for 'TOPIC': {EMPTY} produce --help)"),
+        (["produce", "t", ""], f"Invalid value for '[FILE]...': {EMPTY} produce --help)"),
+        (["consume", ""], f"Invalid value for 'TOPIC': {EMPTY} consume --help)"),
+        (["group", "reset", ""], f"Invalid value for 'GROUP': {EMPTY} group reset --help)"),
+        (["config", "describe", "topic", ""], f"Invalid value for 'NAME': {EMPTY} config"),
+        (["land", "", "--to", "x"], f"Invalid value for 'TOPIC': {EMPTY} land --help)"),
+        (["land", "t", "--to", ""], f"Invalid value for '--to': {NO_DIRECTORY} land --help)"),
+        (["up", "--data", ""], f"Invalid value for '--data': {NO_DIRECTORY} up --help)"),
+        (["doctor", "--data", ""], f"Invalid value for '--data': {NO_DIRECTORY} doctor --help)"),
+        (["config", "set", "topic", "t", ""], "'': write KEY=VALUE"),
+        (["set", "create", ""], "'': write broker ids with commas, as in 1,2,3"),
+        (["topic", "create", "t", "-p", "2147483648"], "Invalid value for '--partitions' / '-p'"),
+        (["topic", "create", "t", "--replicas", "32768"], "Invalid value for '--replicas'"),
+        (["topic", "alter", "t", "-p", "99999999999"], "Invalid value for '--partitions' / '-p'"),
+        (["produce", "t", "-p", "2147483648"], "Invalid value for '--partition' / '-p'"),
+        (["cluster", "remove-broker", "99999999999999999999"], "Invalid value for 'BROKER'"),
+        (["set", "add", "1", "2147483648"], "Invalid value for 'BROKER'"),
+        (["controller", "remove", "99999999999999999999"], "Invalid value for 'ID'"),
+        (["node", "drain", "99999999999999999999"], "Invalid value for 'BROKER'"),
+        (["doctor", "--nodes", "51"], "Invalid value for '--nodes'"),
+        (["topic", "list", "--timeout", "inf"], "Invalid value for '--timeout'"),
+    ],
+)
+def test_what_no_cluster_can_have_is_refused_by_the_name_of_its_argument(capsys, arguments, line):
+    assert guarded(arguments) == 2
+    assert capsys.readouterr().err.startswith(f"penstock: {line}")
 
 
 def test_a_broker_that_is_not_there_is_one_line_and_exit_code_1(capsys):

@@ -32,6 +32,12 @@ def test_three_new_nodes_need_a_third_of_a_gigabyte(tmp_path, free):
         check_room(nodes, sets=3)
 
 
+def test_one_node_is_spoken_of_in_the_singular(tmp_path, free):
+    free(0)
+    with pytest.raises(ConfigError, match=r"has 0 MB free and a new node needs 109 MB: free"):
+        check_room([(tmp_path, CONFIG)], sets=1)
+
+
 def test_nodes_that_have_their_logs_are_not_asked_for_more(tmp_path, free):
     (tmp_path / "set-1").mkdir()
     free(0)

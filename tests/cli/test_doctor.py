@@ -9,7 +9,7 @@ from collections import namedtuple
 import pytest
 
 from penstock.cli import doctor
-from penstock.cli.main import guarded
+from penstock.cli.program import guarded
 from penstock.node.identity import LOCK_NAME
 from penstock.node.pages import build_info
 
@@ -59,7 +59,7 @@ def test_a_disk_that_is_too_small_is_wrong_and_says_what_is_needed(
     code, found, _ = examined(capsys, settings_file)
     assert code == 1
     assert found["disk"]["state"] == "wrong"
-    assert "has 50 MB free; 1 new nodes need 109 MB" in found["disk"]["finding"]
+    assert "has 50 MB free; a new node needs 109 MB" in found["disk"]["finding"]
 
 
 def test_a_port_that_is_taken_is_named(capsys, settings_file):
@@ -102,3 +102,15 @@ def test_an_interpreted_build_says_what_it_costs(monkeypatch):
     found = doctor.build()
     assert found.state is doctor.State.LOOK
     assert found.finding.endswith(build_info.COST)
+
+
+def test_the_ports_of_all_nodes_that_are_to_start_are_looked_at(capsys, tmp_path):
+    code = guarded(["doctor", "--data", str(tmp_path / "none"), "--nodes", "3", "-o", "json"])
+    rows = json.loads(capsys.readouterr().out)
+    assert code == 0
+    told = {row["finding"].split()[1].split(":")[1] for row in rows if row["check"] == "port"}
+    firsts = (9092, 9404, 9192, 9292)
+    assert told == {str(first + number) for first in firsts for number in range(3)}
+    assert [row["finding"] for row in rows if row["check"] == "secret"] == [
+        "none yet: penstock up makes one for its owner alone"
+    ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from penstock.cli import main
+from penstock.cli import program
 from penstock.cli.examples import EXAMPLES
 
 
@@ -19,12 +19,12 @@ def walk(command, path=()):
         yield from walk(below, (*path, name))
 
 
-COMMANDS = dict(walk(typer.main.get_command(main.app)))
+COMMANDS = dict(walk(typer.main.get_command(program.app)))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_help_ends_with_examples(name, capsys):
-    assert main.guarded([*name.split(), "--help"]) == 0
+    assert program.guarded([*name.split(), "--help"]) == 0
     out = capsys.readouterr().out
     assert "\n  Examples:\n    " in out
     for example in EXAMPLES[name]:

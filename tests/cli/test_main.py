@@ -1,16 +1,17 @@
 import os
 import re
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from penstock.base.errors import ConfigError, PlatformError
-from penstock.cli import main
+from penstock.cli import program
 
 
 def run(capsys, *arguments):
-    code = main.guarded(arguments)
+    code = program.guarded(arguments)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
@@ -39,6 +40,19 @@ def test_version_is_printed(capsys):
     ("arguments", "line"),
     [
         (["nod"], "penstock: No such command 'nod'. Did you mean 'node'? (see penstock --help)\n"),
+        (
+            ["consume", "greetings", "--group", ""],
+            "penstock: --group is empty: name the group, or leave it out\n",
+        ),
+        (
+            ["up", "--nodes", "3", "--port", "65500"],
+            "penstock: --port 65500: 3 nodes need ports up to 65702; choose 1 to 65333\n",
+        ),
+        (
+            ["up", "--nodes", "2", "--metrics-port", "65535"],
+            "penstock: --metrics-port 65535: 2 nodes need ports up to 65536; choose 0 to 65534\n",
+        ),
+        (["up", "--port", "0"], "penstock: --port 0: choose 1 to 65535\n"),
         (["node"], "penstock: say which node: penstock node --config FILE\n"),
         (["controller"], "penstock: say which controller: penstock controller --config FILE\n"),
         (["up", "--nodes", "0"], "penstock: --nodes 0: choose 1 to 50\n"),
@@ -70,6 +84,17 @@ def test_a_wrong_call_is_one_line_and_exit_code_2(capsys, monkeypatch, tmp_path,
             1,
             "penstock: ZeroDivisionError: by zero (run again with penstock --debug to see where)\n",
         ),
+        (PermissionError(13, "Permission denied", "/x"), 1, "penstock: /x: Permission denied\n"),
+        (
+            OSError(28, "No space left on device"),
+            1,
+            "penstock: the output can not be written: No space left on device\n",
+        ),
+        (
+            UnicodeEncodeError("utf-8", "t\udcff", 1, 2, "surrogates not allowed"),
+            2,
+            "penstock: 't\\udcff' is no text in UTF-8\n",
+        ),
         (KeyboardInterrupt(), 130, ""),
     ],
 )
@@ -77,7 +102,7 @@ def test_whatever_is_raised_becomes_one_line(capsys, monkeypatch, error, code, l
     def fail(**_):
         raise error
 
-    monkeypatch.setattr(main, "app", fail)
+    monkeypatch.setattr(program, "app", fail)
     assert run(capsys, "anything") == (code, "", line)
 
 
@@ -91,7 +116,7 @@ def test_debug_shows_the_traceback(capsys, monkeypatch):
 def test_no_command_is_imported_for_the_help():
     heavy = ("pydantic", "kio", "asyncio", "pyarrow", "pyspark", "cramjam", "rich")
     script = (
-        "import sys; from penstock.cli.main import guarded; guarded(['--help']); "
+        "import sys; from penstock.cli.program import guarded; guarded(['--help']); "
         f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(
@@ -109,3 +134,51 @@ def test_a_reader_that_went_away_is_no_error():
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_the_caller_closed_is_an_empty_one(closed):
+    script = (
+        "import sys; from penstock.cli import main; main._open_missing_streams(); "
+        "sys.exit([s.fileno() for s in (sys.stdin, sys.stdout, sys.stderr)] != [0, 1, 2]"
+        " or sys.stdout.isatty())"
+    )
+    done = subprocess.run(
+        f'"{sys.executable}" -c "$SCRIPT" {closed}',
+        shell=True,
+        env={**os.environ, "SCRIPT": script},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0
+
+
+def test_an_interrupt_while_the_commands_load_ends_the_process_without_a_word():
+    script = (
+        "import os, signal, sys\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'typer':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "from penstock.cli import main\n"
+        "main.run(['--help'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_an_interrupt_that_the_caller_ignores_stays_ignored():
+    script = (
+        "import signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "from penstock.cli import main\n"
+        "try:\n"
+        "    main.run(['--version'])\n"
+        "except SystemExit:\n"
+        "    sys.exit(signal.getsignal(signal.SIGINT) is not signal.SIG_IGN)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0

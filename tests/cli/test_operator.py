@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.harness.ports import free_port
 
-from penstock.cli import main, operator
+from penstock.cli import operator, program
 from tests.live_node import LiveNode, running_node
 
 COMMANDS = [
@@ -30,7 +30,7 @@ each_command = pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    code = main.guarded(arguments)
+    code = program.guarded(arguments)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 

@@ -1,4 +1,7 @@
 import json
+import sys
+
+import pytest
 
 from penstock.cli.output import Output, cell, print_rows
 
@@ -28,3 +31,14 @@ def test_cells_show_control_characters_as_escapes():
         "a=1",
         "\\xff",
     ]
+
+
+@pytest.mark.parametrize("columns", [10, 16, 17, 40, 200])
+def test_a_terminal_of_any_width_shows_every_cell_whole(capsys, monkeypatch, columns):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    print_rows(ROWS, ["name", "count"], Output.TABLE)
+    shown = capsys.readouterr().out
+    assert "longer" in shown
+    assert "count" in shown.lower()
+    assert "…" not in shown

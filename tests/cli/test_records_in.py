@@ -135,3 +135,21 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path, monk
 def test_key_choices_that_mean_nothing_are_refused(form, key):
     with pytest.raises(ConfigError, match="--key-"):
         list(read_records([], form, KeyChoice(**key)))
+
+
+def test_a_line_that_is_no_json_is_told_by_one_line_number_and_a_column(tmp_path):
+    text = refusal(tmp_path, b'{"a": 1}\n{"a": x}\n', Format.JSON)
+    assert text == "/input, line 2: not JSON: Expecting value, column 7"
+    text = refusal(tmp_path, b"no\n", Format.RECORD)
+    assert text == "/input, line 1: not a record as consume prints it: Expecting value, column 1"
+
+
+def test_a_header_without_a_name_is_told(tmp_path):
+    text = refusal(tmp_path, b'{"headers": [{}]}\n', Format.RECORD)
+    assert text == "/input, line 1: not a record as consume prints it: no 'name'"
+
+
+@pytest.mark.parametrize("separator", [r"\t", "\t"])
+def test_a_separator_that_is_missing_is_shown_as_a_person_writes_it(tmp_path, separator):
+    text = refusal(tmp_path, b"a b\n", Format.LINES, separator=separator)
+    assert text == r"/input, line 1: no '\t' between key and value"

@@ -15,7 +15,7 @@ from benchmarks.harness.node import NodeProcess, SettingsOf
 from benchmarks.harness.ports import free_port
 from benchmarks.harness.workload import wait_until
 
-from penstock.cli.main import guarded
+from penstock.cli.program import guarded
 from penstock.node.identity import new_cluster_id
 
 WAIT_SECONDS = 40.0

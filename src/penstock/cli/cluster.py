@@ -17,13 +17,14 @@ from penstock.cli.operator import (
     submit,
 )
 from penstock.cli.output import Output, OutputOption, print_json, print_rows
+from penstock.cli.values import ID_MAX
 
 if TYPE_CHECKING:
     from penstock.controller.session import SetStatus, StatusAnswer
 
 app = typer.Typer(help="The state of the cluster; elections on or off; brokers that are gone.")
 
-BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", help="Broker id.")]
+BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", max=ID_MAX, help="Broker id.")]
 
 BROKER_COLUMNS = ("broker", "address", "rack", "state", "masters", "replicas", "heard_ms_ago")
 SET_COLUMNS = (

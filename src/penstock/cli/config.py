@@ -17,6 +17,7 @@ from penstock.cli.output import (
     print_rows,
 )
 from penstock.cli.topic import pairs
+from penstock.cli.values import named
 
 app = typer.Typer(help="Show and change settings of topics; show those of a broker.")
 
@@ -29,7 +30,9 @@ class Resource(StrEnum):
 
 
 ResourceArgument = Annotated[Resource, typer.Argument(metavar="topic|broker")]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Topic name, or broker id.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Topic name, or broker id.", callback=named)
+]
 
 
 @app.command()

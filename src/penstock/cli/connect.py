@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.base.errors import PlatformError
+from penstock.cli.values import SECONDS_MAX
 
 if TYPE_CHECKING:
     from penstock.client.cluster import Cluster
@@ -20,7 +21,9 @@ FIRST_CONNECT_MS_MAX = 2500
 
 TimeoutOption = Annotated[
     float,
-    typer.Option(metavar="SECONDS", min=0.1, help="Give up after trying for so long."),
+    typer.Option(
+        metavar="SECONDS", min=0.1, max=SECONDS_MAX, help="Give up after trying for so long."
+    ),
 ]
 ADMIN_SECONDS = 15.0
 STREAM_SECONDS = 120.0

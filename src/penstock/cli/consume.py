@@ -17,13 +17,18 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.connect import STREAM_SECONDS, TimeoutOption, connected
-from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption
+from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption, note
 from penstock.cli.records.group_moves import GroupMoves
 from penstock.cli.records.places import Place, PlaceKind, resolve
+from penstock.cli.values import named
 
 if TYPE_CHECKING:
     from penstock.client.consume import ConsumedRecord, RecordStream
     from penstock.client.errors import UnreadableRecords
+
+
+Offsets = dict[tuple[str, int], int]
+ENDS_SHOWN_MAX = 5
 
 
 class RecordFormat(StrEnum):
@@ -35,7 +40,7 @@ class RecordFormat(StrEnum):
 
 
 def run_consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to read.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to read.", callback=named)],
     start: Annotated[
         str,
         typer.Option(
@@ -74,6 +79,8 @@ def run_consume(
     place = Place.parse(start)
     if place.kind is PlaceKind.END and not follow:
         raise ConfigError("--from end reads nothing without --follow")
+    if group == "":
+        raise ConfigError("--group is empty: name the group, or leave it out")
     if output is Output.JSON:
         record_format = RecordFormat.JSON
     show = PRINTERS[record_format]
@@ -82,6 +89,8 @@ def run_consume(
         ends = None
         if not follow:
             ends = _named(topic, resolve(cluster, topic, Place(PlaceKind.END), partition))
+        if group is None and _is_behind(place, starts, ends):
+            _tell_nothing(topic, start, starts)
         moves = GroupMoves(cluster, group) if group is not None else None
         if moves is not None:
             starts = moves.starts(starts)
@@ -118,6 +127,21 @@ def _print(
         moves.commit(stream.positions)
 
 
+def _is_behind(place: Place, starts: Offsets, ends: Offsets | None) -> bool:
+    """Whether a place that was named has no record at it or behind it."""
+    if ends is None:
+        return place.kind is PlaceKind.OFFSET and max(starts.values()) < place.value
+    is_named = place.kind in {PlaceKind.OFFSET, PlaceKind.TIME}
+    return is_named and all(at >= ends[one] for one, at in starts.items())
+
+
+def _tell_nothing(topic: str, place: str, ends: Offsets) -> None:
+    """Say where the log ends: silence would look like a topic without records."""
+    shown = [f"{at} in partition {one}" for (_, one), at in sorted(ends.items())][:ENDS_SHOWN_MAX]
+    more = f", and {len(ends) - len(shown)} more" if len(ends) > len(shown) else ""
+    note(f"{topic} has nothing from {place} on: it ends at {', '.join(shown)}{more}")
+
+
 def _tell_skipped(found: "UnreadableRecords") -> None:
     sys.stdout.buffer.flush()
     typer.echo(
@@ -127,7 +151,7 @@ def _tell_skipped(found: "UnreadableRecords") -> None:
     )
 
 
-def _named(topic: str, offsets: dict[int, int]) -> dict[tuple[str, int], int]:
+def _named(topic: str, offsets: dict[int, int]) -> Offsets:
     return {(topic, number): offset for number, offset in offsets.items()}
 
 

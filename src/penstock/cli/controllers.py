@@ -22,6 +22,7 @@ from penstock.cli.operator import (
     operate,
 )
 from penstock.cli.output import Output, OutputOption, print_json, print_rows
+from penstock.cli.values import ID_MAX
 
 if TYPE_CHECKING:
     from penstock.runtime.session.messages import ChangeControllers
@@ -31,7 +32,9 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 
-VoterArgument = Annotated[int, typer.Argument(metavar="ID", help="Peer id of the controller.")]
+VoterArgument = Annotated[
+    int, typer.Argument(metavar="ID", max=ID_MAX, help="Peer id of the controller.")
+]
 DirectoryOption = Annotated[
     str,
     typer.Option(

@@ -24,6 +24,7 @@ from penstock.base.errors import ConfigError
 from penstock.cli.exit_codes import EXIT_FAILED
 from penstock.cli.operator import DATA_DEFAULT, ConfigOption, DataOption
 from penstock.cli.output import Output, OutputOption, print_rows
+from penstock.cli.up import NODES_MAX
 
 if TYPE_CHECKING:
     from penstock.node.settings.settings import NodeSettings
@@ -57,7 +58,12 @@ def run_doctor(
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
     nodes: Annotated[
-        int, typer.Option(min=1, help="Nodes that `penstock up` is to start, where none has yet.")
+        int,
+        typer.Option(
+            min=1,
+            max=NODES_MAX,
+            help="Nodes that `penstock up` is to start, where none has yet.",
+        ),
     ] = 1,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -82,12 +88,16 @@ def settings_of(config: Path | None, data: Path) -> "list[NodeSettings]":
 def examine(settings: "list[NodeSettings]", data: Path, *, nodes: int) -> Iterator[Found]:
     """Yield everything there is to say."""
     yield build()
+    first = settings[0]
+    is_there = any(Path(path).exists() for path in first.node.data_directories)
+    planned = 1 if is_there or first.cluster.ha_port else nodes
     for one in settings:
         for directory in one.node.data_directories:
             sets = max(1, min(3, nodes))
             yield disk(Path(directory), one, nodes=nodes, sets=sets)
-        yield from ports(one)
-        yield secret(one)
+        for number in range(planned):
+            yield from ports(wanted_ports(one, number, is_cluster=planned > 1), one)
+        yield secret(one, nodes=planned)
     yield host_name(settings[0])
     yield clock()
     yield kernel(existing(data))
@@ -112,7 +122,7 @@ def existing(path: Path) -> Path:
 
 
 def disk(directory: Path, settings: "NodeSettings", *, nodes: int, sets: int) -> Found:
-    from penstock.cli.launch.disk_room import mb, needed_bytes
+    from penstock.cli.launch.disk_room import mb, needed_bytes, new_nodes
 
     place = existing(directory)
     if not os.access(place, os.W_OK | os.X_OK):
@@ -124,22 +134,41 @@ def disk(directory: Path, settings: "NodeSettings", *, nodes: int, sets: int) ->
         return Found("disk", state, f"{directory} has {mb(free)} free; {mb(reserve)} stay free")
     needed = nodes * needed_bytes(settings.log, sets=sets) + reserve
     state = State.OK if free >= needed else State.WRONG
-    text = f"{place} has {mb(free)} free; {nodes} new nodes need {mb(needed)}"
+    text = f"{place} has {mb(free)} free; {new_nodes(nodes)} {mb(needed)}"
     return Found("disk", state, text)
 
 
-def ports(settings: "NodeSettings") -> Iterator[Found]:
-    from penstock.cli.launch.launcher import reachable_host
+class Port(NamedTuple):
+    """A port that a node listens on, under the name of its setting; 0 for none."""
+
+    setting: str
+    host: str
+    port: int
+
+
+def wanted_ports(settings: "NodeSettings", number: int, *, is_cluster: bool) -> list[Port]:
+    """Return the ports of the node `number` after this one, as `penstock up` gives them out."""
+    from penstock.cli.launch.cluster_files import CONTROLLER_PORT_DISTANCE, HA_PORT_DISTANCE
 
     node, cluster = settings.node, settings.cluster
     peers = cluster.host or node.host
-    wanted = [
-        ("node.port", node.host, node.port),
-        ("node.metrics_port", node.metrics_host, node.metrics_port),
-        ("cluster.controller_port", peers, cluster.controller_port),
-        ("cluster.ha_port", peers, cluster.ha_port),
+    controller, ha = cluster.controller_port, cluster.ha_port
+    if is_cluster:
+        controller = node.port + CONTROLLER_PORT_DISTANCE + number
+        ha = node.port + HA_PORT_DISTANCE + number
+    metrics = node.metrics_port + number if node.metrics_port else 0
+    return [
+        Port("node.port", node.host, node.port + number),
+        Port("node.metrics_port", node.metrics_host, metrics),
+        Port("cluster.controller_port", peers, controller),
+        Port("cluster.ha_port", peers, ha),
     ]
-    owner = owner_of(Path(node.data_directories[0]))
+
+
+def ports(wanted: list[Port], settings: "NodeSettings") -> Iterator[Found]:
+    from penstock.cli.launch.launcher import reachable_host
+
+    owner = owner_of(Path(settings.node.data_directories[0]))
     for name, host, port in wanted:
         if port:
             yield one_port(name, host, port, reachable_host(host), owner)
@@ -171,6 +200,10 @@ def _leads_to(file: Path, target: Path) -> bool:
 
 def one_port(name: str, host: str, port: int, reachable: str, owner: int | None) -> Found:
     """A port that is taken is fine where the node whose port it is runs already."""
+    from penstock.node.settings.config import PORT_MAX
+
+    if port > PORT_MAX:
+        return Found("port", State.WRONG, f"{name} {port}: ports end at {PORT_MAX}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         with socket.create_server((host, port), family=family, reuse_port=False):
@@ -190,8 +223,10 @@ def one_port(name: str, host: str, port: int, reachable: str, owner: int | None)
     return Found("port", State.LOOK, f"{name} {host}:{port}: {text}")
 
 
-def secret(settings: "NodeSettings") -> Found:
+def secret(settings: "NodeSettings", *, nodes: int) -> Found:
     path = settings.cluster.secret_file
+    if not path and nodes > 1:
+        return Found("secret", State.OK, "none yet: penstock up makes one for its owner alone")
     if not path:
         return Found("secret", State.OK, "none: a node alone has no peers")
     try:

@@ -16,6 +16,7 @@ from penstock.cli.output import (
     print_rows,
 )
 from penstock.cli.records.places import Place, resolve
+from penstock.cli.values import named
 
 if TYPE_CHECKING:
     from penstock.client.cluster import Cluster
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, describe, reset and delete consumer groups.")
 
-GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.")]
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Group id.", callback=named)]
 OFFSET_COLUMNS = ("topic", "partition", "committed", "end", "lag", "member", "client", "host")
 DEAD = "Dead"
 
@@ -80,7 +81,8 @@ def reset(
         typer.Option(metavar="PLACE", help="beginning, end, an offset, or a time (ISO or @ms)."),
     ],
     topic: Annotated[
-        list[str] | None, typer.Option(metavar="TOPIC", help="These topics; else all it has read.")
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="These topics; else all it has read.", callback=named),
     ] = None,
     partition: Annotated[
         list[int] | None, typer.Option(metavar="N", help="These partitions; else all.")

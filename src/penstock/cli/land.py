@@ -9,6 +9,7 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.output import BOOTSTRAP_DEFAULT, BootstrapOption, Output, OutputOption
+from penstock.cli.values import directory, named, quoted
 
 
 class TableFormat(StrEnum):
@@ -34,7 +35,9 @@ class Starting(StrEnum):
     LATEST = "latest"
 
 
-ToOption = Annotated[Path, typer.Option(metavar="DIR", help="Directory of the table.")]
+ToOption = Annotated[
+    Path, typer.Option(metavar="DIR", help="Directory of the table.", parser=directory)
+]
 FormatOption = Annotated[TableFormat, typer.Option("--format", help="Kind of table.")]
 StreamOption = Annotated[
     bool, typer.Option("--stream", help="Go on with what comes, until SIGTERM.")
@@ -73,7 +76,7 @@ QuietOption = Annotated[bool, typer.Option("--no-progress", help="Show no progre
 
 
 def run_land(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to land.")],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to land.", callback=named)],
     to: ToOption,
     table_format: FormatOption = TableFormat.PARQUET,
     stream: StreamOption = False,
@@ -129,5 +132,5 @@ def run_land(
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ConfigError(f"--conf {text}: write --conf KEY=VALUE")
+        raise ConfigError(f"--conf {quoted(text)}: write --conf KEY=VALUE")
     return name, value

@@ -14,7 +14,7 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.exit_codes import EXIT_FAILED
-from penstock.cli.output import Output, OutputOption, cell, print_json, print_rows
+from penstock.cli.output import Output, OutputOption, cell, note, print_json, print_rows
 
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ DirectoryArgument = Annotated[
     Path, typer.Argument(metavar="DIR", help="A data directory, or one log in it (set-<id>).")
 ]
 DUMP_COLUMNS = {
+    "log": 8,
     "position": 14,
     "frame_bytes": 11,
     "kind": 9,
@@ -37,6 +38,7 @@ DUMP_COLUMNS = {
     "producer_id": 11,
     "base_sequence": 13,
 }
+LOG_PREFIX = "set-"
 PIN_COLUMNS = (
     "log",
     "topic_id",
@@ -65,7 +67,7 @@ def dump(
     from penstock.storage.inspect.dump import dump_frames
 
     logs = logs_in(directory)
-    left = most if most is not None else sys.maxsize
+    left = asked = most if most is not None else sys.maxsize
     if output is Output.TABLE:
         print(_line(list(DUMP_COLUMNS)).upper())
     for root, log in logs:
@@ -76,7 +78,10 @@ def dump(
             if output is Output.JSON:
                 print(json.dumps({"log": log, **frame._asdict()}))
             else:
-                print(_line([cell(getattr(frame, name)) for name in DUMP_COLUMNS]))
+                row = {"log": log, **frame._asdict()}
+                print(_line([cell(row[name]) for name in DUMP_COLUMNS]))
+    if start and left == asked:
+        note(f"no frame begins at byte {start} or behind it")
 
 
 @app.command()
@@ -152,9 +157,9 @@ def pins(
 def logs_in(directory: Path) -> list[tuple[Path, str]]:
     """Return (data directory, name of the log) of each log. Raises ConfigError for none."""
     directory = directory.absolute()
-    if (directory / "log").is_dir():
+    if directory.name.startswith(LOG_PREFIX) and (directory / "log").is_dir():
         return [(directory.parent, directory.name)]
-    found = sorted(path for path in directory.glob("set-*") if (path / "log").is_dir())
+    found = sorted(path for path in directory.glob(f"{LOG_PREFIX}*") if (path / "log").is_dir())
     if not found:
         reason = "holds no log" if directory.is_dir() else "is no directory"
         raise ConfigError(

@@ -1,142 +1,41 @@
-"""The `penstock` program: the list of commands, and the guard that keeps errors to one line.
+"""The door of the `penstock` program: streams and Ctrl-C are in order before anything is loaded.
 
-Commands import what they need when they run, so that `--help` and shell completion stay quick.
-Exit codes are for scripts: 0 done; 1 it failed while it ran; 2 arguments or settings are wrong;
-130 interrupted by the keyboard. Results go to stdout, everything else to stderr.
-
-A command raises; only the guard prints errors. With `--debug`, or PENSTOCK_DEBUG=1, the traceback
-is shown as well.
+The commands take a tenth of a second or more to load. Ctrl-C ends the process in that time without
+a word, as it ends programs that do not ask for it; after it the guard in `program` answers.
 """
 
-import contextlib
 import os
+import signal
 import sys
-import traceback
 from collections.abc import Sequence
-from typing import Annotated, NoReturn
-
-import typer
-
-from penstock.base.errors import ConfigError, PlatformError
-from penstock.cli import (
-    cluster,
-    config,
-    consume,
-    controllers,
-    doctor,
-    examples,
-    group,
-    land,
-    log,
-    node,
-    produce,
-    sets,
-    topic,
-    up,
-)
-from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
-
-app = typer.Typer(
-    name="penstock",
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(node.app, name="node")
-app.add_typer(controllers.app, name="controller")
-app.command(name="up")(up.run_up)
-app.add_typer(cluster.app, name="cluster")
-app.add_typer(sets.app, name="set")
-app.add_typer(topic.app, name="topic")
-app.command(name="produce")(produce.run_produce)
-app.command(name="consume")(consume.run_consume)
-app.add_typer(group.app, name="group")
-app.add_typer(config.app, name="config")
-app.add_typer(log.app, name="log")
-app.command(name="land")(land.run_land)
-app.command(name="doctor")(doctor.run_doctor)
-
-
-@app.callback(invoke_without_command=True)
-def penstock(
-    context: typer.Context,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print version, commit, and whether it is compiled.")
-    ] = False,
-) -> None:
-    """A replicated log and message platform for stock Kafka clients and Spark."""
-    if debug:
-        os.environ["PENSTOCK_DEBUG"] = "1"
-    if version:
-        from penstock.node.pages.build_info import version_line
-
-        typer.echo(version_line())
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit(EXIT_USAGE)
-
-
-examples.attach(app)
+from typing import NoReturn
 
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and leave the process with its exit code."""
+    is_asked = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_asked:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _open_missing_streams()
+    from penstock.cli.program import guarded
+
+    if is_asked:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(guarded(arguments))
 
 
-def guarded(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; turn whatever it raises into one line on stderr and an exit code."""
-    try:
-        code = app(
-            args=None if arguments is None else list(arguments),
-            standalone_mode=False,
-            prog_name="penstock",
-        )
-    except (typer.Abort, KeyboardInterrupt):
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        return _reader_went_away()
-    except SystemExit as ended:
-        # What typer makes of a broken pipe: exit code 1.
-        if not isinstance(ended.__context__, BrokenPipeError):
-            raise
-        return _reader_went_away()
-    except Exception as error:  # noqa: BLE001  the last line of defence of the program
-        return _explain(error)
-    return code if isinstance(code, int) else EXIT_OK
+def _open_missing_streams() -> None:
+    """Put the null device where the caller closed stdin, stdout or stderr.
 
-
-def _explain(error: Exception) -> int:
-    """Print the one line and return the exit code that fits."""
-    match error:
-        case typer.TyperException():
-            context = getattr(error, "ctx", None)
-            path = context.command_path if context else "penstock"
-            return _fail(f"{error.format_message().rstrip('.')} (see {path} --help)", EXIT_USAGE)
-        case ConfigError():
-            return _fail(str(error), EXIT_USAGE)
-        case PlatformError():
-            return _fail(str(error) or type(error).__name__, EXIT_FAILED)
-        case _:
-            text = f"{type(error).__name__}: {error}"
-            return _fail(f"{text} (run again with penstock --debug to see where)", EXIT_FAILED)
-
-
-def _fail(message: str, code: int) -> int:
-    if os.environ.get("PENSTOCK_DEBUG") == "1":
-        traceback.print_exc()
-    with contextlib.suppress(OSError):
-        print(f"penstock: {' '.join(message.split())}", file=sys.stderr)
-    return code
-
-
-def _reader_went_away() -> int:
-    """`penstock consume | head`: stop without a word, and keep Python from flushing stdout."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return EXIT_OK
+    Python has None there, and the next file or connection would get the free descriptor.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, mode))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from penstock.cli.operator import (
     cluster_settings,
     operate,
 )
+from penstock.cli.values import ID_MAX
 
 SetOption = Annotated[
     list[str] | None,
@@ -61,7 +62,7 @@ def run_node(
 
 @app.command()
 def drain(
-    broker: Annotated[int, typer.Argument(metavar="BROKER", help="Broker id.")],
+    broker: Annotated[int, typer.Argument(metavar="BROKER", max=ID_MAX, help="Broker id.")],
     undo: Annotated[bool, typer.Option("--undo", help="Give it duties again.")] = False,
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,

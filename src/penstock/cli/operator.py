@@ -17,6 +17,7 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.connect import CommandFailed
+from penstock.cli.values import directory
 
 if TYPE_CHECKING:
     from penstock.controller.commands.command import Command
@@ -31,7 +32,10 @@ ConfigOption = Annotated[
     typer.Option("--config", metavar="FILE", help="Settings of any process of the cluster."),
 ]
 DataOption = Annotated[
-    Path, typer.Option(metavar="DIR", help="Directory of `penstock up`, without --config.")
+    Path,
+    typer.Option(
+        metavar="DIR", help="Directory of `penstock up`, without --config.", parser=directory
+    ),
 ]
 DATA_DEFAULT = Path("penstock-data")
 

@@ -1,8 +1,9 @@
 """How commands print: tables for people, JSON for programs.
 
-Results go to stdout. A table is drawn by rich on a terminal and is plain text with columns when
-stdout is a pipe. JSON is one document per command; `consume` and `log dump`, which have no end in
-sight, print one document per line.
+Results go to stdout. A table is drawn by rich on a terminal where it fits, and is plain text with
+columns where it does not, or where stdout is a pipe: no name or number is ever cut off. JSON is one
+document per command; `consume` and `log dump`, which have no end in sight, print one document per
+line.
 """
 
 import json
@@ -47,11 +48,10 @@ def print_rows(rows: Sequence[Row], columns: Sequence[str], output: Output) -> N
         print_json([{column: row.get(column) for column in columns} for row in rows])
         return
     cells = [[cell(row.get(column)) for column in columns] for row in rows]
-    if sys.stdout.isatty():
-        _print_rich(columns, cells)
-    else:
-        for line in plain_table([[column.upper() for column in columns], *cells]):
-            print(line)
+    if sys.stdout.isatty() and _print_rich(columns, cells):
+        return
+    for line in plain_table([[column.upper() for column in columns], *cells]):
+        print(line)
 
 
 def plain_table(lines: Sequence[Sequence[str]]) -> list[str]:
@@ -63,16 +63,23 @@ def plain_table(lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _print_rich(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+def _print_rich(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> bool:
+    """Draw the table; return False, with nothing drawn, where the terminal is too narrow."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape
+    from rich.measure import Measurement
     from rich.table import Table
 
     table = Table(*columns, box=box.SIMPLE_HEAD, header_style="bold")
     for line in cells:
         table.add_row(*map(escape, line))
-    Console().print(table)
+    console = Console()
+    unbounded = console.options.update(max_width=sys.maxsize)
+    if Measurement.get(console, unbounded, table).maximum > console.width:
+        return False
+    console.print(table)
+    return True
 
 
 def cell(value: object) -> str:

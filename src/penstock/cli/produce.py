@@ -33,6 +33,7 @@ from penstock.cli.output import (
     print_rows,
 )
 from penstock.cli.records.reading import STDIN, Format, Header, InputRecord, KeyChoice, read_records
+from penstock.cli.values import ID_MAX, named, quoted
 
 if TYPE_CHECKING:
     from penstock.client.cluster import Cluster
@@ -59,9 +60,12 @@ class Codec(StrEnum):
 
 
 def run_produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Topic to write to.")],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="Topic to write to.", callback=named)
+    ],
     inputs: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help="Files; - or none is stdin.")
+        list[str] | None,
+        typer.Argument(metavar="[FILE]...", help="Files; - or none is stdin.", callback=named),
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="What the input holds.")] = Format.LINES,
     key_field: Annotated[
@@ -79,7 +83,8 @@ def run_produce(
         typer.Option(metavar="NAME=VALUE", help="A header of every record; repeatable."),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="All into this partition.")
+        int | None,
+        typer.Option("--partition", "-p", min=0, max=ID_MAX, help="All into this partition."),
     ] = None,
     compression: Annotated[Codec, typer.Option(help="Codec of the batches.")] = Codec.NONE,
     no_progress: Annotated[
@@ -140,7 +145,8 @@ class _Ledger:
 
     def stopped(self, error: Exception) -> str:
         """Return what went wrong, and how far it came."""
-        text = f"{error}; {self.acknowledged} records are acknowledged"
+        count = "1 record is" if self.acknowledged == 1 else f"{self.acknowledged} records are"
+        text = f"{error}; {count} acknowledged"
         oldest = min((places[0] for places in self._open.values() if places), default=None)
         return text if oldest is None else f"{text}, the first that is not is {oldest[1]}"
 
@@ -226,7 +232,7 @@ def _options(cluster: "Cluster", topic: str, codec: int) -> "ProduceOptions":
 def _header(text: str) -> Header:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ConfigError(f"--header {text}: write NAME=VALUE")
+        raise ConfigError(f"--header {quoted(text)}: write NAME=VALUE")
     return name, value.encode()
 
 

@@ -20,6 +20,7 @@ from penstock.cli.operator import (
     submit,
 )
 from penstock.cli.output import Output, OutputOption, print_json, print_rows
+from penstock.cli.values import ID_MAX, quoted
 
 if TYPE_CHECKING:
     from penstock.controller.session import SetStatus
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List and describe replica sets, move masters, add and remove members.")
 
-SetArgument = Annotated[int, typer.Argument(metavar="SET", help="Id of the set.")]
-BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", help="Broker id.")]
+SetArgument = Annotated[int, typer.Argument(metavar="SET", max=ID_MAX, help="Id of the set.")]
+BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", max=ID_MAX, help="Broker id.")]
 MEMBER_COLUMNS = (
     *("broker", "replica", "role", "state", "in_sync", "epoch", "log_epoch"),
     *("start", "confirm", "end", "lag", "caught_up_ms_ago"),
@@ -95,7 +96,9 @@ def _members(settings: "NodeSettings", replica_set: int) -> list[int]:
 @app.command()
 def elect(
     replica_set: SetArgument,
-    master: Annotated[int, typer.Option(metavar="BROKER", help="Elect this member.")] = -1,
+    master: Annotated[
+        int, typer.Option(metavar="BROKER", max=ID_MAX, help="Elect this member.")
+    ] = -1,
     unclean: Annotated[
         bool,
         typer.Option("--unclean", help="Also a member that may lack acknowledged records."),
@@ -118,7 +121,8 @@ def elect(
 def transfer(
     replica_set: SetArgument,
     to: Annotated[
-        int, typer.Option(metavar="BROKER", help="The new master; else the preferred one.")
+        int,
+        typer.Option(metavar="BROKER", max=ID_MAX, help="The new master; else the preferred one."),
     ] = -1,
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
@@ -144,7 +148,7 @@ def create(
     try:
         replicas = tuple(int(member) for member in members.split(","))
     except ValueError:
-        raise ConfigError(f"{members}: write broker ids with commas, as in 1,2,3") from None
+        raise ConfigError(f"{quoted(members)}: write broker ids with commas, as in 1,2,3") from None
     settings = cluster_settings(config, data)
     taken = [one.replica_set_id for one in fetch_status(settings).sets]
     set_id = max(taken, default=0) + 1
@@ -191,10 +195,10 @@ def policy(
     replica_set: SetArgument,
     kind: Annotated[PolicyKind, typer.Argument(metavar="POLICY", help="How acks=all counts.")],
     required: Annotated[
-        int, typer.Option(min=1, help="k of k-of-n; copies that `adaptive` waits for.")
+        int, typer.Option(min=1, max=ID_MAX, help="k of k-of-n; copies that `adaptive` waits for.")
     ] = 2,
     minimum: Annotated[
-        int, typer.Option(min=1, help="Fewest members in step that take writes.")
+        int, typer.Option(min=1, max=ID_MAX, help="Fewest members in step that take writes.")
     ] = 1,
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,

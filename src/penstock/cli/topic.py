@@ -16,6 +16,7 @@ from penstock.cli.output import (
     print_json,
     print_rows,
 )
+from penstock.cli.values import ID_MAX, REPLICAS_MAX, named, quoted
 
 if TYPE_CHECKING:
     from penstock.client.admin import Admin
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Create, list, describe, alter, truncate and delete topics.")
 
-TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
+TopicArgument = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="Name of the topic.", callback=named)
+]
 ConfigOption = Annotated[
     list[str] | None,
     typer.Option("--config", "-c", metavar="KEY=VALUE", help="Topic setting; repeatable."),
@@ -37,7 +40,7 @@ def pairs(texts: list[str] | None, *, flag: str) -> dict[str, str]:
     for text in texts or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise ConfigError(f"{flag} {text}: write KEY=VALUE".strip())
+            raise ConfigError(f"{flag} {quoted(text)}: write KEY=VALUE".strip())
         found[key] = value
     return found
 
@@ -46,12 +49,16 @@ def pairs(texts: list[str] | None, *, flag: str) -> dict[str, str]:
 def create(
     topic: TopicArgument,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="As the node says if left out.")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, max=ID_MAX, help="As the node says if left out."),
     ] = None,
     replicas: Annotated[
         int | None,
         typer.Option(
-            "--replicas", min=1, help="Copies of each partition; as the node says if left out."
+            "--replicas",
+            min=1,
+            max=REPLICAS_MAX,
+            help="Copies of each partition; as the node says if left out.",
         ),
     ] = None,
     config: ConfigOption = None,
@@ -130,7 +137,8 @@ def describe(
 def alter(
     topic: TopicArgument,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="New, larger count.")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, max=ID_MAX, help="New, larger count."),
     ] = None,
     config: ConfigOption = None,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
@@ -154,7 +162,9 @@ def alter(
 
 @app.command()
 def delete(
-    topics: Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Topics to delete.")],
+    topics: Annotated[
+        list[str], typer.Argument(metavar="TOPIC...", help="Topics to delete.", callback=named)
+    ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     timeout: TimeoutOption = ADMIN_SECONDS,

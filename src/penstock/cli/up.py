@@ -7,6 +7,7 @@ import typer
 
 from penstock.base.errors import ConfigError
 from penstock.cli.node import SetOption
+from penstock.cli.values import directory
 
 NODES_MAX = 50
 """More would share port numbers: each node has three, a hundred apart."""
@@ -14,9 +15,9 @@ REPLICAS_DEFAULT = 3
 
 
 def run_up(
-    data: Annotated[Path, typer.Option(metavar="DIR", help="Settings, data and logs.")] = Path(
-        "penstock-data"
-    ),
+    data: Annotated[
+        Path, typer.Option(metavar="DIR", help="Settings, data and logs.", parser=directory)
+    ] = Path("penstock-data"),
     port: Annotated[int, typer.Option(help="Kafka port of the first node.")] = 9092,
     nodes: Annotated[int, typer.Option(help="How many nodes.")] = 1,
     replicas: Annotated[
@@ -36,8 +37,11 @@ def run_up(
     copies = replicas or min(REPLICAS_DEFAULT, nodes)
     if not 1 <= copies <= nodes:
         raise ConfigError(f"--replicas {replicas}: every copy needs a node; choose 1 to {nodes}")
+    from penstock.cli.launch.cluster_files import HA_PORT_DISTANCE
     from penstock.cli.launch.launcher import Plan, launch
 
+    _check_range("--port", port, 1, nodes, nodes - 1 + (HA_PORT_DISTANCE if nodes > 1 else 0))
+    _check_range("--metrics-port", metrics_port, 0, nodes, nodes - 1)
     plan = Plan(
         directory=data,
         nodes=nodes,
@@ -48,3 +52,14 @@ def run_up(
         overrides=overrides or (),
     )
     raise typer.Exit(launch(plan))
+
+
+def _check_range(option: str, port: int, least: int, nodes: int, farther: int) -> None:
+    """Name the option a person wrote, not the setting of the node whose port is out of range."""
+    from penstock.node.settings.config import PORT_MAX
+
+    if least <= port <= PORT_MAX - farther:
+        return
+    last = port + farther
+    why = f"{nodes} nodes need ports up to {last}; " if port <= PORT_MAX < last else ""
+    raise ConfigError(f"{option} {port}: {why}choose {least} to {PORT_MAX - farther}")

@@ -12,9 +12,11 @@ import contextlib
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -77,12 +79,15 @@ def spark_session(
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in chosen.items():
         builder = builder.config(key, value)
+    with interrupt_held() as interrupt:
+        try:
+            with _stderr_to(log):
+                spark = builder.getOrCreate()
+        except Exception as error:
+            text = f"Spark did not start ({_first_line(error)}), see {log}"
+            raise SparkUnavailable(text) from error
     try:
-        with _stderr_to(log):
-            spark = builder.getOrCreate()
-    except Exception as error:
-        raise SparkUnavailable(f"Spark did not start ({_first_line(error)}), see {log}") from error
-    try:
+        interrupt.check()
         spark.sparkContext.setLogLevel("ERROR")
         _quiet_accumulators(spark)
         with tempfile.TemporaryDirectory(prefix="penstock-") as scratch:
@@ -91,6 +96,37 @@ def spark_session(
             yield spark
     finally:
         _stop(spark)
+
+
+class HeldInterrupt:
+    """Whether Ctrl-C came while it was held."""
+
+    came = False
+
+    def note(self, _number: int, _frame: object) -> None:
+        self.came = True
+
+    def check(self) -> None:
+        """Raise the KeyboardInterrupt that was held, if any."""
+        if self.came:
+            raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def interrupt_held() -> Iterator[HeldInterrupt]:
+    """Keep Ctrl-C until the end: PySpark that is interrupted while it starts its JVM removes the
+    file that the JVM is about to write, and a JVM that can not write it runs for ever.
+    """
+    held = HeldInterrupt()
+    before = signal.getsignal(signal.SIGINT)
+    is_ours = threading.current_thread() is threading.main_thread() and callable(before)
+    if is_ours:
+        signal.signal(signal.SIGINT, held.note)
+    try:
+        yield held
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, before)
 
 
 def _stop(spark: "SparkSession") -> None:

@@ -35,9 +35,14 @@ def check_room(nodes: Iterable[tuple[Path, LogConfig]], *, sets: int) -> None:
     free = shutil.disk_usage(place).free
     if free < needed:
         raise ConfigError(
-            f"{place} has {mb(free)} free and {len(fresh)} new nodes need {mb(needed)}: free some, "
+            f"{place} has {mb(free)} free and {new_nodes(len(fresh))} {mb(needed)}: free some, "
             "name another place with --data, or set log.first_segment_bytes lower"
         )
+
+
+def new_nodes(count: int) -> str:
+    """Return the subject and verb of a sentence about what they need."""
+    return "a new node needs" if count == 1 else f"{count} new nodes need"
 
 
 def mb(count: int) -> str:

@@ -70,6 +70,8 @@ def resolve(
     from penstock.client.admin import EARLIEST, LATEST, Admin
 
     admin = Admin(cluster)
+    if partitions is not None:
+        partitions = list(dict.fromkeys(partitions))
     if place.kind is PlaceKind.TIME:
         found = admin.list_offsets(topic, place.value, partitions)
         ends = admin.list_offsets(topic, LATEST, partitions)

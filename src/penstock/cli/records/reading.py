@@ -146,7 +146,8 @@ def _lines(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
             continue
         before, found, after = line.partition(separator)
         if not found:
-            raise source.wrong(number, f"no {key.separator!r} between key and value")
+            shown = separator.decode().replace("\t", r"\t")
+            raise source.wrong(number, f"no '{shown}' between key and value")
         yield InputRecord(before, after, source.place(number))
 
 
@@ -157,7 +158,7 @@ def _json(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
         try:
             document = json.loads(line)
         except ValueError as error:
-            raise source.wrong(number, f"not JSON: {error}") from error
+            raise source.wrong(number, f"not JSON: {_why(error)}") from error
         found = _field_key(source, number, document, key.field)
         yield InputRecord(found, line, source.place(number))
 
@@ -212,8 +213,17 @@ def _record(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:
             found = None if key.none else _bytes_of(document, "key")
             value = _bytes_of(document, "value")
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise source.wrong(number, f"not a record as consume prints it: {error}") from error
+            raise source.wrong(
+                number, f"not a record as consume prints it: {_why(error)}"
+            ) from error
         yield InputRecord(found, value, source.place(number), headers)
+
+
+def _why(error: Exception) -> str:
+    """Return what is wrong; of JSON with the column alone, since the line is in the place."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg}, column {error.colno}"
+    return f"no {error}" if isinstance(error, KeyError) else str(error)
 
 
 def _bytes_of(document: dict[str, Any], name: str) -> bytes | None:

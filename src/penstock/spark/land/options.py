@@ -16,6 +16,8 @@ PartitionBy = Literal["none", "day", "hour"]
 RAW_SCHEMA = "raw"
 TEXT_SCHEMA = "text"
 INFER_SCHEMA = "infer"
+SECONDS_MAX = 86_400
+"""A day. Written as a range, since nan is in none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +103,12 @@ class LandOptions:
                 raise OptionError(f"{name} {value}: choose one of {', '.join(allowed)}")
         if "://" in str(self.to) or ":/" in str(self.to):
             raise OptionError(f"--to {self.to}: give a path that the driver and executors share")
-        if self.trigger_seconds < 0:
-            raise OptionError("--trigger: seconds, 0 or more")
+        for name, seconds in (
+            ("--trigger", self.trigger_seconds),
+            ("--broker-timeout", self.broker_timeout_seconds),
+        ):
+            if not 0 <= seconds <= SECONDS_MAX:
+                raise OptionError(f"{name}: seconds, 0 to {SECONDS_MAX}")
         if self.max_records_per_batch < 1:
             raise OptionError("--max-records-per-batch: 1 or more")
         if self.until_caught_up and not self.stream:

@@ -1,0 +1,148 @@
+"""The list of commands of `penstock`, and the guard that keeps errors to one line.
+
+Commands import what they need when they run, so that `--help` and shell completion stay quick.
+Exit codes are for scripts: 0 done; 1 it failed while it ran; 2 arguments or settings are wrong;
+130 interrupted by the keyboard. Results go to stdout, everything else to stderr.
+
+A command raises; only the guard prints errors. With `--debug`, or PENSTOCK_DEBUG=1, the traceback
+is shown as well.
+"""
+
+import contextlib
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from penstock.base.errors import ConfigError, PlatformError
+from penstock.cli import (
+    cluster,
+    config,
+    consume,
+    controllers,
+    doctor,
+    examples,
+    group,
+    land,
+    log,
+    node,
+    produce,
+    sets,
+    topic,
+    up,
+)
+from penstock.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_USAGE
+
+QUOTED_CHARACTERS_MAX = 80
+OUTPUT_IS_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Of an error that names no file: what a command writes without naming it is its output."""
+
+app = typer.Typer(
+    name="penstock",
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(node.app, name="node")
+app.add_typer(controllers.app, name="controller")
+app.command(name="up")(up.run_up)
+app.add_typer(cluster.app, name="cluster")
+app.add_typer(sets.app, name="set")
+app.add_typer(topic.app, name="topic")
+app.command(name="produce")(produce.run_produce)
+app.command(name="consume")(consume.run_consume)
+app.add_typer(group.app, name="group")
+app.add_typer(config.app, name="config")
+app.add_typer(log.app, name="log")
+app.command(name="land")(land.run_land)
+app.command(name="doctor")(doctor.run_doctor)
+
+
+@app.callback(invoke_without_command=True)
+def penstock(
+    context: typer.Context,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print version, commit, and whether it is compiled.")
+    ] = False,
+) -> None:
+    """A replicated log and message platform for stock Kafka clients and Spark."""
+    if debug:
+        os.environ["PENSTOCK_DEBUG"] = "1"
+    if version:
+        from penstock.node.pages.build_info import version_line
+
+        typer.echo(version_line())
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(EXIT_USAGE)
+
+
+examples.attach(app)
+
+
+def guarded(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; turn whatever it raises into one line on stderr and an exit code."""
+    try:
+        code = app(
+            args=None if arguments is None else list(arguments),
+            standalone_mode=False,
+            prog_name="penstock",
+        )
+    except (typer.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        return _reader_went_away()
+    except SystemExit as ended:
+        # What typer makes of a broken pipe: exit code 1.
+        if not isinstance(ended.__context__, BrokenPipeError):
+            raise
+        return _reader_went_away()
+    except Exception as error:  # noqa: BLE001  the last line of defence of the program
+        return _explain(error)
+    return code if isinstance(code, int) else EXIT_OK
+
+
+def _explain(error: Exception) -> int:
+    """Print the one line and return the exit code that fits."""
+    code = EXIT_FAILED
+    match error:
+        case typer.TyperException():
+            context = getattr(error, "ctx", None)
+            path = context.command_path if context else "penstock"
+            text = f"{error.format_message().rstrip('.')} (see {path} --help)"
+            code = EXIT_USAGE
+        case ConfigError():
+            text, code = str(error), EXIT_USAGE
+        case PlatformError():
+            text = str(error) or type(error).__name__
+        case UnicodeEncodeError() if error.encoding == "utf-8":
+            text = f"{error.object[:QUOTED_CHARACTERS_MAX]!a} is no text in UTF-8"
+            code = EXIT_USAGE
+        case OSError() if error.filename is not None:
+            text = f"{error.filename}: {error.strerror}"
+        case OSError() if error.errno in OUTPUT_IS_FULL:
+            text = f"the output can not be written: {error.strerror}"
+        case _:
+            text = f"{type(error).__name__}: {error} (run again with penstock --debug to see where)"
+    return _fail(text, code)
+
+
+def _fail(message: str, code: int) -> int:
+    if os.environ.get("PENSTOCK_DEBUG") == "1":
+        traceback.print_exc()
+    with contextlib.suppress(OSError):
+        print(f"penstock: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _reader_went_away() -> int:
+    """`penstock consume | head`: stop without a word, and keep Python from flushing stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return EXIT_OK
