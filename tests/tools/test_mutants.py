@@ -1,18 +1,22 @@
 """The score for the tests: bugs can be planted, are found by who finds them, and leave no trace."""
 
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from tools.mutants import runner
+from tools.mutants import runner, search
 from tools.mutants.catalogue import MUTANTS, chosen
+from tools.mutants.directed import Schedule, red_schedule, schedules_of
 from tools.mutants.excuses import EXCUSES
 from tools.mutants.mutant import AnchorLost, Kind, plant
 from tools.mutants.report import score_of, write
-from tools.mutants.results import Results
+from tools.mutants.results import Detector, Results
 from tools.mutants.runner import FOUND, SURVIVED, NotGreen, Outcome, first_red, look_for
-from tools.mutants.simulator import red_seeds
+from tools.mutants.search import Search
+from tools.mutants.simulator import Seeds, red_seeds
 from tools.mutants.suites import wide
 from tools.mutants.tree import copy_of
 
@@ -160,7 +164,7 @@ def test_results_count_as_long_as_the_source_is_the_same(root):
     results = Results(root)
     assert results.is_known(mutant, "then")
     assert not results.is_known(mutant, "now")
-    results.note_seeds(mutant, "then", {"red": 2, "tried": 20})
+    results.note_by(Detector.SEEDS, mutant, "then", {"red": 2, "tried": 20})
     assert Results(root).is_known(mutant, "then")
     Results(root).note(MUTANTS[1], "then", Outcome(status=FOUND, test="tests/a.py::c"))
     results.note(mutant, "then", Outcome(status=SURVIVED))
@@ -173,11 +177,11 @@ def test_what_tests_found_in_an_earlier_source_outlives_the_simulator_in_a_later
 ) -> None:
     results = Results(tmp_path)
     results.note(MUTANTS[0], "then", Outcome(status=FOUND, test="tests/a.py::b", seconds=1.0))
-    results.note_seeds(MUTANTS[0], "now", {"red": 0, "tried": 6})
+    results.note_by(Detector.SEEDS, MUTANTS[0], "now", {"red": 0, "tried": 6})
     assert results.is_known(MUTANTS[0], "then"), "it was found in that source"
     assert not results.is_known(MUTANTS[0], "now"), "and is to be tried in this one"
-    assert results.has_seeds(MUTANTS[0], "now")
-    assert not results.has_seeds(MUTANTS[0], "then")
+    assert results.is_tried_by(Detector.SEEDS, MUTANTS[0], "now")
+    assert not results.is_tried_by(Detector.SEEDS, MUTANTS[0], "then")
 
 
 def test_the_page_counts_what_was_found_and_names_what_was_not(root):
@@ -201,11 +205,11 @@ def test_the_page_gives_both_scores_for_each_kind_of_mistake(root):
     orders = [mutant for mutant in MUTANTS if mutant.kind is Kind.ORDER]
     for mutant in orders[1:]:
         results.note(mutant, "now", Outcome(status=FOUND, test="tests/a.py::b"))
-    results.note_seeds(orders[1], "now", {"red": 1, "tried": 8})
-    results.note_seeds(orders[2], "now", {"red": 0, "tried": 8})
+    results.note_by(Detector.SEEDS, orders[1], "now", {"red": 1, "tried": 8})
+    results.note_by(Detector.SEEDS, orders[2], "now", {"red": 0, "tried": 8})
     write(root, results)
     tests = f"{len(orders) - 1} of {len(orders) - 1} (100 %)"
-    row = f"| order | {len(orders)} | {tests} | 1 of 2 (50 %) |"
+    row = f"| order | {len(orders)} | {tests} | 1 of 2 (50 %) | not tried | 1 of 2 (50 %) |"
     assert row in (root / "docs/mutation-score.md").read_text()
 
 
@@ -230,9 +234,129 @@ def test_a_bug_that_no_run_comes_to_is_not_tried_and_counts_for_no_score(root):
         facts = red_seeds(tree, mutant, range(1), frozenset())
     assert (facts["reached"], facts["tried"]) == (False, 0)
     results = Results(root)
-    results.note_seeds(mutant, "now", facts)
+    results.note_by(Detector.SEEDS, mutant, "now", facts)
     write(root, results)
     page = (root / "docs/mutation-score.md").read_text()
     count = sum(one.kind is Kind.STALE for one in MUTANTS)
-    assert f"| stale-state | {count} | not tried | not tried |" in page
+    assert f"| stale-state | {count} | not tried | not tried | not tried | not tried |" in page
     assert "| not reached |" in page
+
+
+SCHEDULES = (
+    "from penstock.base.doubling import double\n\n\n"
+    "def test_nothing_is_doubled():\n    assert True\n\n\n"
+    "def test_once():\n    findings = [] if double(1) == 2 else ['0.1 it is wrong']\n"
+    "    assert not findings\n\n\n"
+    "def test_where_the_schedule_wants_to_get():\n    assert double(2) in {4, 3}\n"
+)
+
+
+@pytest.fixture
+def scheduled(root: Path) -> Path:
+    """The repository, with directed schedules and what watches them."""
+    for place in (
+        "src/penstock/sim/__init__.py",
+        "src/penstock/sim/reach",
+        "tools/mutants/watching.py",
+    ):
+        source, target = ROOT / place, root / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, target)
+    (root / "tests/sim").mkdir()
+    (root / "tests/sim/test_directed_doubling.py").write_text(SCHEDULES)
+    for command in (
+        ("add", "."),
+        ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "b"),
+    ):
+        subprocess.run(["git", "-C", str(root), *command], check=True)
+    return root
+
+
+@starting_pytest
+def test_a_bug_is_looked_for_with_the_schedules_that_call_what_it_changes(scheduled):
+    with copy_of(scheduled) as tree:
+        schedules = schedules_of(tree)
+        assert [bool(one.reached) for one in schedules.values()] == [False, True, True]
+        promise = red_schedule(tree, bug("2 * number", "number + 2"), schedules)
+        assert promise["test"] == "tests/sim/test_directed_doubling.py::test_once"
+        assert (promise["red"], promise["by"]) == (1, "promise")
+        assert "it is wrong" in promise["told"]
+        waiting = red_schedule(tree, bug("2 * number", "number ** 3 + 1"), schedules)
+        assert (waiting["red"], waiting["by"]) == (1, "schedule")
+        missed = red_schedule(tree, bug("2 * number", "number + number"), schedules)
+        assert (missed["tried"], missed["red"], missed["unclear"]) == (2, 0, 0)
+
+
+@starting_pytest
+def test_schedules_that_fail_without_a_bug_find_none(scheduled):
+    with copy_of(scheduled) as tree:
+        (tree.path / "tests/sim/test_directed_red.py").write_text("def test_it():\n    assert 0\n")
+        with pytest.raises(NotGreen, match="directed schedules"):
+            schedules_of(tree)
+
+
+def test_a_bug_that_no_schedule_calls_is_not_tried(tmp_path):
+    place = tmp_path / "src/penstock/base/doubling.py"
+    place.parent.mkdir(parents=True)
+    place.write_text(CODE)
+    tree = SimpleNamespace(path=tmp_path)
+    facts = red_schedule(tree, bug("2 *", "3 *"), {"a": Schedule(1.0, frozenset({"b.py:c"}))})
+    assert facts == {"tried": 0, "red": 0, "reached": False}
+
+
+def planted_in(tmp_path: Path) -> SimpleNamespace:
+    place = tmp_path / "src/penstock/base/doubling.py"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(CODE)
+    return SimpleNamespace(path=tmp_path, commit="a" * 40)
+
+
+def test_survivors_of_the_simulator_are_those_that_it_has_not_found(tmp_path, monkeypatch):
+    tree, results, tried = planted_in(tmp_path), Results(tmp_path), []
+    by_seeds, by_none, by_schedule = (
+        replace(bug("2 *", "3 *"), name=name) for name in ("by-seeds", "by-none", "by-schedule")
+    )
+    results.note(by_seeds, "then", Outcome(status=FOUND, test="tests/a.py::b"))
+    results.note_by(Detector.SEEDS, by_seeds, "then", {"red": 1, "tried": 3})
+    results.note_by(Detector.SEEDS, by_none, "then", {"red": 0, "tried": 6})
+    results.note_by(Detector.DIRECTED, by_schedule, "then", {"red": 1, "tried": 6})
+
+    def look(kind: str):
+        def looked(tree, mutant, *_):
+            tried.append((kind, mutant.name))
+            return {"red": 0, "tried": 6, "reached": True}
+
+        return looked
+
+    monkeypatch.setattr(search, "red_seeds", look("seeds"))
+    monkeypatch.setattr(search, "red_schedule", look("directed"))
+    monkeypatch.setattr(search, "clean_seeds", lambda *_: Seeds({}, frozenset()))
+    monkeypatch.setattr(search, "schedules_of", lambda _: {})
+    options = SimpleNamespace(seeds=range(1), directed=True, survivors=True, fresh=False)
+    wanted = [("seeds", "by-none"), ("seeds", "by-schedule"), ("directed", "by-none")]
+    for _ in range(2):  # what was broken off goes on: nothing is tried twice on a commit
+        Search(tree, results, options).run([by_seeds, by_none, by_schedule])
+        assert tried == wanted
+    assert results.of(by_seeds)["status"] == FOUND
+    assert results.by(Detector.SEEDS, by_seeds)["red"] == 1
+
+
+def test_the_page_tells_seeds_and_schedules_apart_and_together(root):
+    (root / "docs").mkdir()
+    results, orders = Results(root), [one for one in MUTANTS if one.kind is Kind.ORDER]
+    results.note_by(Detector.SEEDS, orders[0], "now", {"red": 1, "tried": 2, "reached": True})
+    results.note_by(Detector.SEEDS, orders[1], "now", {"red": 0, "tried": 6, "reached": True})
+    results.note_by(Detector.SEEDS, orders[2], "now", {"red": 0, "tried": 0, "reached": False})
+    red = {"red": 1, "tried": 4, "reached": True, "test": "tests/sim/a.py::b", "by": "promise"}
+    results.note_by(Detector.DIRECTED, orders[1], "now", red)
+    none = {"red": 0, "tried": 0, "reached": False}
+    results.note_by(Detector.DIRECTED, orders[2], "now", none)
+    write(root, results)
+    page = (root / "docs/mutation-score.md").read_text()
+    assert "random seeds of the simulator find 1 of 2" in page
+    assert "directed schedules of the simulator find 1 of 1" in page
+    assert "**the simulator finds 2 of 2 (100 %) by one or the other**" in page
+    assert "| 0 of 6 | `a.py::b` |" in page

@@ -3,6 +3,7 @@
     python -m tools.mutants            plant what was not planted yet, write the table
     python -m tools.mutants --check    only see that every bug can still be planted
     python -m tools.mutants --kind order --seeds 1..20      those of a kind, with the simulator
+    python -m tools.mutants --directed --survivors          what no seed found, with its schedules
 
 See `runner` for how one is planted and looked for, `report` for docs/mutation-score.md.
 

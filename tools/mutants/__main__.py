@@ -12,7 +12,8 @@ from .mutant import AnchorLost, Kind, Mutant
 from .report import PLACE, write
 from .results import Results
 from .runner import FOUND, NotGreen, check_clean, look_for
-from .simulator import red_seeds, run_seeds, seeds_of
+from .search import Search
+from .simulator import seeds_of
 from .tree import Tree, copy_of
 
 ROOT = Path(__file__).parents[2]
@@ -34,8 +35,11 @@ def main(arguments: list[str]) -> int:
     results = Results(ROOT)
     if not options.report:
         try:
-            run = _run_seeds if options.seeds else _plant_all
-            run(mutants, results, options)
+            if options.seeds or options.directed:
+                with copy_of(ROOT) as tree:
+                    Search(tree, results, options).run(mutants)
+            else:
+                _plant_all(mutants, results, options)
         except NotGreen as error:
             print(error, file=sys.stderr)
             return 2
@@ -54,8 +58,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--report", action="store_true", help="write the page from what is known")
     parser.add_argument("--fresh", action="store_true", help="also what is known already")
     parser.add_argument("--seeds", type=seeds_of, help="look with the simulator: FIRST..LAST")
+    parser.add_argument(
+        "--directed", action="store_true", help="look with the simulator's directed schedules"
+    )
     parser.add_argument("--near", action="store_true", help="try the tests of the own room only")
-    parser.add_argument("--survivors", action="store_true", help="only what was not found before")
+    parser.add_argument(
+        "--survivors", action="store_true", help="only what was not found before, by this means"
+    )
     parser.add_argument(
         "--no-clean", action="store_true", help="do not run the tests without a bug"
     )
@@ -92,29 +101,6 @@ def _plant_all(mutants: list[Mutant], results: Results, options: argparse.Namesp
             told = outcome.test or outcome.detail
             print(f"{mutant.name:45} {outcome.status:9} {outcome.seconds:6.1f}  {told}", flush=True)
         results.note_run("tests", commit=tree.commit[:12], date=_today(), bugs=len(MUTANTS))
-
-
-def _run_seeds(mutants: list[Mutant], results: Results, options: argparse.Namespace) -> None:
-    with copy_of(ROOT) as tree:
-        clean, reached = run_seeds(tree, options.seeds)
-        print(f"without a bug: {clean}", flush=True)
-        if clean["tried"] != len(options.seeds) or clean["red"]:
-            raise NotGreen("the simulator breaks promises without a bug: find out why first")
-        for mutant in mutants:
-            try:
-                fingerprint = mutant.fingerprint(tree.path)
-            except (AnchorLost, OSError) as error:
-                print(f"{mutant.name}: can not be planted: {error}", file=sys.stderr, flush=True)
-                continue
-            if results.has_seeds(mutant, fingerprint) and not options.fresh:
-                continue
-            seeds = red_seeds(tree, mutant, options.seeds, reached)
-            results.note_seeds(mutant, fingerprint, seeds)
-            told = f"{seeds['red']} of {seeds['tried']}" if seeds["reached"] else "not reached"
-            print(f"{mutant.name:45} {told}", flush=True)
-        first, last = options.seeds[0], options.seeds[-1]
-        told = f"{first} to {last}"
-        results.note_run("simulator", commit=tree.commit[:12], date=_today(), seeds=told)
 
 
 def _is_done(

@@ -7,11 +7,15 @@ from typing import Any, NamedTuple
 from .catalogue import MUTANTS
 from .excuses import EXCUSES
 from .mutant import Kind, Mutant
-from .results import Results
+from .results import Detector, Results
 from .runner import FOUND
 
 PLACE = "docs/mutation-score.md"
 SHARE_MIN = 0.95
+_TOLD = {
+    Detector.SEEDS: "random seeds of the simulator",
+    Detector.DIRECTED: "directed schedules of the simulator",
+}
 
 _HEAD = """# Mutation score: what the tests find when bugs are planted
 
@@ -23,7 +27,9 @@ had. The kind says which sort of mistake it is; `tools/mutants/mutant.py` define
     make mutants                              plant what was not planted since its files changed
     python -m tools.mutants --only raft-vote  some of them
     python -m tools.mutants --kind order      those of one kind
-    python -m tools.mutants --seeds 1..20     look with the simulator instead of the tests
+    python -m tools.mutants --seeds 1..20     look with random seeds of the simulator instead
+    python -m tools.mutants --directed        look with its directed schedules (tests/sim)
+    python -m tools.mutants --seeds 1..20 --directed --survivors    only what it did not find yet
 
 A test counts when it is red twice with the bug; all tests that are tried are green without one, in
 the same runner. Tests run in a fixed order with fixed seeds, one process, and those that start real
@@ -74,34 +80,65 @@ def _summary(results: Results, score: Score) -> str:
     if score.untried:
         lines += ["", f"{score.untried} more were not tried yet in the present source."]
     lines += [""] + [_line_of(kind, facts) for kind, facts in sorted(results.runs.items())]
-    seen = [seeds for mutant in MUTANTS if (seeds := _seeds(results, mutant)) is not None]
-    if seen:
-        by_simulator = sum(one["red"] > 0 for one in seen)
-        there = [one for one in seen if one.get("reached", True)]
+    return "\n".join([*lines, *_by_simulator(results)]) + "\n"
+
+
+def _by_simulator(results: Results) -> list[str]:
+    """Tell the simulator's scores, each detector by itself and both together."""
+    lines = []
+    for detector, told in _TOLD.items():
+        seen = [one for mutant in MUTANTS if (one := results.by(detector, mutant)) is not None]
+        if seen:
+            there = [one for one in seen if one.get("reached", True)]
+            found = sum(bool(one["red"]) for one in there)
+            lines.append(
+                f"- {told} find {found} of {len(there)} that they come to and were tried with;"
+                f" {len(seen) - len(there)} more stand in functions that they never call"
+            )
+    directed = [results.by(Detector.DIRECTED, mutant) or {} for mutant in MUTANTS]
+    if any(directed):
+        promises = sum(one.get("by") == "promise" for one in directed)
+        found, total = _either(results, MUTANTS)
         lines.append(
-            f"- the simulator finds {by_simulator} of {len(there)} that its runs come to;"
-            f" {len(seen) - len(there)} more stand in functions that they never call"
+            f"- of what the schedules find, {promises} by a promise that the run breaks, the others"
+            " because the run does not come to where it comes without the bug"
         )
-    return "\n".join(lines) + "\n"
+        lines.append(f"- **the simulator finds {_share(found, total)} by one or the other**")
+    return lines
+
+
+def _either(results: Results, mutants: Iterable[Mutant]) -> tuple[int, int]:
+    """Return how many one of the simulator's detectors finds, of those that one comes to."""
+    known = [
+        [one for detector in Detector if (one := results.by(detector, mutant)) is not None]
+        for mutant in mutants
+    ]
+    there = [some for some in known if any(one.get("reached", True) for one in some)]
+    return sum(any(one["red"] for one in some) for some in there), len(there)
 
 
 def _by_kind(results: Results) -> str:
-    """Return the table of both scores for each kind; what was not tried counts in neither."""
+    """Return the table of all scores for each kind; what was not tried counts in none."""
     lines = [
         "## By kind of mistake",
         "",
-        "| kind | planted | tests find | simulator finds, of those reached |",
+        "Of what the simulator finds: of those that it comes to. Schedules may be tried only with"
+        " what no seed has found.",
+        "",
+        "| kind | planted | tests find | seeds find | schedules find | seeds or schedules |",
     ]
-    lines.append("|---|---|---|---|")
+    lines.append("|---|---|---|---|---|---|")
     for kind in Kind:
         mutants = [mutant for mutant in MUTANTS if mutant.kind is kind]
         known = [results.of(mutant) or {} for mutant in mutants]
         tried = [one["status"] for one in known if "status" in one]
-        simulated = [found for one in known if (found := one.get("simulator")) is not None]
-        seeds = [one["red"] for one in simulated if one.get("reached", True)]
-        by_tests = _share(tried.count(FOUND), len(tried))
-        by_seeds = _share(sum(red > 0 for red in seeds), len(seeds))
-        lines.append(f"| {kind} | {len(mutants)} | {by_tests} | {by_seeds} |")
+        cells = [_share(tried.count(FOUND), len(tried))]
+        for detector in Detector:
+            seen = [one for each in mutants if (one := results.by(detector, each)) is not None]
+            red = [one["red"] for one in seen if one.get("reached", True)]
+            cells.append(_share(sum(count > 0 for count in red), len(red)))
+        cells.append(_share(*_either(results, mutants)))
+        lines.append(f"| {kind} | {len(mutants)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -129,8 +166,8 @@ def _survivors(results: Results) -> str:
 def _table(subject: str, results: Results) -> str:
     rows = [_row(mutant, results) for mutant in MUTANTS if mutant.subject == subject]
     head = [
-        "| bug | what it breaks | kind | found by | seconds | seeds |",
-        "|---|---|---|---|---|---|",
+        "| bug | what it breaks | kind | found by | seconds | seeds | schedule |",
+        "|---|---|---|---|---|---|---|",
     ]
     return "\n".join([f"## {subject}", "", *head, *rows]) + "\n"
 
@@ -142,20 +179,18 @@ def _row(mutant: Mutant, results: Results) -> str:
         cells: Iterable[str] = (f"`{_short(found['test'])}`", f"{found['seconds']:.0f}")
     else:
         cells = ("not tried" if status is None else "**not found**", "")
-    seeds = _seeds(results, mutant)
-    if seeds is None:
-        last = ""
-    elif not seeds.get("reached", True):
-        last = "not reached"
-    else:
-        last = f"{seeds['red']} of {seeds['tried']}"
-    cells = (mutant.kind, *cells, last)
+    cells = (mutant.kind, *cells, *(_simulated(results.by(one, mutant)) for one in Detector))
     return f"| `{mutant.name}` | {mutant.breaks} | {' | '.join(cells)} |"
 
 
-def _seeds(results: Results, mutant: Mutant) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = (results.of(mutant) or {}).get("simulator")
-    return found
+def _simulated(facts: dict[str, Any] | None) -> str:
+    if facts is None:
+        return ""
+    if not facts.get("reached", True):
+        return "not reached"
+    if "test" in facts:
+        return f"`{_short(facts['test']).removeprefix('sim/')}`"
+    return f"{facts['red']} of {facts['tried']}"
 
 
 def _short(test: str) -> str:

@@ -5,7 +5,9 @@ fingerprint. What was changed since is tried again.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,15 @@ from .mutant import Mutant
 from .runner import BROKEN, FOUND, Outcome
 
 PLACE = "benchmarks/results/mutants.json"
+
+
+class Detector(StrEnum):
+    """How the simulator looks for a bug; the results have a part for each, beside the tests'."""
+
+    SEEDS = "simulator"
+    """Random faults: see `simulator`."""
+    DIRECTED = "directed"
+    """Chosen faults: see `directed`."""
 
 
 class Results:
@@ -62,22 +73,31 @@ class Results:
             return
         self._load()
         before = self.of(mutant) or {}
-        self._put(mutant, {"fingerprint": fingerprint, **asdict(outcome)}, before.get("simulator"))
+        others = {one.value: before[one] for one in Detector if one in before}
+        self._put(mutant, {"fingerprint": fingerprint, **asdict(outcome), **others})
 
-    def note_seeds(self, mutant: Mutant, fingerprint: str, seeds: dict[str, object]) -> None:
-        """Keep what the simulator found."""
+    def note_by(
+        self, detector: Detector, mutant: Mutant, fingerprint: str, facts: Mapping[str, object]
+    ) -> None:
+        """Keep what the simulator found; what others found stays."""
         self._load()
         before = self.of(mutant) or {"fingerprint": ""}
-        self._put(mutant, before, {**seeds, "fingerprint": fingerprint})
+        self._put(mutant, {**before, detector.value: {**facts, "fingerprint": fingerprint}})
 
-    def has_seeds(self, mutant: Mutant, fingerprint: str) -> bool:
+    def by(self, detector: Detector, mutant: Mutant) -> dict[str, Any] | None:
+        """Return what the simulator found, None where it was not tried."""
+        found: dict[str, Any] | None = (self.of(mutant) or {}).get(detector)
+        return found
+
+    def is_tried_by(self, detector: Detector, mutant: Mutant, fingerprint: str) -> bool:
         """Whether the simulator was tried with this bug in this source."""
-        seeds = (self.of(mutant) or {}).get("simulator", {})
-        return bool(seeds.get("fingerprint") == fingerprint)
+        return (self.by(detector, mutant) or {}).get("fingerprint") == fingerprint
 
-    def _put(self, mutant: Mutant, entry: dict[str, Any], seeds: dict[str, object] | None) -> None:
-        if seeds is not None:
-            entry["simulator"] = seeds
+    def is_simulated(self, mutant: Mutant) -> bool:
+        """Whether the simulator has found it, one way or the other."""
+        return any((self.by(one, mutant) or {}).get("red") for one in Detector)
+
+    def _put(self, mutant: Mutant, entry: dict[str, Any]) -> None:
         self._known["mutants"][mutant.name] = entry
         self._save()
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .mutant import Mutant
+from .runner import NotGreen
 from .tree import Tree
 
 SEED_SECONDS = 60.0
@@ -46,6 +47,19 @@ def red_seeds(
         return {"tried": 0, "red": 0, "first": None, "unclear": 0, "reached": False}
     with tree.planted(mutant):
         return {**run_seeds(tree, seeds, is_ended_early=True).facts, "reached": True}
+
+
+def clean_seeds(tree: Tree, seeds: Sequence[int]) -> Seeds:
+    """Run the seeds without a bug; what was called is known of compiled functions' twins as well.
+
+    Raises:
+        NotGreen: one breaks a promise or does not end, so that no score can be had.
+    """
+    with tree.without_twins():
+        clean = run_seeds(tree, seeds)
+    if clean.facts["tried"] != len(seeds) or clean.facts["red"]:
+        raise NotGreen("the simulator breaks promises without a bug: find out why first")
+    return clean
 
 
 def run_seeds(tree: Tree, seeds: Sequence[int], *, is_ended_early: bool = False) -> Seeds:

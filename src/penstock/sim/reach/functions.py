@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOMS = ("replication", "raft", "storage", "controller", "groups", "broker", "kafka", "runtime")
+"""Whose reach is told."""
+MARKED = (*ROOMS, "base", "record", "net", "node")
+"""Whose calls are known: whoever plants a bug asks whether a run comes to it."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

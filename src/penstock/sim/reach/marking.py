@@ -11,7 +11,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
-from penstock.sim.reach.functions import ROOMS, of_tree
+from penstock.sim.reach.functions import MARKED, of_tree
 
 PACKAGE = "penstock"
 FUNCTIONS_MAX = 20_000
@@ -72,7 +72,7 @@ class _Finder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         parts = fullname.split(".")
-        if len(parts) < 2 or parts[0] != PACKAGE or parts[1] not in ROOMS:
+        if len(parts) < 2 or parts[0] != PACKAGE or parts[1] not in MARKED:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or not isinstance(spec.loader, SourceFileLoader):

@@ -1,0 +1,82 @@
+"""Looks for planted bugs with the simulator: random seeds first, then directed schedules, as asked.
+
+What is known stays: a bug is tried again when its source has changed, with `--fresh`, or, of those
+that nothing found (`--survivors`), once for each commit. Seeds are tried with what no seed has
+found, schedules with what neither has found.
+"""
+
+import argparse
+import datetime
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from .directed import red_schedule, schedules_of
+from .mutant import AnchorLost, Mutant
+from .results import Detector, Results
+from .simulator import clean_seeds, red_seeds
+from .tree import Tree
+
+Look = Callable[[Mutant], dict[str, Any]]
+
+
+class Search:
+    """See the module."""
+
+    def __init__(self, tree: Tree, results: Results, options: argparse.Namespace) -> None:
+        self._tree = tree
+        self._results = results
+        self._options = options
+        self._commit = tree.commit[:12]
+
+    def run(self, mutants: list[Mutant]) -> None:
+        """Look for all of these. Raises NotGreen."""
+        if self._options.seeds:
+            self._by_seeds(mutants)
+        if self._options.directed:
+            self._by_schedules(mutants)
+
+    def _by_seeds(self, mutants: list[Mutant]) -> None:
+        seeds = self._options.seeds
+        clean = clean_seeds(self._tree, seeds)
+        print(f"without a bug: {clean.facts}", flush=True)
+        self._look_for(
+            mutants, Detector.SEEDS, lambda one: red_seeds(self._tree, one, seeds, clean.reached)
+        )
+        self._note_run("simulator", seeds=f"{seeds[0]} to {seeds[-1]}")
+
+    def _by_schedules(self, mutants: list[Mutant]) -> None:
+        schedules = schedules_of(self._tree)
+        seconds = sum(one.seconds for one in schedules.values())
+        print(f"without a bug: {len(schedules)} schedules, {seconds:.0f} s", flush=True)
+        self._look_for(
+            mutants, Detector.DIRECTED, lambda one: red_schedule(self._tree, one, schedules)
+        )
+        self._note_run("directed schedules", schedules=len(schedules))
+
+    def _look_for(self, mutants: list[Mutant], detector: Detector, look: Look) -> None:
+        for mutant in mutants:
+            try:
+                fingerprint = mutant.fingerprint(self._tree.path)
+            except (AnchorLost, OSError) as error:
+                print(f"{mutant.name}: can not be planted: {error}", file=sys.stderr, flush=True)
+                continue
+            if self._is_done(mutant, fingerprint, detector):
+                continue
+            facts = {**look(mutant), "commit": self._commit}
+            self._results.note_by(detector, mutant, fingerprint, facts)
+            told = f"{facts['red']} of {facts['tried']}" if facts["reached"] else "not reached"
+            print(f"{mutant.name:45} {told}  {facts.get('test', '')}", flush=True)
+
+    def _is_done(self, mutant: Mutant, fingerprint: str, detector: Detector) -> bool:
+        """Whether there is nothing to do."""
+        if not self._options.survivors:
+            is_tried = self._results.is_tried_by(detector, mutant, fingerprint)
+            return is_tried and not self._options.fresh
+        before = self._results.by(detector, mutant) or {}
+        others = detector is Detector.DIRECTED and self._results.is_simulated(mutant)
+        return bool(before.get("red") or others or before.get("commit") == self._commit)
+
+    def _note_run(self, kind: str, **facts: object) -> None:
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        self._results.note_run(kind, commit=self._commit, date=today, **facts)
