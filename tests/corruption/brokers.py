@@ -13,10 +13,10 @@ from penstock.node.logs import NodeLogs
 from penstock.node.pages.readiness import Readiness
 from penstock.node.recovery import LogOpener
 from penstock.replication.config import ReplicationConfig
+from penstock.runtime.ha.host import OpenedLog
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.disk import FileDisk
 from penstock.runtime.io.randomness import SystemRandomness
-from penstock.runtime.replica_manager import OpenedLog
 from tests.runtime.ha_brain import Brain
 from tests.runtime.ha_cluster import CONFIG, LOG, Broker, HaCluster
 

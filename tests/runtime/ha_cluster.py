@@ -33,9 +33,10 @@ from penstock.net.peer import PeerHello, PeerListener, PeerSecurity
 from penstock.record.batch import read_header
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.ha.client import FRAME_BYTES_MAX
+from penstock.runtime.ha.host import ManagerPorts, OpenedLog
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.disk import FileDisk, ThreadOffload
-from penstock.runtime.replica_manager import ManagerPorts, OpenedLog, ReplicaManager
+from penstock.runtime.replica_manager import ReplicaManager
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import SegmentNotReady

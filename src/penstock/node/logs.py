@@ -24,7 +24,7 @@ from penstock.node.replica_file import (
     log_id_of,
     renew_log_id,
 )
-from penstock.runtime.replica_manager import OpenedLog
+from penstock.runtime.ha.host import OpenedLog
 from penstock.storage.commit_log.files import has_log
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.errors import CorruptLog

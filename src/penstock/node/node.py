@@ -44,13 +44,14 @@ from penstock.node.relief import Relief
 from penstock.node.settings.entries import settings_entries
 from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.ha.client import FRAME_BYTES_MAX as HA_FRAME_BYTES_MAX
+from penstock.runtime.ha.host import ManagerPorts
 from penstock.runtime.io.http_server import HttpServer, Page
 from penstock.runtime.io.memory import FreeLists
 from penstock.runtime.io.randomness import random_uuid, token_text
 from penstock.runtime.io.settling import settle
 from penstock.runtime.io.supervisor import Supervisor
 from penstock.runtime.replica_manager import PURPOSE as HA_PURPOSE
-from penstock.runtime.replica_manager import ManagerPorts, ReplicaManager
+from penstock.runtime.replica_manager import ReplicaManager
 from penstock.runtime.session.client import SessionClient, SessionIdentity, SessionPorts
 from penstock.runtime.session.config import SessionConfig
 

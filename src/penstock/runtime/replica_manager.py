@@ -15,16 +15,12 @@ Use: make it, add hooks, `start()` once the image has been replayed, pass links 
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
 
 from penstock.base.errors import PlatformError
-from penstock.base.ids import ReplicaSetId
-from penstock.base.ports import Cancellable, Clock, Scheduler
+from penstock.base.ports import Cancellable
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
-from penstock.controller.commands.command import Command
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.session import (
     FAILED,
@@ -36,19 +32,19 @@ from penstock.controller.session import (
     SlaveReport,
     TransferReady,
 )
-from penstock.net.peer import PeerHello, PeerLink, PeerSecurity
+from penstock.net.peer import PeerHello, PeerLink
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.promise import Asker
 from penstock.replication.sync_state import Process
 from penstock.runtime.ha.client import ClientPorts, HaClient
 from penstock.runtime.ha.followed_set import FollowStats
+from penstock.runtime.ha.host import Hook, ManagerPorts
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.mending import DamageStats
 from penstock.runtime.ha.server import HaServer
 from penstock.runtime.ha.set_driver import SetDriver
 from penstock.runtime.ha.transfer import prepare_transfer
 from penstock.runtime.scrubber import Scrubber
-from penstock.storage.commit_log.set_log import SetLog
 
 PURPOSE = b"ha"
 TICK_MS = 50
@@ -59,60 +55,6 @@ STOP_SECONDS = 10.0
 """A log that is being cut or replaced has so long to finish when the process stops."""
 
 log = logging.getLogger(__name__)
-
-Hook = Callable[[ReplicaSetMember], None]
-
-
-class OpenedLog(NamedTuple):
-    """A recovered commit log with the random name that it was made with (set-<id>/replica.json)."""
-
-    log: SetLog
-    log_id: str
-    rebuilt_files: int = 0
-    """Damaged files beside the log that were made anew."""
-
-
-class LogSource(Protocol):
-    """Where logs come from: the node knows the directories."""
-
-    async def open(self, replica_set_id: ReplicaSetId) -> OpenedLog:
-        """Recover the set's log, or choose a place and make a new one. Raises PlatformError.
-
-        Where the set has other members, `is_sole_member` must be False before the log's own
-        `open`: else the snapshot at its end takes an unconfirmed tail for confirmed, and the slave
-        later refuses to have it cut.
-        """
-
-    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
-        """Give a closed log another id, durably, and then have it cut below the damage at
-        `position`; NOTHING_KEPT: have it begin anew. Returns its end.
-
-        Raises PlatformError, OSError.
-        """
-
-    def close(self, replica_set_id: ReplicaSetId, log: SetLog) -> None:
-        """This broker is no member of the set any more."""
-
-
-class Submitter(Protocol):
-    """The way to the active controller."""
-
-    async def submit(self, command: Command[Any]) -> Any:
-        """Return the command's answer. Raises MetadataError kinds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerPorts:
-    """What the manager is given by the node."""
-
-    clock: Clock
-    scheduler: Scheduler
-    logs: LogSource
-    controller: Submitter
-    security: PeerSecurity
-    spawn: Callable[[str, Coroutine[Any, Any, None]], None]
-    """Runs a coroutine under supervision (Supervisor.run_once)."""
-    new_session_id: Callable[[], int]
 
 
 class ReplicaManager:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.base.errors import PlatformError
 from penstock.storage.recover.repair import NOTHING_KEPT
@@ -24,7 +24,10 @@ from penstock.storage.recover.repair import NOTHING_KEPT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.runtime.ha.set_driver import SetDriver
+    from penstock.base.ids import ReplicaSetId
+    from penstock.base.ports import Scheduler
+    from penstock.broker.sets.replica_set import ReplicaSetMember
+    from penstock.controller.metadata.image import ReplicaSetImage
     from penstock.storage.commit_log.set_log import SetLog
 
 STEP_ASIDE_MS = 2_000
@@ -52,10 +55,54 @@ class DamageStats:
         self.rebuilt_files = 0
 
 
+class Mended(Protocol):
+    """The set, as its driver knows it (set_driver.py)."""
+
+    member: ReplicaSetMember | None
+    trouble: str
+    """Why it has no role, in words."""
+    open_error: PlatformError | OSError | None
+
+    @property
+    def replica_set_id(self) -> ReplicaSetId: ...
+
+    @property
+    def image(self) -> ReplicaSetImage | None: ...
+
+    @property
+    def master_set(self) -> Others | None: ...
+
+    @property
+    def scheduler(self) -> Scheduler: ...
+
+    @property
+    def logs(self) -> Repair: ...
+
+    @property
+    def is_failover_enabled(self) -> bool: ...
+
+    def lay_down(self) -> None: ...
+
+    async def close_log(self) -> None: ...
+
+
+class Others(Protocol):
+    """The set's other members, as its master knows them."""
+
+    @property
+    def has_other_in_step(self) -> bool: ...
+
+
+class Repair(Protocol):
+    """Cutting damage away, below a position (`LogSource` in host.py)."""
+
+    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int: ...
+
+
 class Mending:
     """One set's damage, from its being found to its being cut away."""
 
-    def __init__(self, driver: SetDriver, stats: DamageStats) -> None:
+    def __init__(self, driver: Mended, stats: DamageStats) -> None:
         self.damage: Damage | None = None
         self._driver = driver
         self._stats = stats

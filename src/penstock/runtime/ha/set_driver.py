@@ -38,7 +38,7 @@ from penstock.storage.errors import CorruptLog, StorageError
 
 if TYPE_CHECKING:
     from penstock.base.ports import Scheduler
-    from penstock.runtime.replica_manager import LogSource, ReplicaManager
+    from penstock.runtime.ha.host import Host, LogSource
 
 RETRY_MS = 500
 """Pause after an attempt that failed: to open a log, to take a mastership, to register."""
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 class SetDriver:
     """One set's member here, from its log being opened to its being given up."""
 
-    def __init__(self, manager: ReplicaManager, replica_set_id: int) -> None:
+    def __init__(self, manager: Host, replica_set_id: int) -> None:
         self.replica_set_id = ReplicaSetId(replica_set_id)
         self.member: ReplicaSetMember | None = None
         self.log_id = ""

@@ -1,0 +1,118 @@
+"""What the driver of one set is given by the manager of all of them (replica_manager.py)."""
+
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from penstock.base.ids import ReplicaSetId
+from penstock.base.ports import Clock, Scheduler
+from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.controller.commands.command import Command
+from penstock.controller.metadata.image import ClusterImage
+from penstock.net.peer import PeerSecurity
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.sync_state import Process
+from penstock.runtime.ha.client import HaClient
+from penstock.runtime.ha.followed_set import FollowStats
+from penstock.runtime.ha.mending import DamageStats
+from penstock.runtime.ha.server import HaServer
+from penstock.runtime.scrubber import Scrubber
+from penstock.storage.commit_log.set_log import SetLog
+
+Hook = Callable[[ReplicaSetMember], None]
+
+
+class OpenedLog(NamedTuple):
+    """A recovered commit log with the random name that it was made with (set-<id>/replica.json)."""
+
+    log: SetLog
+    log_id: str
+    rebuilt_files: int = 0
+    """Damaged files beside the log that were made anew."""
+
+
+class LogSource(Protocol):
+    """Where logs come from: the node knows the directories."""
+
+    async def open(self, replica_set_id: ReplicaSetId) -> OpenedLog:
+        """Recover the set's log, or choose a place and make a new one. Raises PlatformError.
+
+        Where the set has other members, `is_sole_member` must be False before the log's own
+        `open`: else the snapshot at its end takes an unconfirmed tail for confirmed, and the slave
+        later refuses to have it cut.
+        """
+
+    async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
+        """Give a closed log another id, durably, and then have it cut below the damage at
+        `position`; NOTHING_KEPT: have it begin anew. Returns its end.
+
+        Raises PlatformError, OSError.
+        """
+
+    def close(self, replica_set_id: ReplicaSetId, log: SetLog) -> None:
+        """This broker is no member of the set any more."""
+
+
+class Submitter(Protocol):
+    """The way to the active controller."""
+
+    async def submit(self, command: Command[Any]) -> Any:
+        """Return the command's answer. Raises MetadataError kinds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerPorts:
+    """What the manager is given by the node."""
+
+    clock: Clock
+    scheduler: Scheduler
+    logs: LogSource
+    controller: Submitter
+    security: PeerSecurity
+    spawn: Callable[[str, Coroutine[Any, Any, None]], None]
+    """Runs a coroutine under supervision (Supervisor.run_once)."""
+    new_session_id: Callable[[], int]
+
+
+class Host(Protocol):
+    """The manager, as a driver knows it."""
+
+    broker_id: int
+    incarnation: str
+    image: ClusterImage
+    config: ReplicationConfig
+    ports: ManagerPorts
+    server: HaServer
+    client: HaClient
+    scrubber: Scrubber
+    follow_stats: FollowStats
+    damage_stats: DamageStats
+    lease_losses_before: int
+    """Of masterships that are over."""
+    on_became_master: list[Hook]
+    on_lost_mastership: list[Hook]
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the controllers know this process."""
+
+    def drained(self) -> Collection[int]:
+        """Return the brokers that must not join a sync-state set."""
+
+    def dead(self) -> Collection[int]:
+        """Return the brokers that the controllers have found dead."""
+
+    def process_of(self, broker_id: int) -> Process | None:
+        """Return the process that the controllers have registered as that broker."""
+
+    def opened(self, member: ReplicaSetMember) -> None:
+        """A driver has opened its log."""
+
+    def closed(self, member: ReplicaSetMember) -> None:
+        """A driver has given its member up."""
+
+    def fenced(self, member: ReplicaSetMember, error: Exception) -> None:
+        """A driver's log has failed."""
+
+    def tell(self, hooks: list[Hook], member: ReplicaSetMember) -> None:
+        """Call all hooks of an event."""
