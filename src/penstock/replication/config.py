@@ -66,7 +66,8 @@ class ReplicationConfig:
     set that catches up from delaying the others on the same link."""
 
     first_sync: FirstSync = FirstSync.EVERYTHING
-    """From where a slave begins that has nothing yet. (syncFromLastFile)"""
+    """From where a slave begins that has nothing yet: the start of its master's log, or of the
+    newest segment. What lies before that is then on its other members only. (syncFromLastFile)"""
 
     lease_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 4_000
     """A master that has heard neither of the active controller nor of enough members for this long
