@@ -4,6 +4,7 @@
 was printed by a command, with the date and the machine it was measured on.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -24,6 +25,7 @@ MARKER = "<!-- below this line: python -m benchmarks.report -->"
 
 def main() -> int:
     """Rewrite the page; returns the exit code."""
+    argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__).parse_args()
     head, found, _ = PAGE.read_text(encoding="utf-8").partition(MARKER)
     if not found:
         print(f"{PAGE} has no marker line: {MARKER}", file=sys.stderr)

@@ -182,3 +182,24 @@ def test_an_interrupt_that_the_caller_ignores_stays_ignored():
     )
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.DEVNULL, check=False)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("output", "shown"),
+    [("table", "NAME\ngr\\xfc\\xdf\n"), ("json", '[{"name": "gr\\u00fc\\u00df"}]\n')],
+)
+def test_names_are_shown_where_stdout_has_no_letters_for_them(output, shown):
+    script = (
+        "from penstock.cli import main, output, program\n"
+        "program.guarded = lambda _: output.print_rows(\n"
+        f"    [{{'name': 'gr\\xfc\\xdf'}}], ('name',), output.Output('{output}'))\n"
+        "main.run()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (shown, "")

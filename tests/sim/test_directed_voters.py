@@ -193,7 +193,7 @@ def change_voters(run: Run, action: str, whom: Server) -> "asyncio.Future[None]"
 
 
 def test_a_voter_that_votes_with_an_empty_disk_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    # D4 as it was: nobody looks at directories, and an empty one takes the settings' word for it.
+    # As before ADR 0027: nobody looks at directories, and an empty one goes by the settings.
     monkeypatch.setattr(votes_module, "_is_for_another", lambda *_: False)
     monkeypatch.setattr(Configuration, "is_voter", lambda one, peer_id, _: one.has(peer_id))
 

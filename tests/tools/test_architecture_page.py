@@ -68,3 +68,9 @@ def test_every_test_that_a_decision_names_exists() -> None:
     for page in (ROOT / "docs/adr").glob("*.md"):
         for file in re.findall(r"`(tests/[a-z_/]+\.py)", page.read_text()):
             assert (ROOT / file).exists(), (page.name, file)
+
+
+def test_every_decision_stands_in_the_index_under_its_number() -> None:
+    index = (ROOT / "docs/adr/README.md").read_text()
+    for page in (ROOT / "docs/adr").glob("[0-9]*.md"):
+        assert f"| [{page.name[:4]}]({page.name}) | " in index, page.name

@@ -111,7 +111,7 @@ ALIGNING = (
     ),
     plant(
         "align-unclean-by-the-last-election", "Truncation",
-        "an ordinary election after an unclean one hides that logs from before may be cut (issue 15, D6)",
+        "an ordinary election after an unclean one hides that logs from before may be cut",
         ("controller/metadata/image.py", "return may_lose or log_epoch < self.unclean_epoch",
          "return may_lose or self.unclean_epoch == self.leader_epoch"),
         kind=Kind.EPOCH, near=("tests/controller/test_registration.py",),

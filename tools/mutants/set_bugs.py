@@ -273,7 +273,7 @@ STEPPING = (
     ),
     plant(
         "in-step-open-change-cancelled-by-a-full-queue", "Sync-state set",
-        "an attempt that nobody took cancels an earlier one that may still be recorded (issue 15, D3)",
+        "an attempt that nobody took cancels an earlier one that may still be recorded",
         (KEEP, "if outcome in {Outcome.REFUSED, Outcome.NOT_TAKEN} and not self._was_open:",
          "if outcome in {Outcome.REFUSED, Outcome.NOT_TAKEN}:"),
         kind=Kind.CLEARED, near=IN_STEP,
@@ -339,7 +339,7 @@ STEPPING = (
     ),
     plant(
         "sole-member-for-ever", "Confirm position",
-        "a set that grew from one member goes on to confirm itself (issue 15, D2)",
+        "a set that grew from one member goes on to confirm itself",
         (MEMBER,
          "        self.log.is_sole_member = membership.replicas == (self.own_id,)\n        earlier",
          "        earlier"),
@@ -365,7 +365,7 @@ STEPPING = (
 LEASES = (
     plant(
         "lease-begins-held", "Lease",
-        "whoever replays that it leads holds a lease before anybody has answered (issue 15, D15)",
+        "whoever replays that it leads holds a lease before anybody has answered",
         ("replication/lease.py", "self._controller_ms: int | None = None",
          "self._controller_ms: int | None = 0"),
         kind=Kind.ORDER, near=LEASE,

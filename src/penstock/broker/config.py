@@ -17,9 +17,7 @@ class SlaveReads(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """What one broker does with requests; topic settings are in
-    controller/topic_config/table.py.
-    """
+    """What one broker does with requests."""
 
     auto_create_topics: bool = False
     """Create a topic when a client asks for its metadata. Convenient for demonstrations; in

@@ -4,6 +4,7 @@ The commands take a tenth of a second or more to load. Ctrl-C ends the process i
 a word, as it ends programs that do not ask for it; after it the guard in `program` answers.
 """
 
+import io
 import os
 import signal
 import sys
@@ -17,6 +18,8 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     if is_asked:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     _open_missing_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name of any letters can be shown
     from penstock.cli.program import guarded
 
     if is_asked:

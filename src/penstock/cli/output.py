@@ -39,7 +39,8 @@ BOOTSTRAP_DEFAULT = "localhost:9092"
 def print_json(document: object) -> None:
     """Print one JSON document."""
     indent = 2 if sys.stdout.isatty() else None
-    print(json.dumps(document, indent=indent, ensure_ascii=False, default=as_text))
+    is_ascii = (sys.stdout.encoding or "").lower() != "utf-8"  # else escapes of JSON's own kind
+    print(json.dumps(document, indent=indent, ensure_ascii=is_ascii, default=as_text))
 
 
 def print_rows(rows: Sequence[Row], columns: Sequence[str], output: Output) -> None:

@@ -13,7 +13,7 @@ from penstock.base.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig:
-    """What commands are checked against."""
+    """What topics may ask for, and when a silent broker is replaced."""
 
     default_partitions: Annotated[int, Ge(1), Le(100_000)] = 1
     """Partitions of a topic that is created without saying how many (Kafka: num.partitions)."""

@@ -1,7 +1,9 @@
 """Limits and times of the group coordinator.
 
-Source: the names of Kafka's broker settings stand beside each field, with Kafka's default where
-ours differs. Fields ending in `_ms` are milliseconds, in `_bytes` bytes.
+A field is read when it is needed; nothing copies it.
+
+Source: Kafka's broker settings, whose names stand with each field. Fields ending in `_ms` are
+milliseconds, in `_bytes` bytes.
 """
 
 from dataclasses import dataclass
@@ -16,32 +18,33 @@ NEVER_EXPIRE_MS = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfig:
-    """Settings of one coordinator; all of them are read when they are needed, none is copied."""
+    """The coordinator of consumer groups of one broker."""
 
     partition_count: Annotated[int, Ge(1), Le(1_000)] = 16
-    """offsets.topic.num.partitions (Kafka: 50). Fixed once the internal topic exists."""
+    """Partitions of the internal topic; fixed once it exists. (offsets.topic.num.partitions; 50)"""
 
     session_timeout_min_ms: Annotated[int, Ge(1)] = 6_000
-    """group.min.session.timeout.ms. A shorter one is refused: INVALID_SESSION_TIMEOUT."""
+    """Shortest session of a member; a shorter one is refused with INVALID_SESSION_TIMEOUT.
+    (group.min.session.timeout.ms)"""
 
     session_timeout_max_ms: Annotated[int, Ge(1)] = 1_800_000
-    """group.max.session.timeout.ms."""
+    """Longest session of a member, refused likewise. (group.max.session.timeout.ms)"""
 
     initial_rebalance_delay_ms: Annotated[int, Ge(0)] = 500
-    """group.initial.rebalance.delay.ms (Kafka: 3000). How long the first join of an empty group
-    waits for more members; each newcomer prolongs it, at most to the rebalance timeout."""
+    """How long the first join of an empty group waits for more members; each newcomer prolongs it,
+    at most to the rebalance timeout. (group.initial.rebalance.delay.ms; 3000)"""
 
     new_member_join_timeout_ms: Annotated[int, Ge(1)] = 300_000
     """A newcomer whose join is parked this long is removed: its client has gone or will retry."""
 
     group_size_max: Annotated[int, Ge(1)] = 4_096
-    """group.max.size (Kafka: unlimited). Members of one group; ids given out count as well."""
+    """Members of one group; ids given out count as well. (group.max.size; unlimited)"""
 
     groups_max: Annotated[int, Ge(1)] = 100_000
     """Groups of this coordinator; further ones are refused with POLICY_VIOLATION."""
 
     group_id_bytes_max: Annotated[int, Ge(1), Le(32_767)] = 1_024
-    """The record formats allow 32767; nobody needs it, and everybody pays for it in each record."""
+    """Longest group id. The record formats allow 32767, and each record carries it."""
 
     member_metadata_bytes_max: Annotated[int, Ge(1)] = 65_536
     """All protocols of one JoinGroup together; more is refused with INVALID_REQUEST."""
@@ -58,10 +61,11 @@ class GroupConfig:
     the same bound by message.max.bytes."""
 
     member_protocols_max: Annotated[int, Ge(1)] = 64
-    """Protocols one member may offer."""
+    """Protocols one member may offer; more is refused with INVALID_REQUEST."""
 
     offset_metadata_bytes_max: Annotated[int, Ge(0), Le(32_767)] = 4_096
-    """offset.metadata.max.bytes; more is refused with OFFSET_METADATA_TOO_LARGE."""
+    """Text beside a committed offset; more is refused with OFFSET_METADATA_TOO_LARGE.
+    (offset.metadata.max.bytes)"""
 
     offsets_bytes_max: Annotated[int, Ge(0)] = 256 * 1024 * 1024
     """What committed positions may take in memory, at about 400 bytes each and their metadata; one
@@ -70,11 +74,11 @@ class GroupConfig:
     more than two thirds of `groups.members_bytes_max`, of which it is a part."""
 
     offsets_retention_ms: Annotated[int, Ge(NEVER_EXPIRE_MS)] = 7 * 24 * 3_600 * 1_000
-    """offsets.retention.minutes. Counts from the last commit, and only while the group is empty;
-    -1 keeps offsets for ever."""
+    """How long offsets of an empty group are kept, from the last commit on; -1: for ever.
+    (offsets.retention.minutes)"""
 
     expiry_check_interval_ms: Annotated[int, Ge(1)] = 600_000
-    """offsets.retention.check.interval.ms."""
+    """How often offsets that are too old are looked for. (offsets.retention.check.interval.ms)"""
 
     writes_in_flight_max: Annotated[int, Ge(1)] = 20_000
     """Journal writes not yet confirmed; above it writers get COORDINATOR_NOT_AVAILABLE."""

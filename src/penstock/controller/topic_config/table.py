@@ -48,7 +48,7 @@ OWN_PREFIX = "penstock."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """What a topic does; as node settings, what a topic does that says nothing itself."""
+    """Settings of a topic; as settings of a node, the defaults of topics that say nothing."""
 
     retention_ms: Annotated[int, Ge(-1), Le(INT64_MAX)] = 604_800_000
     """Records older than this may go; -1 keeps them for ever. Seven days, as in Kafka."""

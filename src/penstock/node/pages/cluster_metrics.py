@@ -48,7 +48,9 @@ def control_metrics(plane: ControlPlane, image: ClusterImage) -> Iterator[Metric
         stats.elect_ms_total / _MS_PER_S,
     )
     yield GaugeMetricFamily(
-        "penstock_election_seconds_max", "The longest of these.", stats.elect_ms_max / _MS_PER_S
+        "penstock_election_seconds_max",
+        "The longest time to an election.",
+        stats.elect_ms_max / _MS_PER_S,
     )
     yield _counter(
         "penstock_elections_without_winner",
@@ -120,7 +122,11 @@ def replica_metrics(manager: ReplicaManager) -> Iterator[Metric]:
         "Bytes of logs cut off because another master never had them.",
         stats.truncated_bytes,
     )
-    yield _counter("penstock_truncations", "Times a log was cut so.", stats.truncations)
+    yield _counter(
+        "penstock_truncations",
+        "Times a log was cut because another master never had its end.",
+        stats.truncations,
+    )
     yield _counter("penstock_log_installs", "Logs copied anew from a master.", stats.installs)
     yield _counter(
         "penstock_replication_renegotiations",

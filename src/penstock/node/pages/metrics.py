@@ -237,7 +237,7 @@ class NodeCollector(Collector):
         )
         movable = GaugeMetricFamily(
             "penstock_log_movable_pinned_bytes",
-            "Of these, what only internal partitions need that can be rewritten.",
+            "Closed segments that only internal partitions need which can be rewritten.",
             labels=["replica_set"],
         )
         kept = GaugeMetricFamily(
@@ -308,7 +308,9 @@ class NodeCollector(Collector):
             net.reading_pauses,
         )
         yield GaugeMetricFamily(
-            "penstock_unfinished_bytes", "Memory of unfinished requests.", net.unfinished_bytes
+            "penstock_unfinished_bytes",
+            "Memory that clients pin, bounded by net.unfinished_bytes_max.",
+            net.unfinished_bytes,
         )
         yield _counter("penstock_received_bytes", "Bytes received.", net.bytes_in)
         yield _counter("penstock_sent_bytes", "Bytes sent.", net.bytes_out)

@@ -16,7 +16,7 @@ from penstock.raft.config import RaftConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftLogConfig:
-    """Settings of one member. All members of a group should have the same times."""
+    """One member of the metadata log's group. All members should have the same times."""
 
     tick_ms: Annotated[int, Ge(1), Le(1_000)] = 20
     """How often the core looks at its timers; the other times are rounded to it."""

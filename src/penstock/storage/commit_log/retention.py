@@ -19,7 +19,7 @@ Reads and writes go on all the while; a file is removed when no read can still u
 
 Source: Kafka `UnifiedLog.deleteOldSegments` (retention.ms, retention.bytes; it rolls an active
 segment of which all is too old). Departure: a segment goes when its last partition is out of
-retention, which is why long retention belongs into partition segments (architecture decision 4).
+retention: long retention wants segments of one partition each, which do not exist yet (ADR 0002).
 """
 
 from collections.abc import Callable

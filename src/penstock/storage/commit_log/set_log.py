@@ -15,7 +15,7 @@ called on the loop; only `recover` and `close` wait for the disk.
 Invariant: flushed_position <= written_position <= end_position, none ever falls; offsets of a
 partition go on without holes; what lies below durable_position is there after a crash.
 
-Source: architecture decisions 1, 3, 5; RocketMQ's commit log, Kafka's batches. ADR 0002.
+Source: RocketMQ's commit log, Kafka's batches. ADR 0002.
 It knows no topics, no replicas and no high watermark: `limit_position` is the caller's business.
 """
 

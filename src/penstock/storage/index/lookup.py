@@ -5,7 +5,7 @@ were when the work was handed over. An offset is found by binary search over the
 which the partition has no batches says nothing, so the search then looks further to the left. A
 missing or damaged index is rebuilt from its segment on the way.
 
-Source: architecture decision 3.
+Source: docs/adr/0002.
 """
 
 from collections.abc import Callable, Iterator, Sequence

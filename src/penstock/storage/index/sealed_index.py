@@ -14,7 +14,8 @@
 An entry carries its own checksum: a lookup reads a dozen entries and one block, not the file.
 The file can be rebuilt from its segment at any time; it is never the truth.
 
-Source: architecture decision 3. Files grow with the log and not with the number of partitions.
+Source: RocketMQ's consume queue; ADR 0002. Files grow with the log and not with the number of
+partitions.
 """
 
 import sys

@@ -7,7 +7,7 @@
 Append-only, written in one piece with every snapshot: the entries that each partition has gained
 since the last one. It costs nothing per batch. The snapshot says how many bytes of it count.
 
-Source: architecture decision 3. A damaged side file is answered by reading the segment.
+Source: docs/adr/0002. A damaged side file is answered by reading the segment.
 """
 
 from collections.abc import Iterable, Iterator
