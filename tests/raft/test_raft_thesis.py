@@ -18,7 +18,7 @@ from penstock.raft.messages import AppendEntries, TimeoutNow, VoteRequest, VoteR
 from penstock.raft.ready import NO_PEER, Role
 from penstock.raft.roles.progress import Progress
 from tests.raft.group import CONFIG, Group, Member, led
-from tests.raft.single import Single, append, entries, entry, success, vote_request
+from tests.raft.single import Single, append, entries, entry, granted, success, vote_request
 
 LEASES = replace(CONFIG, lease_reads=True, lease_margin_ticks=2)
 
@@ -180,6 +180,19 @@ def test_who_was_cut_off_does_not_depose_the_leader_when_it_comes_back() -> None
     group.heal()
     group.tick(2 * CONFIG.election_ticks_max)
     assert (group[1].role, group[1].term) == (Role.LEADER, 1)
+
+
+def test_an_answer_to_an_earlier_round_of_pre_votes_does_not_count_in_a_later_one() -> None:
+    """Thesis 9.6: it was given before the term began that has failed since."""
+    member = Single(term=1).tick(20)
+    member.step(granted(2, 2, is_pre_vote=True))
+    assert (member.raft.role, member.raft.term) == (Role.CANDIDATE, 2)
+    member.tick(20)
+    assert (member.raft.role, member.raft.term) == (Role.PRE_CANDIDATE, 2)
+    member.step(granted(3, 2, is_pre_vote=True))
+    assert (member.raft.role, member.raft.term) == (Role.PRE_CANDIDATE, 2)
+    member.step(granted(3, 3, is_pre_vote=True))
+    assert (member.raft.role, member.raft.term) == (Role.CANDIDATE, 3)
 
 
 def test_a_pre_vote_promises_nothing() -> None:

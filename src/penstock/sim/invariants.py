@@ -11,6 +11,7 @@
     a log was cut                 not below what this member has called confirmed
     an entry was agreed on        it is durable on a majority's disks (kept_entries.py)
     a process speaks to another   what it says is so (raft_talk.py, replica_talk.py)
+    a Raft core was called        plain counting comes to the same (raft_recount.py)
     a member gets in step         its log has all that was confirmed
     now and then                  one live master for each epoch; queues within their bounds;
                                   who was replaced answers no reads (replaced_masters.py);
@@ -45,6 +46,7 @@ from penstock.sim.kept_copies import KeptCopies
 from penstock.sim.kept_entries import KeptEntries
 from penstock.sim.overheard import overheard
 from penstock.sim.raft_disks import RaftDisks
+from penstock.sim.raft_recount import RaftRecount
 from penstock.sim.raft_talk import RaftTalk
 from penstock.sim.replaced_masters import ReplacedMasters
 from penstock.sim.replica_talk import ReplicaTalk
@@ -119,7 +121,8 @@ class Invariants:
                 self.raft_talk.heard(host, to, message)
                 self.replica_talk.heard(host, to, message)
 
-        with overheard(said), self.raft_talk.reads():
+        recount = RaftRecount(self._raft_disks, servers, self._found)
+        with overheard(said), self.raft_talk.reads(), recount.at_work():
             yield
 
     def look(self, servers: list[Server], *, is_final: bool = False) -> None:

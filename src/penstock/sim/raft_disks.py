@@ -33,6 +33,10 @@ class RaftDisks:
         """Return the durable term and vote; for a disk that may hold anything ask first."""
         return self._read(server).state
 
+    def directory_id(self, server: Server) -> str:
+        """Return the directory that the durable log names as its own."""
+        return self._read(server).directory_id
+
     def _read(self, server: Server) -> "_DurableLog":
         log = self._logs.setdefault(server.name, _DurableLog())
         log.read(server)
@@ -53,6 +57,7 @@ class _DurableLog:
     """One voter's durable log, read on from where it was read last."""
 
     def __init__(self) -> None:
+        self.directory_id = ""
         self.base = 0
         """Entries up to here are a snapshot's."""
         self.terms: dict[int, int] = {}
@@ -79,6 +84,7 @@ class _DurableLog:
         if self._position == 0:
             head = read_head(view)
             self.base, at = head.base_index, head.bytes_count
+            self.directory_id = head.directory_id
         while (frame := read_frame(view, at)) is not None:
             self.state = frame.state
             if frame.entries:

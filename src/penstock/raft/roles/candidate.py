@@ -57,6 +57,8 @@ class Candidate:
         """Take a message of the current term."""
         if not isinstance(message, VoteResponse) or message.is_pre_vote != self._is_pre_vote:
             return
+        if self._is_pre_vote and message.is_granted and message.term != self._core.term + 1:
+            return  # late, for an earlier round: since then its leader may have come back
         # A peer that votes with another directory than it has now has lost its votes.
         if self._core.configuration.is_voter(message.sender, message.directory_id):
             self._count(message.sender, is_granted=message.is_granted)
