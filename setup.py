@@ -22,6 +22,7 @@ MODULES = (
     "record/_columns",
     "record/_encode",
     "record/_scan",
+    "record/_single_frame",
     "record/_walk",
     "protocol/_produce",
     "runtime/io/_gather",

@@ -45,6 +45,9 @@ LIES = {
     "a length spread over six bytes": (b"\x92\x80\x80\x80\x80\0" + bytes(9), 0, walk.LENGTH),
     "a length of 33 bits": (b"\x80\x80\x80\x80\x10" + bytes(9), 0, walk.LENGTH),
     "fewer records than counted": (body(), 1, walk.LENGTH),
+    "attributes that some read as the first of two bytes": (
+        body().replace(b"\0", b"\x80", 1), 0, walk.ATTRIBUTES,
+    ),
     "a time of more than 64 bits": (
         zigzag(16) + b"\0" + b"\xff" * 9 + b"\2" + bytes(5), 0, walk.TIMESTAMP,
     ),

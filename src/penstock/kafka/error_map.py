@@ -35,7 +35,7 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     wire.WireError: ErrorCode.INVALID_REQUEST,
     wire.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
     record.RecordError: ErrorCode.CORRUPT_MESSAGE,
-    record.UnsupportedMagic: ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    record.UnsupportedMagic: ErrorCode.INVALID_RECORD,
     record.UnsupportedCodec: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     record.InvalidRecord: ErrorCode.INVALID_RECORD,
     record.InvalidTimestamp: ErrorCode.INVALID_TIMESTAMP,

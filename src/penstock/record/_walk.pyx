@@ -15,16 +15,17 @@ from penstock.record.walk import find_fault as find_interpreted
 cdef enum:
     SOUND = 0
     LENGTH = 1
-    TIMESTAMP = 2
-    OFFSET = 3
-    KEY = 4
-    VALUE = 5
-    HEADER_COUNT = 6
-    HEADER_NAME = 7
-    HEADER_TEXT = 8
-    HEADER_VALUE = 9
-    REST_OF_RECORD = 10
-    REST_OF_BATCH = 11
+    ATTRIBUTES = 2
+    TIMESTAMP = 3
+    OFFSET = 4
+    KEY = 5
+    VALUE = 6
+    HEADER_COUNT = 7
+    HEADER_NAME = 8
+    HEADER_TEXT = 9
+    HEADER_VALUE = 10
+    REST_OF_RECORD = 11
+    REST_OF_BATCH = 12
 
     ALONE_BYTES_MAX = 65536
     NO_TIMESTAMP = -1
@@ -167,6 +168,8 @@ cdef int walk_block(
         if at == NULL or number < 1 or number > block_end - at:
             return LENGTH
         end = at + number
+        if at[0] > 0x7F:
+            return ATTRIBUTES
         at = read_int64(at + 1, end, &delta)
         if at == NULL:
             return TIMESTAMP

@@ -116,7 +116,7 @@ def _grow(into: _INTO, data: memoryview, size: int, limit: int) -> memoryview:
     were the text to change, damage would be reported where room was lacking, and nothing worse.
     """
     while True:
-        out = _room(size)
+        out = room(size)
         try:
             return out[: into(data, out)]
         except (DecompressionError, OSError) as error:
@@ -128,7 +128,7 @@ def _grow(into: _INTO, data: memoryview, size: int, limit: int) -> memoryview:
         size = min(limit, max(4096, size * 4))
 
 
-def _room(size: int) -> memoryview:
+def room(size: int) -> memoryview:
     """Return memory to decompress into.
 
     The system fills large ones with zeros as they are written to, which a codec does without the
@@ -169,9 +169,9 @@ def _lz4_guess(data: memoryview, limit: int) -> int:
 
 def _unsnappy(data: memoryview, limit: int) -> memoryview:
     """The declared lengths are looked at before anything is allocated."""
-    out, at = _room(_unsnapped_bytes(data, limit)), 0
+    out, at = room(_unsnapped_bytes(data, limit)), 0
     try:
-        for block in _snappy_blocks(data):
+        for block in snappy_blocks(data):
             at += cramjam.snappy.decompress_raw_into(block, out[at:])
     except (DecompressionError, OSError) as error:
         out.release()  # whoever keeps the error keeps this frame
@@ -181,7 +181,8 @@ def _unsnappy(data: memoryview, limit: int) -> memoryview:
     return out
 
 
-def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
+def snappy_blocks(data: memoryview) -> Iterator[memoryview]:
+    """Yield the raw blocks that `data` is made of. Raises CorruptBatch."""
     if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
         yield data
         return
@@ -200,7 +201,7 @@ def _snappy_blocks(data: memoryview) -> Iterator[memoryview]:
 def _unsnapped_bytes(data: memoryview, limit: int) -> int:
     total = 0
     try:
-        for block in _snappy_blocks(data):
+        for block in snappy_blocks(data):
             total += cramjam.snappy.decompress_raw_len(block)
     except (DecompressionError, OSError) as error:
         raise CorruptBatch(f"compressed data: {error}") from error

@@ -1,0 +1,218 @@
+"""Whether compressed records are exactly one gzip member, one frame, one stream, and nothing else.
+
+    gzip    member                                     zlib says where it ends
+    snappy  raw block, or xerial 1,1: chunks, none of which unpacks to nothing
+    lz4     magic, flags, [size], checksum, block ... 0, [checksum]
+    zstd    magic, descriptor, [window], [size], block ... last block, [checksum]
+
+A codec's own format lets one stream follow another, and libraries read them all. Clients do not:
+librdkafka takes room for the first member of gzip and stops at the second, asks for no room at all
+behind an empty first frame, and reads one lz4 frame as kafka-python does. So a batch of two frames
+is read by some consumers and stops others for good. No producer writes such a thing.
+
+This is for what producers send. What is stored is read more freely (`compression.py`): it may have
+been taken by an earlier version, or by a topic that does not look at records.
+
+Two twins exist, `_single_frame.pyx` in C and the functions here: a frame may have as many blocks as
+it has bytes. They only look at lengths; that the content is right, the decoder says.
+
+Source: RFC 1952, lz4 frame format 1.6.4, RFC 8878 3.1.1, xerial `SnappyOutputStream`; Kafka
+`Lz4BlockInputStream`, which takes any block without content for the end; `ZSTD_WINDOWLOG_LIMIT_
+DEFAULT`, beyond which stream decoders do not go.
+"""
+
+import zlib
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import cramjam
+from cramjam import DecompressionError
+
+from penstock.record.compression import (
+    GZIP,
+    LZ4,
+    SNAPPY,
+    XERIAL_HEADER_BYTES,
+    XERIAL_MAGIC,
+    ZSTD,
+    Bounds,
+    decompress,
+    room,
+    snappy_blocks,
+)
+from penstock.record.errors import BatchTooLarge, CorruptBatch
+
+GZIP_WINDOW_BITS = 31  # zlib's way to ask for gzip alone, with the largest window
+XERIAL_HEADER = XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
+"""Version 1, compatible with 1; kafka-python reads anything else as a raw block."""
+
+LZ4_MAGIC = 0x184D2204
+LZ4_HEADER_BYTES = 7
+LZ4_END_BYTES = 4
+LZ4_VERSION_MASK = 0xC0
+LZ4_VERSION = 0x40
+LZ4_BLOCKS_STAND_ALONE = 0x20
+LZ4_BLOCK_CHECKSUMS = 0x10
+LZ4_CONTENT_SIZE = 0x08
+LZ4_CONTENT_CHECKSUM = 0x04
+LZ4_DICTIONARY_OR_RESERVED = 0x03
+LZ4_PLAIN_BLOCK = 0x80000000
+LZ4_PACKED_BYTES_MIN = 2  # one byte can only say that there is nothing
+LZ4_BLOCK_BYTES = {0x40: 64 << 10, 0x50: 256 << 10, 0x60: 1 << 20, 0x70: 4 << 20}
+
+ZSTD_MAGIC = 0xFD2FB528
+ZSTD_RESERVED = 0x08
+ZSTD_CHECKSUM = 0x04
+ZSTD_WINDOW_LOG_MAX = 27
+ZSTD_WINDOW_LOG_MIN = 10
+ZSTD_REPEATED, ZSTD_NO_KIND = 1, 3  # kinds of blocks: one byte many times; reserved
+
+_STEP_BYTES = 64 << 10
+"""Compressed bytes at a time: what zlib has not used of them it copies."""
+_PIECE_BYTES = 256 << 10
+_FLAGS_AT = 4
+
+
+def decompress_single(codec: int, data: memoryview, bounds: Bounds) -> memoryview:
+    """Decompress what a producer sent, which must be a single stream of its codec.
+
+    Raises BatchTooLarge, CorruptBatch, UnsupportedCodec.
+    """
+    if codec == GZIP:
+        return _gunzip(data, bounds.limit(len(data)))
+    if codec == SNAPPY:
+        _check_snappy(data)
+    elif codec == LZ4:
+        _check_lz4(data)
+    elif codec == ZSTD and not is_one_zstd_frame(data):
+        raise CorruptBatch("compressed data: not exactly one zstd frame")
+    return decompress(codec, data, bounds)
+
+
+def _gunzip(data: memoryview, limit: int) -> memoryview:
+    """The end of a member says how much there is in it, and zlib holds it to that."""
+    member = zlib.decompressobj(GZIP_WINDOW_BITS)
+    size = min(limit, int.from_bytes(data[-4:], "little"))
+    out, filled, at = room(size), 0, 0
+    try:
+        while at < len(data) and not member.eof:
+            for piece in _inflated(member, data[at : at + _STEP_BYTES]):
+                if filled + len(piece) > size:
+                    raise _longer(size, limit)
+                out[filled : filled + len(piece)] = piece
+                filled += len(piece)
+            at += _STEP_BYTES
+    except zlib.error as error:
+        raise CorruptBatch(f"compressed data: {error}") from None
+    if not member.eof:
+        raise CorruptBatch("compressed data: the gzip member does not end")
+    if member.unused_data or at < len(data):
+        raise CorruptBatch("compressed data: bytes follow the gzip member")
+    return out
+
+
+def _inflated(member: "zlib._Decompress", data: memoryview) -> Iterator[bytes]:
+    """Yield what `data` becomes in pieces: a large one is joined under the interpreter's lock."""
+    rest: bytes | memoryview = data
+    piece = b""
+    while not member.eof and (rest or len(piece) == _PIECE_BYTES):
+        piece = member.decompress(rest, _PIECE_BYTES)
+        yield piece
+        rest = member.unconsumed_tail
+
+
+def _longer(size: int, limit: int) -> BatchTooLarge | CorruptBatch:
+    if size == limit:
+        return BatchTooLarge(size, limit)
+    return CorruptBatch("compressed data: the gzip member is longer than its end says")
+
+
+def _check_snappy(data: memoryview) -> None:
+    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        return
+    if data[:XERIAL_HEADER_BYTES] != XERIAL_HEADER:
+        raise CorruptBatch("compressed data: snappy blocks of an unknown version")
+    try:
+        if not all(map(cramjam.snappy.decompress_raw_len, snappy_blocks(data))):
+            raise CorruptBatch("compressed data: a snappy block of nothing")
+    except (DecompressionError, OSError) as error:
+        raise CorruptBatch(f"compressed data: {error}") from error
+
+
+def _check_lz4(data: memoryview) -> None:
+    """Refuse also what Java's reader does not take: no Java consumer would get beyond the batch.
+
+    Source: Kafka `Lz4BlockInputStream`, "Dependent block stream is unsupported".
+    """
+    flags = data[_FLAGS_AT] if len(data) > _FLAGS_AT else LZ4_BLOCKS_STAND_ALONE
+    if not flags & LZ4_BLOCKS_STAND_ALONE:
+        raise CorruptBatch("its blocks depend on each other, which Kafka does not allow")
+    if flags & LZ4_DICTIONARY_OR_RESERVED:
+        raise CorruptBatch("it needs a dictionary, or reserved flags are set")
+    if not is_one_lz4_frame(data):
+        raise CorruptBatch("compressed data: not exactly one lz4 frame")
+
+
+def find_lz4_frame(data: memoryview) -> bool:
+    """Whether `data` is one frame of blocks that stand alone, each with something in it."""
+    size = len(data)
+    if size < LZ4_HEADER_BYTES or _uint32(data, 0) != LZ4_MAGIC:
+        return False
+    flags, block_bytes_max = data[_FLAGS_AT], LZ4_BLOCK_BYTES.get(data[_FLAGS_AT + 1], 0)
+    wanted = flags & (LZ4_VERSION_MASK | LZ4_BLOCKS_STAND_ALONE | LZ4_DICTIONARY_OR_RESERVED)
+    if wanted != LZ4_VERSION | LZ4_BLOCKS_STAND_ALONE or block_bytes_max == 0:
+        return False
+    checksum_bytes = 4 if flags & LZ4_BLOCK_CHECKSUMS else 0
+    at = LZ4_HEADER_BYTES + (8 if flags & LZ4_CONTENT_SIZE else 0)
+    while at + LZ4_END_BYTES <= size:
+        block = _uint32(data, at)
+        at += LZ4_END_BYTES
+        if block == 0:
+            return at + (4 if flags & LZ4_CONTENT_CHECKSUM else 0) == size
+        length = block & ~LZ4_PLAIN_BLOCK
+        least = 1 if block & LZ4_PLAIN_BLOCK else LZ4_PACKED_BYTES_MIN
+        if not least <= length <= block_bytes_max:
+            return False
+        at += length + checksum_bytes
+    return False
+
+
+def find_zstd_frame(data: memoryview) -> bool:
+    """Whether `data` is one frame, with a window that every decoder has room for."""
+    size = len(data)
+    if size < _FLAGS_AT + 2 or _uint32(data, 0) != ZSTD_MAGIC:
+        return False
+    descriptor = data[_FLAGS_AT]
+    is_whole = descriptor >> 5 & 1
+    if descriptor & ZSTD_RESERVED:
+        return False
+    if not is_whole and data[_FLAGS_AT + 1] >> 3 > ZSTD_WINDOW_LOG_MAX - ZSTD_WINDOW_LOG_MIN:
+        return False
+    at = _FLAGS_AT + 1 + (1 - is_whole) + (0, 1, 2, 4)[descriptor & 3]
+    at += (is_whole, 2, 4, 8)[descriptor >> 6]
+    is_last = False
+    while not is_last:
+        if at + 3 > size:
+            return False
+        block = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+        is_last, kind, length = bool(block & 1), block >> 1 & 3, block >> 3
+        if kind == ZSTD_NO_KIND:
+            return False
+        at += 3 + (1 if kind == ZSTD_REPEATED else length)
+    return at + (4 if descriptor & ZSTD_CHECKSUM else 0) == size
+
+
+def _uint32(data: memoryview, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")
+
+
+_Twin: TypeAlias = Callable[[memoryview], bool]
+COMPILED: tuple[_Twin, _Twin] | None
+try:
+    from penstock.record import _single_frame
+except ImportError:  # no C compiler at installation
+    COMPILED = None
+else:
+    COMPILED = _single_frame.find_lz4_frame, _single_frame.find_zstd_frame
+
+is_one_lz4_frame, is_one_zstd_frame = COMPILED or (find_lz4_frame, find_zstd_frame)
