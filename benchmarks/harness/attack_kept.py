@@ -4,7 +4,7 @@ sessions        200 connections that each open one fetch session of 5,000 partit
 positions       positions with 4 kB of metadata each, for one group after another
 groups          a position for one new group after another, 32 on their way
 producer-ids    ten connections that ask for ids of producers, 50 on their way
-producers       batches of one new producer after another, 1,000 in a request
+producers       batches of one new producer after another, 125,000 in all
 silent          3,000 connections that say nothing
 drip            1,000 connections that send a byte a second of a frame of a mebibyte
 garbage         SASL handshakes, unknown versions and noise, a connection for each
@@ -41,7 +41,7 @@ PARTITIONS = 500
 OWN_TOPIC = {
     "positions": (COMMITTED, PARTITIONS),
     "groups": (COMMITTED, 1),
-    "producers": (PRODUCED, 1),
+    "producers": (PRODUCED, PARTITIONS),
 }
 """Topics that must be there, and of how many partitions."""
 STAYS = frozenset({"positions", "groups", "producers"})
@@ -49,7 +49,7 @@ STAYS = frozenset({"positions", "groups", "producers"})
 COORDINATOR_TRIES = 600
 METADATA = "m" * 4_096
 SESSION_CONNECTIONS, SESSION_PARTITIONS = 200, 5_000
-BATCHES, PRODUCE_FRAMES = 1_000, 100
+PRODUCE_FRAMES = 250
 SILENT, DRIPS = 3_000, 1_000
 
 
@@ -162,23 +162,23 @@ def _producer_ids(aim: Aim) -> contextlib.AbstractContextManager[object]:
 
 def _producers(aim: Aim) -> contextlib.AbstractContextManager[object]:
     """Return an attack with as many producers as frames and batches: built before it begins."""
-    frames = [_of_new_producers(first * BATCHES) for first in range(PRODUCE_FRAMES)]
+    frames = [_of_new_producers(first * PARTITIONS) for first in range(PRODUCE_FRAMES)]
     return asking(aim.kafka, [[frame] for frame in frames], connections=2)
 
 
 def _of_new_producers(first: int) -> bytes:
-    records = b"".join(
-        build_batch(
-            [Record(None, b"v")],
-            producer_id=1_000_000 + first + one,
-            producer_epoch=0,
-            base_sequence=0,
-        )
-        for one in range(BATCHES)
-    )
-    data = [{"name": PRODUCED, "partition_data": [{"index": 0, "records": records}]}]
+    """Return a request with a batch for each partition, of a producer of its own."""
+    batches = [
+        {"index": one, "records": _begun_by(1_000_000 + first + one)} for one in range(PARTITIONS)
+    ]
+    data = [{"name": PRODUCED, "partition_data": batches}]
     fields = {"transactional_id": None, "acks": 1, "timeout": 30_000, "topic_data": data}
     return request(ApiKey.PRODUCE, 7, fields)
+
+
+def _begun_by(producer_id: int) -> bytes:
+    records = [Record(None, b"v")]
+    return build_batch(records, producer_id=producer_id, producer_epoch=0, base_sequence=0)
 
 
 @contextlib.contextmanager
