@@ -22,8 +22,9 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.errors import KafkaError
+
+    from kafka import ConsumerRebalanceListener, KafkaConsumer
 
 SESSION_MS = 10_000
 POLL_SECONDS = 0.2

@@ -173,7 +173,7 @@ producer_entries = st.lists(
         ),
     ),
     max_size=5,
-)
+).map(dict)
 partition_states = st.builds(
     PartitionState,
     st.binary(min_size=16, max_size=16).map(TopicId),
@@ -199,7 +199,7 @@ def test_a_snapshot_gives_back_what_it_was_made_of(clean, segments, epochs, stat
 
 def test_any_flipped_or_missing_byte_of_a_snapshot_is_noticed():
     state = PartitionState(TopicId(bytes(16)), 1, 2, 3, 4, 5, 6, 7, 8)
-    producers = [((2, 9), (0, 5, ((0, 1, 2), (3, 4, 5))))]
+    producers = {(2, 9): (0, 5, ((0, 1, 2), (3, 4, 5)))}
     snapshot = Snapshot(123, True, 100, 7, 999, [1], [(1, 0)], [state], producers)
     data = bytearray(encode_snapshot(snapshot, [encode_partition(state)]))
     for at in range(len(data)):

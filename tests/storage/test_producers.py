@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.record.batch import read_header
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
+from penstock.storage.index import producers
 from penstock.storage.index.producers import SEQUENCE_MAX, Duplicate, ProducerStates, ProducerTable
 from tests.storage.world import make_batch
 
@@ -105,6 +106,34 @@ def test_the_longest_silent_producer_makes_room():
     assert [key[1] for key in states.entries] == [3, 1, 4]
 
 
+def test_a_full_table_makes_room_for_a_hundredth_of_it_at_once():
+    states = ProducerStates(300, 0)
+    table = ProducerTable(states, 1)
+    for producer_id in range(301):
+        table.record(header(0, producer_id=producer_id), 5)
+    assert [key[1] for key in states.entries] == list(range(3, 301))
+
+
+def test_many_silent_producers_are_forgotten_in_several_calls(monkeypatch):
+    monkeypatch.setattr(producers, "EXPIRED_AT_ONCE", 4)
+    states = ProducerStates(300, 0)
+    table = ProducerTable(states, 1)
+    for producer_id in range(7):
+        states.now_ms = 100 * producer_id
+        table.record(header(0, producer_id=producer_id), 5)
+    assert [states.expire(600) for _ in range(3)] == [4, 2, 0]
+    assert [key[1] for key in states.entries] == [6]
+
+
+def test_what_a_snapshot_took_does_not_change(states, table):
+    sent(table, 0, 1)
+    taken = states.all()
+    sent(table, 2)
+    table.record(header(0, producer_id=8), 9)
+    assert list(taken) == [(1, 7)]
+    assert [span[0] for span in taken[1, 7][2]] == [0, 1]
+
+
 def test_producers_are_forgotten_by_time_and_with_their_partition(states):
     one, two = ProducerTable(states, 1), ProducerTable(states, 2)
     one.record(header(0), 0)
@@ -116,7 +145,7 @@ def test_producers_are_forgotten_by_time_and_with_their_partition(states):
     three = ProducerTable(states, 3)
     three.record(header(4), 7)
     states.forget_partition(2)
-    assert [key for key, _ in states.all()] == [(3, 7)]
+    assert list(states.all()) == [(3, 7)]
 
 
 class DumbTwin:

@@ -87,8 +87,8 @@ LOGS = (
     plant(
         "producers-window-over-epochs", "Producers",
         "what a producer sent in an earlier epoch answers a batch of a later one as a duplicate",
-        ("storage/index/producers.py", "            if state[0] == header.producer_epoch\n            else (span,)",
-         "            if state[0] <= header.producer_epoch\n            else (span,)"),
+        ("storage/index/producers.py", "            if state is not None and state[0] == header.producer_epoch\n",
+         "            if state is not None and state[0] <= header.producer_epoch\n"),
         kind=Kind.EPOCH, near=("tests/storage/test_producers.py",),
     ),
     plant(

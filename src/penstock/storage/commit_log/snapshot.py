@@ -21,7 +21,7 @@ snapshot never speaks of bytes that power loss can take.
 Source: Kafka's producer snapshot and checkpoint files; one file here because they must agree.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple
 
@@ -78,7 +78,7 @@ class Snapshot(NamedTuple):
     segments: list[int]
     epochs: list[tuple[int, int]]
     partitions: list[PartitionState]
-    producers: list[tuple[ProducerKey, ProducerState]]
+    producers: Mapping[ProducerKey, ProducerState]
     is_confirmed: bool = True
     """Whether the set had confirmed the position: after a rebuild the log may not know."""
 
@@ -93,7 +93,7 @@ def encode_snapshot(snapshot: Snapshot, encoded_partitions: Sequence[bytes]) -> 
     parts = [BASE.pack(base) for base in snapshot.segments]
     parts += [EPOCH.pack(*epoch) for epoch in snapshot.epochs]
     parts.extend(encoded_partitions)
-    for (serial, producer_id), (epoch, last_ms, window) in snapshot.producers:
+    for (serial, producer_id), (epoch, last_ms, window) in snapshot.producers.items():
         parts.append(PRODUCER.pack(serial, producer_id, epoch, len(window), last_ms))
         spans = [number for span in window for number in span]
         parts.append(PRODUCER_TAIL[len(window)].pack(*spans))
@@ -160,7 +160,7 @@ def decode_snapshot(path: str, data: memoryview) -> Snapshot:
         partitions=[
             PartitionState(*fields) for fields in PARTITION.iter_unpack(body[at[2] : at[3]])
         ],
-        producers=list(_producers(body[at[3] :], producer_count)),
+        producers=dict(_producers(body[at[3] :], producer_count)),
         is_confirmed=not flags & UNCONFIRMED,
     )
 

@@ -85,7 +85,7 @@ def read_whole(disk: Disk, path: str) -> memoryview:
 
 
 def _no_seeds(position: int) -> Snapshot:
-    return Snapshot(position, False, position, 0, 0, [], [], [], [])
+    return Snapshot(position, False, position, 0, 0, [], [], [], {})
 
 
 def _seeds(
@@ -115,7 +115,7 @@ def _seeds(
                 )
             )
     ends = {state.serial: state.log_end_offset for state in partitions}
-    producers = list(_producers_below(newest, ends))
+    producers = dict(_producers_below(newest, ends))
     return _no_seeds(position)._replace(partitions=partitions, producers=producers)
 
 
@@ -158,7 +158,7 @@ def _producers_below(
     newest: Snapshot, ends: dict[int, int]
 ) -> Iterator[tuple[ProducerKey, ProducerState]]:
     """Yield the producers' windows without the batches that are cut off."""
-    for key, (epoch, last_ms, window) in newest.producers:
+    for key, (epoch, last_ms, window) in newest.producers.items():
         kept = tuple(span for span in window if span[2] < ends.get(key[0], 0))
         if kept:
             yield key, (epoch, last_ms, kept)
@@ -187,7 +187,7 @@ def add_seeds(
         partition.log_start_offset = max(partition.log_start_offset, start)
         partition.max_timestamp = max(partition.max_timestamp, state.max_timestamp)
         serials[state.serial] = partition.serial
-    for (serial, producer_id), producer in seeds.producers:
+    for (serial, producer_id), producer in seeds.producers.items():
         if serial in serials:
             states.entries.setdefault((serials[serial], producer_id), producer)
     return next_serial

@@ -8,8 +8,10 @@ else must begin where the newest batch ended, wrapping from 2^31 - 1 to 0. A new
 A producer without any state may begin anywhere: its state may have gone with old data.
 
 All producers of a log share one table in order of use, so that its bound holds for the whole log
-and the longest silent one makes room. A state is a tuple that is replaced, never changed: a
-snapshot takes them all by one shallow copy.
+and the longest silent ones make room. A state is a tuple that is replaced, never changed: a
+snapshot takes them all by one shallow copy. Of a dict with 100,000 of them that takes 3 ms of the
+loop, where an OrderedDict's took 40. But the first entry of a dict is found by going over all that
+were deleted before it: so a full table makes room for a hundredth of its entries at once.
 
 Source: KIP-98, KIP-679; Kafka `ProducerStateEntry` (window of 5) and `ProducerAppendInfo`
 (`checkProducerEpoch`, `checkSequence`). Departure: age counts from the append and not from the
@@ -17,7 +19,8 @@ batch's own timestamp, so that loading old data does not forget its producer at 
 It knows no transactions.
 """
 
-from collections import OrderedDict
+from collections.abc import Mapping
+from itertools import islice, takewhile
 from typing import NamedTuple, TypeAlias
 
 from penstock.record.batch import BatchHeader
@@ -26,6 +29,9 @@ from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
 WINDOW_BATCHES = 5
 """A producer has at most five requests in flight on a connection; Kafka keeps as many."""
 SEQUENCE_MAX = 0x7FFFFFFF
+ROOM_PART = 100
+EXPIRED_AT_ONCE = 5_000
+"""Some 3 ms. What is left goes with the next call, a minute later."""
 
 BatchSpan: TypeAlias = tuple[int, int, int]
 """(base sequence, last sequence, base offset)"""
@@ -50,34 +56,39 @@ class ProducerStates:
         self.capacity = capacity
         self.now_ms = now_ms
         """Wall time, brought up to date by the log once in a loop turn."""
-        self.entries: OrderedDict[ProducerKey, ProducerState] = OrderedDict()
+        self.entries: dict[ProducerKey, ProducerState] = {}
         """May hold states of dropped partitions, which nobody looks up; `all` does not."""
         self._dropped: dict[int, None] = {}
 
-    def expire(self, older_than_ms: int) -> int:
-        """Forget producers last heard of before `older_than_ms`; returns how many."""
-        count = 0
+    def put(self, key: ProducerKey, state: ProducerState) -> None:
+        """Take the newest state of a producer, as the one heard of last."""
         entries = self.entries
-        while entries:
-            key, state = next(iter(entries.items()))
-            if state[1] >= older_than_ms:
-                break
-            del entries[key]
-            count += 1
-        return count
+        entries.pop(key, None)
+        entries[key] = state
+        if len(entries) > self.capacity:
+            for oldest in list(islice(entries, max(1, self.capacity // ROOM_PART))):
+                del entries[oldest]
+
+    def expire(self, older_than_ms: int) -> int:
+        """Forget producers last heard of before `older_than_ms`, many at most; returns how many."""
+        first = islice(self.entries.items(), EXPIRED_AT_ONCE)
+        gone = [key for key, _ in takewhile(lambda one: one[1][1] < older_than_ms, first)]
+        for key in gone:
+            del self.entries[key]
+        return len(gone)
 
     def forget_partition(self, serial: int) -> None:
         """Forget every producer of a partition that was dropped, all at once for many of them."""
         self._dropped[serial] = None
 
-    def all(self) -> list[tuple[ProducerKey, ProducerState]]:
+    def all(self) -> Mapping[ProducerKey, ProducerState]:
         """Return the states of partitions that exist, longest silent first."""
         dropped = self._dropped
         if dropped:
             for key in [key for key in self.entries if key[0] in dropped]:
                 del self.entries[key]
             dropped.clear()
-        return list(self.entries.items())
+        return self.entries.copy()
 
 
 class ProducerTable:
@@ -120,20 +131,13 @@ class ProducerTable:
     def record(self, header: BatchHeader, base_offset: int) -> None:
         """Take over a batch that was appended at `base_offset`."""
         states = self._states
-        entries = states.entries
         sequence = header.base_sequence
         span = (sequence, (sequence + header.last_offset_delta) & SEQUENCE_MAX, base_offset)
         key = (self._serial, header.producer_id)
-        state = entries.get(key)
-        if state is None:
-            entries[key] = (header.producer_epoch, states.now_ms, (span,))
-            if len(entries) > states.capacity:
-                entries.popitem(last=False)
-            return
+        state = states.entries.get(key)
         window = (
             (*state[2][1 - WINDOW_BATCHES :], span)
-            if state[0] == header.producer_epoch
+            if state is not None and state[0] == header.producer_epoch
             else (span,)
         )
-        entries[key] = (header.producer_epoch, states.now_ms, window)
-        entries.move_to_end(key)
+        states.put(key, (header.producer_epoch, states.now_ms, window))

@@ -64,7 +64,7 @@ Progress = Callable[[int, int], None]
 """(bytes done, bytes in all as far as can be told before they are read). It may raise to give up:
 then nothing but indexes has been written."""
 PROGRESS_BYTES = 8 << 20
-NO_SNAPSHOT = Snapshot(0, False, 0, 0, 0, [], [], [], [])
+NO_SNAPSHOT = Snapshot(0, False, 0, 0, 0, [], [], [], {})
 
 
 class Recovery:

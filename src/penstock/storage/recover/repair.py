@@ -48,7 +48,7 @@ def plan_repair(disk: Disk, directory: str, position: int, segment_bytes: int) -
     if usable and all(one.active_base <= last.base for one in usable):
         return PendingChange(ChangeKind.TRUNCATE, cut, last.base, _end_of(last, segments))
     if _is_whole(below):
-        nothing_else = Snapshot(cut, False, cut, 0, 0, [], [], [], [])
+        nothing_else = Snapshot(cut, False, cut, 0, 0, [], [], [], {})
         payload = encode_snapshot(nothing_else, [])
         return PendingChange(ChangeKind.REBUILD, cut, last.base, _end_of(last, segments), payload)
     return plan_reset(0, segment_bytes)
