@@ -33,7 +33,7 @@ from penstock.broker.refused_batches import RefusedBatches
 from penstock.broker.registry import Api
 from penstock.broker.replica_set import ReplicaSetMember, Role
 from penstock.broker.stats import BrokerStats
-from penstock.broker.turns import Turns
+from penstock.broker.turns import Pace, Turns
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
 from penstock.controller.port import ControllerPort
 from penstock.controller.session import ElectRequest, TransferRequest
@@ -47,8 +47,9 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 RunLong = Callable[["Reply", "RequestHeader", int, Coroutine[Any, Any, None]], None]
 """Runs what a request has to be done for it, while its connection hands over nothing more and
 keeps so many bytes."""
-TellLong = Callable[["Reply", Callable[[], Mapping[str, Any]]], None]
-"""Has an answer of many elements made when there is room for it, and sends it in slices."""
+TellLong = Callable[["Reply", Callable[[Pace], Coroutine[Any, Any, Mapping[str, Any]]]], None]
+"""Has an answer of many elements made when there is room for it, at a pace, and sends it in
+slices."""
 
 FEW = 10_000
 """Partitions of fetches: looking through their objects takes 6 ms."""

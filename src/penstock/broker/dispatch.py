@@ -22,6 +22,7 @@ from penstock.broker.long_requests import LONG_FRAME_BYTES, LongRequests
 from penstock.broker.registry import Api
 from penstock.broker.request import Reply, Request
 from penstock.broker.stats import ApiStats
+from penstock.broker.turns import Pace
 from penstock.net.connection import Connection
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.compiled import parse_produce_run, parse_request_header
@@ -158,7 +159,9 @@ class Dispatcher:
         finally:
             reply.connection.go_on(held_bytes)
 
-    def _tell_long(self, reply: Reply, make: Callable[[], Mapping[str, Any]]) -> None:
+    def _tell_long(
+        self, reply: Reply, make: Callable[[Pace], Coroutine[Any, Any, Mapping[str, Any]]]
+    ) -> None:
         """Make a long answer and send it in slices (`TellLong` in broker.py)."""
         api = self._apis[reply.api_key]
         work = self._long.tell(reply, make)

@@ -13,6 +13,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.group_lease import knows_group
 from penstock.broker.request import Reply, Request
 from penstock.broker.turns import SLICE, Pace
+from penstock.groups.classic.group import TOLD_AT_ONCE
 from penstock.groups.messages import GroupDescription, MemberDescription
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -20,9 +21,6 @@ from penstock.protocol.error_codes import ErrorCode
 KEY = ApiKey.DESCRIBE_GROUPS
 VERSIONS = range(7)
 SLICED_BY = (("groups",),)
-MEMBERS_HERE = 100
-"""Members that an answer tells at once, of which each may have 64 KiB: some milliseconds."""
-
 Fields = dict[str, object]
 
 
@@ -35,7 +33,7 @@ def handle(broker: Broker, request: Request, reply: Reply) -> None:
 
 def is_much(broker: Broker, body: Any) -> bool:
     """Whether the groups have more members than a turn may tell."""
-    return sum(map(broker.groups.member_count, dict.fromkeys(body.groups))) > MEMBERS_HERE
+    return sum(map(broker.groups.member_count, dict.fromkeys(body.groups))) > TOLD_AT_ONCE
 
 
 async def handle_much(broker: Broker, request: Request) -> Mapping[str, object]:
