@@ -137,7 +137,7 @@ def test_positions_can_be_rewound() -> None:
 def test_deleted_topics_take_their_offsets_along_durably() -> None:
     world = World()
     world.commit({("t", 0): 1, ("t", 1): 2, ("u", 0): 3})
-    world.coordinator.on_topics_deleted(["t"])
+    world.coordinator.on_topics_deleted({"t": bytes(16)})
     assert world.all_committed() == {("u", 0): 3}
     world.restart()
     assert world.all_committed() == {("u", 0): 3}
@@ -147,7 +147,7 @@ def test_a_commit_under_way_goes_with_its_deleted_topic() -> None:
     world = World()
     world.journal.is_prompt = False
     world.commit(T0)
-    world.coordinator.on_topics_deleted(["t"])
+    world.coordinator.on_topics_deleted({"t": bytes(16)})
     world.journal.confirm()
     assert world.all_committed() == {}
     world.restart()
@@ -158,7 +158,7 @@ def test_a_commit_after_a_topic_was_recreated_survives_the_old_ones_tombstone() 
     world = World()
     world.commit(T0)
     world.journal.is_prompt = False
-    world.coordinator.on_topics_deleted(["t"])
+    world.coordinator.on_topics_deleted({"t": bytes(16)})
     world.commit({("t", 0): 1})
     world.journal.confirm()
     assert world.committed() == 1

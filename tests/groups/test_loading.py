@@ -127,7 +127,7 @@ def test_a_rewrite_keeps_everything_that_lives_and_nothing_else() -> None:
     members = world.stable(2)
     for offset in range(50):
         world.commit({("t", 0): offset, ("gone", 0): 1}, members[0].member_id, 1)
-    world.coordinator.on_topics_deleted(["gone"])
+    world.coordinator.on_topics_deleted({"gone": bytes(16)})
     rewrite(world)
     assert len(world.journal.logs[world.coordinator.partition_of("orders")]) == 2
     world.restart()

@@ -73,7 +73,7 @@ def test_positions_that_go_give_back_what_they_took() -> None:
     errors(world, 3)
     world.restart()
     assert pinned(world) == 3 * EACH
-    world.coordinator.on_topics_deleted(["t"])
+    world.coordinator.on_topics_deleted({"t": bytes(16)})
     assert pinned(world) == 0
     errors(world, 3)
     for partition in range(PARTITIONS):

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from penstock.kafka.handlers.groups.join_group import MEMBERS_HERE
+from penstock.groups.classic.group import TOLD_AT_ONCE
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.live_node import LiveNode, RawClient
 
-COUNT = 3 * MEMBERS_HERE
+COUNT = 3 * TOLD_AT_ONCE
 EACH = 50
 """Joins of one connection, which has a bound for requests that wait."""
 METADATA_BYTES = 3_000

@@ -11,6 +11,8 @@ from typing import Any, cast
 import pytest
 
 from penstock.broker.long_places import AWAY_BYTES_MAX, LONG_PLACES, LongPlaces
+from penstock.broker.stats import ApiStats
+from penstock.broker.turns import Pace
 from penstock.kafka.long_requests import BEGUN_BYTES, LongRequests
 from penstock.kafka.registry import Api, load_apis
 from penstock.kafka.request import Reply
@@ -60,7 +62,7 @@ class Told:
         self.made = 0
         self.answers: list[Any] = []
 
-    def make(self) -> dict[str, Any]:
+    async def make(self, pace: Pace) -> dict[str, Any]:
         self.made += 1
         return {"members": []}
 
@@ -158,6 +160,31 @@ def test_nothing_is_made_for_a_connection_that_goes_while_it_waits(is_choked: bo
         assert room.places.is_idle
 
     run(story())
+
+
+def test_what_is_encoded_of_an_answer_counts_until_it_is_sent() -> None:
+    kept: list[int] = []
+    sent: list[int] = []
+    connection = SimpleNamespace(
+        enqueue=lambda *_: True,
+        keep=kept.append,
+        let_go=lambda size: kept.append(-size),
+        answered=lambda _, buffers, size: sent.append(size),
+    )
+    members = [{"member_id": "m", "metadata": bytes(60_000)} for _ in range(20)]
+
+    async def story() -> None:
+        header = RequestHeader(ApiKey.JOIN_GROUP, 7, 1, None, 0)
+        stats = ApiStats("join_group")
+        reply = Reply(cast("Any", connection), header, cast("Any", None), stats, 0)
+        await reply.in_turns(cast("Any", Turns()), {"members": members})
+
+    run(story())
+    *grown, given_back = kept
+    assert len(grown) > 1
+    assert min(grown) > 0
+    assert sum(grown) == -given_back >= 15 * 60_000
+    assert sent[0] > -given_back
 
 
 def long_request(key: ApiKey, version: int, fields: dict[str, Any]) -> tuple[Api, Any, bytes]:

@@ -123,6 +123,16 @@ def test_the_first_error_of_the_pieces_stays() -> None:
     assert joined.fields == {"error_code": 15}
 
 
+def test_an_only_answer_is_not_gone_through() -> None:
+    joined, answer = Joined(), {"groups": [{"group_id": "g"}]}
+    assert joined.fields == {}
+    joined.add(answer)
+    assert joined.fields is answer
+    joined.add({"groups": [{"group_id": "h"}]})
+    assert joined.fields == {"groups": [{"group_id": "g"}, {"group_id": "h"}]}
+    assert answer == {"groups": [{"group_id": "g"}]}
+
+
 def test_a_short_request_with_a_long_answer_is_answered_in_slices(
     node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,5 +1,6 @@
 """Coordinators with planted bugs are found, and members without them find every promise kept."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -104,9 +105,10 @@ def test_a_rewrite_that_drops_positions_is_found(monkeypatch) -> None:
 
 
 def test_a_deletion_that_is_not_written_is_found(monkeypatch) -> None:
-    def unwritten(_: Any, group: Any, forget: Any, done: Any) -> None:
-        forget(group)
+    def unwritten(_: Any, table: Any, group: Any, done: Any) -> Iterator[int]:
+        table.forget(group)
         done(None)
+        yield 1
 
     monkeypatch.setattr(expiry, "delete_group", unwritten)
     assert any("is there again" in one for one in found(READ, MASTERS_DIE))

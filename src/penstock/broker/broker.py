@@ -161,7 +161,9 @@ class Broker:
             self.partitions.remove_topic(topic.topic_id)
             log.info("topic=%s id=%s deleted", topic.name, topic.topic_id.hex())
         if delta.deleted_topics and hasattr(self, "groups"):  # made while the node starts
-            self.groups.on_topics_deleted(topic.name for topic in delta.deleted_topics)
+            self.groups.on_topics_deleted(
+                {topic.name: topic.topic_id for topic in delta.deleted_topics}
+            )
         if self.group_ownership is not None and (delta.created_topics or delta.added_partitions):
             self.group_ownership.reconcile()
 

@@ -40,7 +40,7 @@ class Turns:
         self._come_back()
         await turn
 
-    async def run(self, slices: Generator[None, None, R], note: Callable[[int], None]) -> R:
+    async def run(self, slices: Generator[object, None, R], note: Callable[[int], None]) -> R:
         """Run a generator, each step in a turn of its own; `note` gets each one's microseconds."""
         while True:
             await self.next()

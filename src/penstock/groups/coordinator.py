@@ -12,7 +12,7 @@ Source: Kafka, GroupCoordinator.scala and GroupCoordinatorService.java (order of
 Deliberately not here: KIP-848 groups, share and streams groups, transactional offsets, ACLs.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
 from penstock.base.invariant import invariant
@@ -55,15 +55,16 @@ from penstock.groups.offsets.commits import Commits
 from penstock.groups.outbox import Later, Outbox
 from penstock.groups.ownership import PartitionOwnership
 from penstock.groups.partitioning import partition_of
-from penstock.groups.portions import Portions
+from penstock.groups.portions import Portions, Steps
 from penstock.groups.records import TopicKey
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
 _EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
 _INSTANCE_ID_CHARACTERS_MAX = 249
-DUE_TOGETHER = 200
-"""Deadlines of one tick: a whole group's sessions may end in one moment, at 10 us each."""
+DUE_TOGETHER = 100
+"""Deadlines of one tick: a whole group's sessions may end in one moment, at 10 us each and 20 for a
+line in the log, or as many rebalances begin."""
 
 
 class GroupCoordinator:
@@ -233,12 +234,10 @@ class GroupCoordinator:
                 return
             self._commits.delete(group, keys, reply)
 
-    def on_topics_deleted(self, topics: Iterable[str]) -> None:
-        """Forget the offsets of deleted topics in every group, durably."""
-        gone = frozenset(topics)
+    def on_topics_deleted(self, topics: Mapping[str, bytes]) -> None:
+        """Forget the offsets of deleted topics, which are given with their ids, durably."""
         with self._outbox.turn():
-            for group in [*self._table.groups.values()]:
-                self._commits.drop_topics(group, gone)
+            self._commits.drop_topics(self._table, topics)
 
     # Administration
 
@@ -295,8 +294,7 @@ class GroupCoordinator:
 
             if not ids:
                 reply({})
-            for group_id in ids:
-                self._delete_group(group_id, finished)
+            self._context.portions.begin(self._delete_groups(ids, finished))
 
     def members_waited_for(self, group_id: str) -> tuple[str, ...]:
         """Return, for a person, which members a running rebalance of the group waits for."""
@@ -314,8 +312,7 @@ class GroupCoordinator:
                     self._rebalances.drop_the_gone()
                     continue
                 if kind is DeadlineKind.EXPIRY:
-                    self._expire_groups()
-                    self._deadlines.set(_EXPIRY, now_ms + self.config.expiry_check_interval_ms)
+                    self._context.portions.begin(self._expire_groups())
                     continue
                 group = self._table.groups.get(group_id)
                 if group is None:
@@ -398,9 +395,16 @@ class GroupCoordinator:
             return None, ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         return self._table.create(request.group_id)
 
+    def _delete_groups(
+        self, group_ids: Iterable[str], finished: Callable[[str, ErrorCode | None], None]
+    ) -> Steps:
+        for group_id in group_ids:
+            yield 1
+            yield from self._delete_group(group_id, finished)
+
     def _delete_group(
         self, group_id: str, finished: Callable[[str, ErrorCode | None], None]
-    ) -> None:
+    ) -> Steps:
         error = self._table.refusal(group_id, is_empty_id_allowed=True)
         group = self._table.groups.get(group_id)
         if error is None and (group is None or group.state is GroupState.DEAD):
@@ -410,8 +414,8 @@ class GroupCoordinator:
         if error is not None or group is None:
             finished(group_id, error)
             return
-        expiry.delete_group(
-            self._context, group, self._table.forget, lambda outcome: finished(group_id, outcome)
+        yield from expiry.delete_group(
+            self._context, self._table, group, lambda outcome: finished(group_id, outcome)
         )
 
     def _forget_if_void(self, group: Group) -> None:
@@ -419,9 +423,9 @@ class GroupCoordinator:
         if group.is_idle and not group.offsets.values and not group.metadata.values:
             self._table.forget(group)
 
-    def _expire_groups(self) -> None:
-        wall_ms, retention_ms = self._retention_now_ms(), self.config.offsets_retention_ms
-        for group in [*self._table.groups.values()]:
-            if expiry.is_expired(group, wall_ms=wall_ms, retention_ms=retention_ms):
-                self.counters.groups_expired += 1
-                expiry.delete_group(self._context, group, self._table.forget, lambda _: None)
+    def _expire_groups(self) -> Steps:
+        yield from expiry.expire_groups(
+            self._context, self._table, wall_ms=self._retention_now_ms()
+        )
+        next_ms = self._clock.monotonic_ms() + self.config.expiry_check_interval_ms
+        self._deadlines.set(_EXPIRY, next_ms)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
 from penstock.broker.stats import ApiStats
+from penstock.broker.turns import Pace
 from penstock.kafka.long_requests import LONG_FRAME_BYTES, LongRequests
 from penstock.kafka.registry import Api
 from penstock.kafka.request import Reply, Request
@@ -161,7 +162,9 @@ class Dispatcher:
         finally:
             reply.connection.go_on(held_bytes)
 
-    def _tell_long(self, reply: Reply, make: Callable[[], Mapping[str, Any]]) -> None:
+    def _tell_long(
+        self, reply: Reply, make: Callable[[Pace], Coroutine[Any, Any, Mapping[str, Any]]]
+    ) -> None:
         """Make a long answer and send it in slices (`TellLong` in broker.py)."""
         api = self._apis[reply.api_key]
         work = self._long.tell(reply, make)

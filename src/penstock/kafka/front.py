@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.broker.groups.internal_topic import InternalTopic
+from penstock.broker.turns import Pace
 from penstock.kafka.fetch.session_cache import FetchSessionCache
 from penstock.kafka.produce.refused_batches import RefusedBatches
 
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 RunLong = Callable[["Reply", "RequestHeader", int, Coroutine[Any, Any, None]], None]
 """Runs what a request has to be done for it, while its connection hands over nothing more and
 keeps so many bytes."""
-TellLong = Callable[["Reply", Callable[[], Mapping[str, Any]]], None]
-"""Has an answer of many elements made when there is room for it, and sends it in slices."""
+TellLong = Callable[["Reply", Callable[[Pace], Coroutine[Any, Any, Mapping[str, Any]]]], None]
+"""Has an answer of many elements made when there is room for it, at a pace, and sends it in
+slices."""
 
 FEW = 10_000
 """Partitions of fetches: looking through their objects takes 6 ms."""

@@ -11,9 +11,10 @@ What waits is dropped when its peer has gone. What can not be cut goes to its ha
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from penstock.broker.turns import Pace
 from penstock.kafka.let_go import let_go
 from penstock.kafka.pieces import Joined, path_of, pieces
 from penstock.kafka.registry import Api
@@ -87,11 +88,13 @@ class LongRequests:
                 await self._tell(owned[0], reply)
                 await self._turns.run(let_go(owned), reply.note_turn)
 
-    async def tell(self, reply: Reply, make: Callable[[], Mapping[str, Any]]) -> None:
+    async def tell(
+        self, reply: Reply, make: Callable[[Pace], Awaitable[Mapping[str, Any]]]
+    ) -> None:
         """Send a long answer that a handler gave when it was due, as JoinGroup's to a leader."""
         async with self._broker.long_places.place(LONG_FRAME_BYTES):
             if await self._may_begin(reply.connection):
-                owned = [make()]
+                owned = [await make(Pace(self._turns))]
                 await reply.in_turns(self._turns, owned[0])
                 await self._turns.run(let_go(owned), reply.note_turn)
 

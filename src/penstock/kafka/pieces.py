@@ -49,16 +49,28 @@ def _weight(item: Any, path: Path) -> int:
 
 
 class Joined:
-    """The answers to the pieces, as one."""
+    """The answers to the pieces, as one. An only answer stays as it is, however long."""
 
-    __slots__ = ("fields",)
+    __slots__ = ("_joined", "_only")
 
     def __init__(self) -> None:
-        self.fields: dict[str, Any] = {}
+        self._only: Mapping[str, Any] | None = None
+        self._joined: dict[str, Any] = {}
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """What the pieces so far say together."""
+        return self._joined if self._only is None else self._only
 
     def add(self, fields: Mapping[str, Any]) -> None:
         """Take the next answer; its cost does not grow with what is there already."""
-        join(self.fields, fields)
+        if self._only is None and not self._joined:
+            self._only = fields
+            return
+        if self._only is not None:
+            only, self._only = self._only, None
+            join(self._joined, only)
+        join(self._joined, fields)
 
 
 def join(whole: dict[str, Any], part: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from penstock.protocol.messages import encode_response, encode_response_slices
 if TYPE_CHECKING:
     from penstock.broker.turns import Turns
     from penstock.net.connection import Connection
+    from penstock.protocol.slices import Encoding
 
 _HEADER = Struct(">ii")
 _FLEXIBLE_HEADER = Struct(">iib")
@@ -93,8 +94,23 @@ class Reply(ReplyPlace):
 
     async def in_turns(self, turns: Turns, fields: Mapping[str, object]) -> None:
         """Encode `fields` in slices, each in a turn of its own, and send them."""
-        encoding = encode_response_slices(*self._header[:2], fields)
+        encoding = self._kept(encode_response_slices(*self._header[:2], fields))
         self.raw(await turns.run(encoding, self.note_turn))
+
+    def _kept(self, encoding: Encoding) -> Generator[None, None, bytearray]:
+        """Count what is encoded so far: others must not begin as if nothing were there."""
+        kept, connection = 0, self.connection
+        try:
+            while True:
+                size = next(encoding)
+                connection.keep(size - kept)
+                kept = size
+                yield
+        except StopIteration as end:
+            answer: bytearray = end.value
+            return answer
+        finally:
+            connection.let_go(kept)
 
     @property
     def api_key(self) -> int:

@@ -36,7 +36,8 @@ SLICE_BYTES = 256 << 10
 """What is encoded in one slice is no more, and one element: members of groups have 64 KiB each."""
 
 Decoding = Generator[None, None, Any]
-Encoding = Generator[None, None, bytearray]
+Encoding = Generator[int, None, bytearray]
+"""Each step yields how many bytes stand there so far."""
 
 
 class _Pace:
@@ -138,7 +139,7 @@ def _decode_array(array: _Array, cursor: Cursor, pace: _Pace) -> Decoding:
 
 def _encode_entity(
     plan: _Plan, out: bytearray, fields: Mapping[str, Any], pace: _Pace
-) -> Generator[None, None, None]:
+) -> Generator[int, None, None]:
     get = fields.get
     for steps, array in plan.parts:
         for step in steps:
@@ -152,7 +153,7 @@ def _encode_entity(
 
 def _encode_array(
     array: _Array, out: bytearray, items: Any, pace: _Pace
-) -> Generator[None, None, None]:
+) -> Generator[int, None, None]:
     out += array_head(array.field, array.is_flexible, items)
     for item in items or ():
         if array.inner is None:
@@ -160,7 +161,7 @@ def _encode_array(
         else:
             yield from _encode_entity(array.inner, out, item, pace)
         if pace.is_written_full(len(out)):
-            yield
+            yield len(out)
 
 
 _plans: dict[tuple[type[Any], bool], _Plan] = {}

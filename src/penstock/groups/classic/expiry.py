@@ -6,54 +6,121 @@ over a long weekend finds its position; lag that somebody still cares about is n
 while they are connected.
 
 While the tombstones are under way the group is Dead: requests for it are told to come back, and a
-new group of that name begins after the old one's last record.
+new group of that name begins after the old one's last record. Of a group with very many positions
+they are several batches, the one with the group itself last; what was deleted of a group whose
+deletion fails stays so.
+
+All of it is done in portions (portions.py): there may be 100,000 groups, and as many positions.
 
 Source: KIP-211, with its per-partition expiry of subscribed groups left out on purpose
 (librdkafka#1442, pykafka#504: committed offsets that expired while a consumer was down); Kafka,
 GroupMetadataManager.cleanupGroupMetadata.
 """
 
-from collections.abc import Callable
+from collections.abc import Generator, Iterator
+from itertools import islice
 
 from penstock.groups.classic.group import METADATA, Group, GroupState
 from penstock.groups.config import NEVER_EXPIRE_MS
 from penstock.groups.context import Context
 from penstock.groups.journal import GroupChanges, WriteDone
+from penstock.groups.portions import POSITIONS, TO_WRITE, Steps
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
+TOGETHER = 500
+"""Tombstones of one batch, and positions that one step looks at."""
 
-def delete_group(
-    context: Context, group: Group, forget: Callable[[Group], None], done: WriteDone
-) -> None:
-    """Write tombstones for all a group has, then `forget` it, then `done`. It must be empty."""
+
+class _Deletion:
+    """One group that goes: which of its tombstones have yet to be confirmed, and who is told."""
+
+    __slots__ = ("_context", "_done", "_group", "_left", "_table", "is_over")
+
+    def __init__(
+        self, context: Context, table: GroupTable, group: Group, batches: int, done: WriteDone
+    ) -> None:
+        self._context, self._table, self._group, self._done = context, table, group, done
+        self._left = batches
+        self.is_over = False
+
+    def written(self, error: ErrorCode | None) -> None:
+        """Take what became of one batch: the first that is refused ends it, else the last one."""
+        self._left -= 1
+        if self.is_over or (error is None and self._left):
+            return
+        self.is_over = True
+        if error is None:
+            self._table.forget(self._group)
+        elif self._group.state is GroupState.DEAD:
+            self._group.transition(GroupState.EMPTY, self._context.clock.wall_ms())
+        self._done(error)
+
+
+def delete_group(context: Context, table: GroupTable, group: Group, done: WriteDone) -> Steps:
+    """Write tombstones for all a group has, then forget it, then `done`. It must be empty."""
     group.transition(GroupState.DEAD, context.clock.wall_ms())
+    batches = [*_tombstones(group)]
+    deletion = _Deletion(context, table, group, len(batches), done)
+    for changes in batches:
+        if deletion.is_over:
+            return
+        if table.groups.get(group.group_id) is not group:
+            # Moved away: whoever has the id now, perhaps here once more, has a group that stays.
+            deletion.written(ErrorCode.NOT_COORDINATOR)
+            return
+        context.writer.write(group, changes, deletion.written)
+        yield TO_WRITE + len(changes.offsets) // POSITIONS
+
+
+def _tombstones(group: Group) -> Iterator[GroupChanges]:
     offsets: dict[TopicKey, CommittedOffset | None] = dict.fromkeys(group.offsets.latest())
     metadata: dict[str, bytes | None] = (
         {METADATA: None} if METADATA in group.metadata.latest() else {}
     )
-
-    def written(error: ErrorCode | None) -> None:
-        if error is None:
-            forget(group)
-        elif group.state is GroupState.DEAD:
-            group.transition(GroupState.EMPTY, context.clock.wall_ms())
-        done(error)
-
-    context.writer.write(group, GroupChanges(offsets=offsets, metadata=metadata), written)
+    keys = iter(offsets)
+    while len(some := dict.fromkeys(islice(keys, TOGETHER))) == TOGETHER:
+        yield GroupChanges(offsets=some)
+    yield GroupChanges(offsets=some, metadata=metadata)
 
 
-def is_expired(group: Group, *, wall_ms: int, retention_ms: int) -> bool:
+def expire_groups(context: Context, table: GroupTable, *, wall_ms: int) -> Steps:
+    """Let every idle group go that is expired at `wall_ms`, the oldest first."""
+    retention_ms = context.config.offsets_retention_ms
+    for number, group in enumerate([*table.groups.values()]):
+        is_there = table.groups.get(group.group_id) is group
+        if is_there and (yield from _is_expired(group, wall_ms=wall_ms, retention_ms=retention_ms)):
+            context.counters.groups_expired += 1
+            yield from delete_group(context, table, group, lambda _: None)
+        elif number % POSITIONS == 0:
+            yield 1
+
+
+def _is_expired(group: Group, *, wall_ms: int, retention_ms: int) -> Generator[int, None, bool]:
     """Tell whether an idle group may go: nothing to keep, or nothing new for the retention time.
 
-    One with records that this version can not read stays: they may say why it is to be kept.
+    One with records that this version can not read stays: they may say why it is to be kept. So
+    does one that somebody has come back to while its positions were looked at.
     """
-    if not group.is_idle or group.has_unread:
+    if not _may_go(group):
         return False
-    offsets = group.offsets.values
-    if not offsets:
+    if not group.offsets.values:
         return True
     if retention_ms == NEVER_EXPIRE_MS:
         return False
-    last_commit_ms = max(offset.commit_timestamp_ms for offset in offsets.values())
+    change_count = group.offsets.change_count
+    last_commit_ms = 0
+    positions = iter([*group.offsets.values.values()])
+    while some := [*islice(positions, TOGETHER)]:
+        if any(offset.unread is not None for offset in some):
+            return False
+        last_commit_ms = max(last_commit_ms, *(one.commit_timestamp_ms for one in some))
+        yield len(some) // POSITIONS
+    if not _may_go(group) or group.offsets.change_count != change_count:
+        return False
     return wall_ms - max(last_commit_ms, group.state_since_ms) > retention_ms
+
+
+def _may_go(group: Group) -> bool:
+    return group.is_idle and not group.has_unread_metadata

@@ -287,11 +287,9 @@ class Group:
         )
 
     @property
-    def has_unread(self) -> bool:
-        """Whether something of it was written by a version that says more than this one reads."""
-        return isinstance(self.metadata.values.get(METADATA), UnreadRecord) or any(
-            offset.unread is not None for offset in self.offsets.values.values()
-        )
+    def has_unread_metadata(self) -> bool:
+        """Whether it was written by a version that says more than this one reads."""
+        return isinstance(self.metadata.values.get(METADATA), UnreadRecord)
 
     def members_for_leader(self) -> MembersTold:
         """Return every member with its metadata for the elected protocol."""

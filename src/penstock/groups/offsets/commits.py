@@ -10,6 +10,7 @@ ignored (retention is one rule, see expiry.py).
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.rebalance import Rebalances
@@ -26,24 +27,31 @@ from penstock.groups.messages import (
     FetchedOffset,
 )
 from penstock.groups.pinned import PinnedBytes
+from penstock.groups.portions import POSITIONS, TO_WRITE, Steps
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
 GROUP_PART, IN_FLIGHT_PART = 2, 4
 """Of the bound for positions: what one group may have of it, and what may be under way."""
 _STRING_BYTES_MAX = 32_767
+TOGETHER = 500
+"""Positions that are looked at in one step, and dropped in one batch, when topics are deleted."""
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class Commits:
     """Keeps offsets of groups."""
 
-    __slots__ = ("_context", "_pinned", "_rebalances")
+    __slots__ = ("_context", "_gone", "_is_dropping", "_pinned", "_rebalances")
 
     def __init__(self, context: Context, rebalances: Rebalances, pinned: PinnedBytes) -> None:
         self._context = context
         self._rebalances = rebalances
         self._pinned = pinned
+        self._gone: dict[str, set[bytes | None]] = {}
+        """Ids of topics that are gone, by name, which no group has been asked for yet."""
+        self._is_dropping = False
 
     def commit(self, group: Group, request: CommitOffsets, reply: CommitCallback) -> None:
         """Write offsets; each partition gets its own error."""
@@ -121,12 +129,46 @@ class Commits:
 
         self._context.writer.write(group, GroupChanges(offsets=gone), done)
 
-    def drop_topics(self, group: Group, topics: frozenset[str]) -> None:
-        """Forget the offsets of topics that were deleted."""
-        gone: dict[TopicKey, CommittedOffset | None] = {
-            key: None for key in group.offsets.latest() if key.topic in topics
-        }
-        self._context.writer.write(group, GroupChanges(offsets=gone), lambda _: None)
+    def drop_topics(self, table: GroupTable, topics: Mapping[str, bytes]) -> None:
+        """Forget the offsets of topics that were deleted, group by group, in portions.
+
+        What is deleted meanwhile waits for the next walk through all groups, of which one goes on
+        at a time. A topic may have been made anew by the time that a group is come to: positions
+        of another id stay.
+        """
+        for name, topic_id in topics.items():
+            self._gone.setdefault(name, {None}).add(topic_id)
+        if not self._is_dropping:
+            self._is_dropping = True
+            self._context.portions.begin(self._drop_gone(table))
+
+    def _drop_gone(self, table: GroupTable) -> Steps:
+        while self._gone:
+            gone, self._gone = self._gone, {}
+            for number, group in enumerate([*table.groups.values()]):
+                if number % POSITIONS == 0:
+                    yield 1
+                if table.groups.get(group.group_id) is group:
+                    yield from self._drop_from(table, group, gone)
+        self._is_dropping = False
+
+    def _drop_from(
+        self, table: GroupTable, group: Group, gone: Mapping[str, set[bytes | None]]
+    ) -> Steps:
+        keys = group.offsets.keys()
+        while some := [*islice(keys, TOGETHER)]:
+            named = [key for key in some if key.topic in gone]
+            found = group.offsets.latest_of(named) if named else {}
+            dropped: dict[TopicKey, CommittedOffset | None] = {
+                key: None for key, one in found.items() if one.topic_id in gone[key.topic]
+            }
+            if dropped:
+                self._context.writer.write(group, GroupChanges(offsets=dropped), lambda _: None)
+                yield TO_WRITE
+            if len(some) == TOGETHER:
+                yield TOGETHER // POSITIONS
+                if table.groups.get(group.group_id) is not group:
+                    return
 
 
 def fetch(

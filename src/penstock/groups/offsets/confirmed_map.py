@@ -13,7 +13,7 @@ Source: redpanda#31483 (live state and replay disagree when the last writer is d
 order than the log's).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -23,11 +23,13 @@ V = TypeVar("V")
 class ConfirmedMap(Generic[K, V]):
     """`values` is what is confirmed; None in a change removes the key."""
 
-    __slots__ = ("_changed_by", "_in_flight", "_ticket", "values")
+    __slots__ = ("_changed_by", "_in_flight", "_ticket", "_under_way", "values")
 
     def __init__(self) -> None:
         self.values: dict[K, V] = {}
         self._in_flight: dict[int, Mapping[K, V | None]] = {}
+        self._under_way: dict[K, int] = {}
+        """How many changes of each key are in flight: there may be thousands of tickets."""
         self._changed_by: dict[K, int] = {}
         self._ticket = 0
 
@@ -35,11 +37,13 @@ class ConfirmedMap(Generic[K, V]):
         """Note changes in the order in which they are appended, and return their ticket."""
         self._ticket += 1
         self._in_flight[self._ticket] = changes
+        for key in changes:
+            self._under_way[key] = self._under_way.get(key, 0) + 1
         return self._ticket
 
     def confirm(self, ticket: int) -> None:
         """Show the changes of a ticket, except where a later one was confirmed already."""
-        changes = self._in_flight.pop(ticket)
+        changes = self._end(ticket)
         for key, value in changes.items():
             if self._changed_by.get(key, 0) > ticket:
                 continue
@@ -50,12 +54,17 @@ class ConfirmedMap(Generic[K, V]):
 
     def refuse(self, ticket: int) -> None:
         """Forget the changes of a ticket."""
-        self._ended(self._in_flight.pop(ticket))
+        self._ended(self._end(ticket))
         self._forget_order_when_idle()
 
     def is_in_flight(self, key: K) -> bool:
         """Tell whether a change of `key` waits for its confirmation."""
-        return any(key in changes for changes in self._in_flight.values())
+        return key in self._under_way
+
+    @property
+    def change_count(self) -> int:
+        """How many changes have begun so far."""
+        return self._ticket
 
     @property
     def in_flight_count(self) -> int:
@@ -69,6 +78,13 @@ class ConfirmedMap(Generic[K, V]):
                 if self._changed_by.get(key, 0) < ticket:
                     _change(merged, key, value)
         return merged
+
+    def keys(self) -> Iterator[K]:
+        """Go through the keys that there are now, or may be once changes under way are confirmed.
+
+        The map may change meanwhile.
+        """
+        return iter([*self.values, *(key for key in self._under_way if key not in self.values)])
 
     def latest_of(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the same of some keys; those that are gone are left out."""
@@ -85,6 +101,16 @@ class ConfirmedMap(Generic[K, V]):
 
     def _ended(self, changes: Mapping[K, V | None]) -> None:
         """The changes of a ticket are under way no more; for who counts them."""
+
+    def _end(self, ticket: int) -> Mapping[K, V | None]:
+        changes = self._in_flight.pop(ticket)
+        for key in changes:
+            count = self._under_way[key] - 1
+            if count:
+                self._under_way[key] = count
+            else:
+                del self._under_way[key]
+        return changes
 
     def _forget_order_when_idle(self) -> None:
         if not self._in_flight:

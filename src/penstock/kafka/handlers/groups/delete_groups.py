@@ -15,8 +15,10 @@ SLICED_BY = (("groups_names",),)
 
 def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
     """Pass on those that nobody else can coordinate by now; one result per group."""
-    ids = [*dict.fromkeys(request.body.groups_names)]
-    refused = [group_id for group_id in ids if not knows_group(front.broker, group_id)]
+    is_ours = {
+        group_id: knows_group(front.broker, group_id) for group_id in request.body.groups_names
+    }
+    refused = [group_id for group_id, is_known in is_ours.items() if not is_known]
 
     def answer(results: Mapping[str, ErrorCode]) -> None:
         results = {**results, **dict.fromkeys(refused, ErrorCode.NOT_COORDINATOR)}
@@ -29,4 +31,6 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
             }
         )
 
-    front.broker.groups.delete_groups([one for one in ids if one not in refused], answer)
+    front.broker.groups.delete_groups(
+        [group_id for group_id, is_known in is_ours.items() if is_known], answer
+    )

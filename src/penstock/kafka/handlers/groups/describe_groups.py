@@ -11,6 +11,7 @@ from typing import Any
 from penstock.broker.broker import Broker
 from penstock.broker.groups.lease import knows_group
 from penstock.broker.turns import SLICE, Pace
+from penstock.groups.classic.group import TOLD_AT_ONCE
 from penstock.groups.messages import GroupDescription, MemberDescription
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, ON_GROUP
 from penstock.kafka.front import KafkaFront
@@ -21,9 +22,6 @@ from penstock.protocol.error_codes import ErrorCode
 KEY = ApiKey.DESCRIBE_GROUPS
 VERSIONS = range(7)
 SLICED_BY = (("groups",),)
-MEMBERS_HERE = 100
-"""Members that an answer tells at once, of which each may have 64 KiB: some milliseconds."""
-
 Fields = dict[str, object]
 
 
@@ -36,7 +34,7 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
 
 def is_much(front: KafkaFront, body: Any) -> bool:
     """Whether the groups have more members than a turn may tell."""
-    return sum(map(front.broker.groups.member_count, dict.fromkeys(body.groups))) > MEMBERS_HERE
+    return sum(map(front.broker.groups.member_count, dict.fromkeys(body.groups))) > TOLD_AT_ONCE
 
 
 async def handle_much(front: KafkaFront, request: Request) -> Mapping[str, object]:

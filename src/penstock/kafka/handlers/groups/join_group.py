@@ -8,7 +8,9 @@ Versions 0 and 1 stay: older librdkafka looks for them before it uses groups at 
 from functools import partial
 from typing import Any
 
-from penstock.groups.messages import JoinGroup, JoinReply, OfferedProtocol
+from penstock.broker.turns import Pace
+from penstock.groups.classic.group import TOLD_AT_ONCE
+from penstock.groups.messages import JoinedMember, JoinGroup, JoinReply, OfferedProtocol
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
@@ -19,8 +21,7 @@ VERSIONS = range(10)
 PROTOCOLS_MAX = 1_000
 """A client offers a handful; each is kept for as long as the member is there."""
 
-MEMBERS_HERE = 100
-"""Members that an answer tells at once, of which each may have 64 KiB: some milliseconds."""
+Fields = dict[str, Any]
 
 
 def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
@@ -53,13 +54,21 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
 
 
 def _answer(front: KafkaFront, reply: Reply, version: int, answer: JoinReply) -> None:
-    if len(answer.members) > MEMBERS_HERE:
-        front.tell_long(reply, partial(_fields, version, answer))
+    if len(answer.members) > TOLD_AT_ONCE:
+        front.tell_long(reply, partial(_fields_of_many, version, answer))
     else:
-        reply(_fields(version, answer))
+        reply(_fields(version, answer, [_member(member) for member in answer.members]))
 
 
-def _fields(version: int, answer: JoinReply) -> dict[str, Any]:
+async def _fields_of_many(version: int, answer: JoinReply, pace: Pace) -> Fields:
+    members: list[Fields] = []
+    for member in answer.members:
+        await pace.step()
+        members.append(_member(member))
+    return _fields(version, answer, members)
+
+
+def _fields(version: int, answer: JoinReply, members: list[Fields]) -> Fields:
     no_protocol = "" if version < 7 else None
     return {
         "error_code": answer.error,
@@ -69,12 +78,13 @@ def _fields(version: int, answer: JoinReply) -> dict[str, Any]:
         "leader": answer.leader_id,
         "skip_assignment": answer.skip_assignment,
         "member_id": answer.member_id,
-        "members": [
-            {
-                "member_id": member.member_id,
-                "group_instance_id": member.instance_id,
-                "metadata": member.metadata,
-            }
-            for member in answer.members
-        ],
+        "members": members,
+    }
+
+
+def _member(member: JoinedMember) -> Fields:
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.instance_id,
+        "metadata": member.metadata,
     }

@@ -1,0 +1,222 @@
+"""Very many groups, and positions, go away in many short turns, save what came meanwhile."""
+
+import pytest
+
+from penstock.groups.classic.expiry import TOGETHER
+from penstock.groups.classic.group import METADATA
+from penstock.groups.messages import CommitOffsets
+from penstock.groups.partitioning import partition_of
+from penstock.groups.portions import PORTION, POSITIONS, TO_WRITE
+from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.protocol.error_codes import ErrorCode
+from tests.groups.world import GROUP, PARTITIONS, World, only
+
+OK = ErrorCode.NONE
+RETENTION_MS = 10_000
+CHECK_MS = 60_000
+NEVER_MS = 10**9
+OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
+
+
+def world_of(*, check_ms: int = CHECK_MS, **settings: int) -> World:
+    return World(
+        has_turns=True,
+        offsets_retention_ms=RETENTION_MS,
+        expiry_check_interval_ms=check_ms,
+        **settings,
+    )
+
+
+def names(count: int) -> list[str]:
+    return [f"group-{number:04}" for number in range(count)]
+
+
+def left(world: World) -> list[str]:
+    return world.coordinator.group_ids()
+
+
+def commit_with_id(world: World, group: str, topic_id: bytes, *, partitions: int = 1) -> None:
+    offset = CommittedOffset(7, commit_timestamp_ms=world.clock.wall_ms(), topic_id=topic_id)
+    offsets = {TopicKey("t", partition): offset for partition in range(partitions)}
+    request = CommitOffsets(group_id=group, offsets=offsets)
+    world.coordinator.commit(request, lambda _: None)
+
+
+def tick(world: World, ms: int) -> None:
+    world.clock.now_ms += ms
+    world.coordinator.tick(world.clock.now_ms)
+
+
+def test_groups_that_are_expired_go_in_several_turns_the_oldest_first() -> None:
+    world = world_of()
+    ids = names(4 * PORTION // TO_WRITE)
+    for group in ids:
+        world.commit({("t", 0): 1}, group=group)
+    tick(world, CHECK_MS)
+    most = len(ids) - len(left(world))
+    while world.turns:
+        before = left(world)
+        world.turn()
+        assert left(world) == before[len(before) - len(left(world)) :]
+        most = max(most, len(before) - len(left(world)))
+    assert 0 < most <= PORTION // TO_WRITE + 1
+    assert left(world) == []
+    assert world.coordinator.counters.groups_expired == len(ids)
+
+
+def test_groups_that_stay_are_looked_at_in_several_turns() -> None:
+    world = world_of()
+    ids = names(3 * PORTION * POSITIONS)
+    for group in ids:
+        world.coordinator._table.create(group)[0].pending["kept"] = None  # type: ignore[union-attr]
+    world.commit({("t", 0): 1}, group="last")
+    tick(world, CHECK_MS)
+    assert len(world.turns) == 1, "the rest is for another turn"
+    assert world.all_turns() >= 2
+    assert left(world) == ids
+
+
+def test_the_next_look_at_all_groups_begins_after_the_last_has_ended() -> None:
+    world = world_of()
+    for group in names(2 * PORTION // TO_WRITE):
+        world.commit({("t", 0): 1}, group=group)
+    tick(world, CHECK_MS)
+    assert world.coordinator.next_deadline_ms() is None
+    world.all_turns()
+    assert world.coordinator.next_deadline_ms() == world.clock.now_ms + CHECK_MS
+
+
+def test_a_group_that_is_committed_to_while_its_positions_are_looked_at_stays() -> None:
+    world = world_of()
+    count = 2 * PORTION * POSITIONS
+    world.commit({("t", partition): 1 for partition in range(count)})
+    tick(world, CHECK_MS)
+    assert len(left(world)) == 1
+    world.commit({("t", 0): 2})
+    world.all_turns()
+    assert world.committed() == 2
+    assert len(world.all_committed()) == count
+
+
+def test_a_group_with_very_many_positions_is_deleted_in_several_batches() -> None:
+    world = world_of(check_ms=NEVER_MS)
+    count = 3 * TOGETHER + 1
+    world.commit({("t", partition): 1 for partition in range(count)})
+    log = world.journal.logs[partition_of(GROUP, PARTITIONS)]
+    before = len(log)
+    world.journal.is_prompt = False
+    answers: list[dict[str, ErrorCode]] = []
+    world.coordinator.delete_groups([GROUP], lambda reply: answers.append(dict(reply)))
+    world.all_turns()
+    assert len(world.journal.waiting) == 4
+    world.journal.confirm(3)
+    assert not answers
+    assert world.state() == "Dead"
+    world.journal.confirm(1)
+    assert only(answers) == {GROUP: OK}
+    assert [value for _, value, *_ in log[before:]] == [None] * count
+    world.restart()
+    assert left(world) == []
+
+
+def test_a_deletion_that_is_refused_half_way_ends_and_can_be_asked_for_again() -> None:
+    world = world_of(check_ms=NEVER_MS)
+    world.commit({("t", partition): 1 for partition in range(8 * TOGETHER)})
+    answers: list[dict[str, ErrorCode]] = []
+    world.coordinator.delete_groups([GROUP], lambda reply: answers.append(dict(reply)))
+    world.journal.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.all_turns()
+    assert only(answers) == {GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    assert world.state() == "Empty"
+    world.journal.refuses = None
+    world.coordinator.delete_groups([GROUP], lambda reply: answers.append(dict(reply)))
+    world.all_turns()
+    assert answers[1:] == [{GROUP: OK}]
+    assert left(world) == []
+
+
+def test_what_is_loaded_again_is_not_deleted_by_a_deletion_from_before() -> None:
+    # The partition moved away and came back between two batches: its positions count once more.
+    world = world_of(check_ms=NEVER_MS)
+    world.commit({("t", partition): 1 for partition in range(8 * TOGETHER)})
+    answers: list[dict[str, ErrorCode]] = []
+    world.coordinator.delete_groups([GROUP], lambda reply: answers.append(dict(reply)))
+    partition = world.coordinator.partition_of(GROUP)
+    world.coordinator.unload(partition)
+    world.coordinator.begin_loading(partition)
+    for record in world.journal.logs[partition]:
+        world.coordinator.load(partition, record)
+    world.coordinator.finish_loading(partition)
+    there = world.all_committed()
+    assert there
+    world.all_turns()
+    assert world.all_committed() == there
+    assert only(answers) == {GROUP: ErrorCode.NOT_COORDINATOR}
+
+
+def test_many_groups_are_deleted_in_several_turns_and_answered_together() -> None:
+    world = world_of(check_ms=NEVER_MS)
+    ids = names(3 * PORTION // TO_WRITE)
+    for group in ids:
+        world.commit({("t", 0): 1}, group=group)
+    answers: list[dict[str, ErrorCode]] = []
+    world.coordinator.delete_groups([*ids, "none"], lambda reply: answers.append(dict(reply)))
+    assert len(ids) - PORTION // TO_WRITE - 1 <= len(left(world)) < len(ids)
+    assert not answers
+    world.all_turns()
+    expected = {**dict.fromkeys(ids, OK), "none": ErrorCode.GROUP_ID_NOT_FOUND}
+    assert only(answers) == expected
+
+
+@pytest.mark.parametrize("count", [1, 2 * PORTION // TO_WRITE])
+def test_positions_of_a_topic_that_was_made_anew_meanwhile_stay(count: int) -> None:
+    world = world_of(check_ms=NEVER_MS)
+    ids = names(count)
+    for group in ids:
+        commit_with_id(world, group, OLD_ID)
+    world.coordinator._context.portions._left = 0  # this turn has done enough
+    world.coordinator.on_topics_deleted({"t": OLD_ID})
+    commit_with_id(world, ids[-1], NEW_ID)
+    world.all_turns()
+    assert [group for group in ids if world.committed(group=group)] == [ids[-1]]
+
+
+def test_topics_that_are_deleted_while_groups_are_gone_through_share_the_next_walk() -> None:
+    world = world_of(check_ms=NEVER_MS)
+    ids = names(2 * PORTION // TO_WRITE)
+    for group in ids:
+        commit_with_id(world, group, OLD_ID)
+    for number in range(100):
+        world.coordinator.on_topics_deleted({f"other-{number}": NEW_ID, "t": OLD_ID})
+    assert len(world.coordinator._context.portions) == 1
+    world.all_turns()
+    assert not any(world.committed(group=group) for group in ids)
+    world.coordinator.on_topics_deleted({"t": OLD_ID})
+    assert not world.turns, "the next one begins at once"
+
+
+def test_positions_of_one_group_are_dropped_in_several_batches() -> None:
+    world = world_of(check_ms=NEVER_MS)
+    commit_with_id(world, GROUP, OLD_ID, partitions=5 * TOGETHER)
+    world.journal.is_prompt = False
+    world.coordinator.on_topics_deleted({"t": OLD_ID})
+    assert len(world.journal.waiting) < 5
+    world.all_turns()
+    assert len(world.journal.waiting) == 5
+    world.journal.confirm()
+    assert world.all_committed() == {}
+
+
+def test_the_batch_with_the_group_itself_is_the_last() -> None:
+    world = world_of(check_ms=NEVER_MS)
+    world.stable(1)
+    member_id = world.coordinator.describe(GROUP).members[0].member_id
+    world.commit({("t", partition): 1 for partition in range(TOGETHER)}, member_id, 1)
+    world.leave((member_id, None))
+    assert METADATA in world.coordinator._table.groups[GROUP].metadata.values
+    log = world.journal.logs[partition_of(GROUP, PARTITIONS)]
+    world.coordinator.delete_groups([GROUP], lambda _: None)
+    world.all_turns()
+    key, value, *_ = log[-1]
+    assert key is not None
+    assert (key[:2], value) == (b"\x00\x02", None)
