@@ -13,12 +13,14 @@ from penstock.sim.churn import Churn
 from penstock.sim.controller_model import ControllerModel
 from penstock.sim.groups import REBALANCE_MS, SESSIONS_MS, Groups
 from penstock.sim.history import History, Partition, Report, Rules, Send, judge
+from penstock.sim.inquirer import Inquirer
 from penstock.sim.kernel.process import Process
 from penstock.sim.kernel.simulation import Simulation
 from penstock.sim.linearizability import Recorder, Verdict, check_linearizable
 from penstock.sim.plan import Shape
 from penstock.sim.producer import Lane
 from penstock.sim.readers import FINAL_READER, DirectReader, FinalReader, Follower, Place
+from penstock.sim.sequences import Sequences
 from penstock.sim.topology import SESSION_TIMEOUT_MS, TOPIC
 from penstock.sim.wire import LinkFailed
 from penstock.sim.world import ClientWorld, now_ns, open_any, pause
@@ -38,8 +40,10 @@ class Clients:
 
     def __init__(self, simulation: Simulation, shape: Shape, brokers: dict[int, str]) -> None:
         self.world = ClientWorld(brokers=brokers, partitions=shape.partitions)
-        self.lanes: list[Lane | Zombie | StockProducer] = []
+        self.lanes: list[Lane | Zombie | Sequences | StockProducer] = []
         self.churn: Churn | None = None
+        self.inquirer: Inquirer | None = None
+        self.sequences: Sequences | None = None
         self.groups = Groups(simulation, shape, self.world)
         self.woken: list[tuple[str, int, int]] = []
         """See Rules."""
@@ -103,6 +107,7 @@ class Clients:
         self._start("follower", [one.run() for one in followers])
         self._followers = followers
         self._start_zombie()
+        self._start_askers()
         if self._shape.is_churning:
             self._start_churn()
         if self._shape.stock_clients:
@@ -123,6 +128,20 @@ class Clients:
         )
         self.lanes.append(zombie)
         self._start("zombie", [zombie.run()])
+
+    def _start_askers(self) -> None:
+        """Those who ask for what good clients seldom ask."""
+        sequences = Sequences(
+            world=self.world,
+            name="sequences",
+            partition=0,
+            random=self._simulation.random("sequences"),
+        )
+        self.sequences = sequences
+        self.lanes.append(sequences)
+        self._start("sequences", [sequences.run()])
+        self.inquirer = Inquirer(world=self.world, random=self._simulation.random("inquirer"))
+        self._start("inquirer", [self.inquirer.run()])
 
     def _other_topic(self) -> str:
         return self.churn.topic if self.churn else "no-such-topic"

@@ -13,6 +13,7 @@
     a process speaks to another   what it says is so (raft_talk.py, replica_talk.py)
     a Raft core was called        plain counting comes to the same (raft_recount.py)
     a member gets in step         its log has all that was confirmed
+    a master decides anything     a plain model of its mastership would (masterships.py)
     now and then                  one live master for each epoch; queues within their bounds;
                                   who was replaced answers no reads (replaced_masters.py);
                                   what a start would find (shadow_starts.py)
@@ -42,8 +43,10 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.sim.agreed_entries import AgreedEntries
 from penstock.sim.confirmed import ConfirmedLog, Walker
+from penstock.sim.kafka_port import KafkaPort
 from penstock.sim.kept_copies import KeptCopies
 from penstock.sim.kept_entries import KeptEntries
+from penstock.sim.masterships import Masterships
 from penstock.sim.overheard import overheard
 from penstock.sim.raft_disks import RaftDisks
 from penstock.sim.raft_recount import RaftRecount
@@ -102,6 +105,8 @@ class Invariants:
         self._servers: list[Server] = []
         self.raft_talk = RaftTalk(self._raft_disks, self._kept_entries, {}, self._found)
         self.replica_talk = ReplicaTalk({}, self._masters, now_s, self._found)
+        self.masterships = Masterships({}, self._found)
+        self.kafka_port = KafkaPort({}, self.masterships, self._found)
 
     def attach(self, server: Server) -> None:
         """Follow a process from its first moment on."""
@@ -114,15 +119,24 @@ class Invariants:
         """Look at what the processes of these hosts say to each other, for as long as it lasts."""
         self.raft_talk = RaftTalk(self._raft_disks, self._kept_entries, servers, self._found)
         self.replica_talk = ReplicaTalk(servers, self._masters, self._now_s, self._found)
+        self.masterships = Masterships(servers, self._found)
+        self.kafka_port = KafkaPort(servers, self.masterships, self._found)
 
         def said(host: str, to: int, message: object) -> None:
             self.checks += 1
             if host in servers:  # a connection that the world resets is closed in its name
                 self.raft_talk.heard(host, to, message)
                 self.replica_talk.heard(host, to, message)
+                self.masterships.said(host, to, message)
 
         recount = RaftRecount(self._raft_disks, servers, self._found)
-        with overheard(said), self.raft_talk.reads(), recount.at_work():
+        with (
+            overheard(said),
+            self.raft_talk.reads(),
+            recount.at_work(),
+            self.masterships.hearing(),
+            self.kafka_port.hearing(),
+        ):
             yield
 
     def look(self, servers: list[Server], *, is_final: bool = False) -> None:
@@ -272,6 +286,7 @@ class Invariants:
         if member.role is Role.MASTER:
             self._mastership(server, member.replica_set_id, member.leader_epoch, member.own_id)
             self._one_process_leads(server, member)
+            self.masterships.look(server, member)
         parked = len(member.waiting_for_all) + len(member.waiting_for_master)
         if parked > PARKED_MAX:
             self._found(f"{server.name}: {parked} requests wait in set {member.replica_set_id}")
