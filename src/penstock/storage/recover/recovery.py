@@ -472,6 +472,7 @@ class Recovery:
             self.segments.remove(segment)
             self._disk.remove(segment.path)
         if self.segments[-1].end <= self.position:
+            self._settle_length(self.segments[-1])
             self.segments.append(self._new_segment(self.position))
         self._remove_stale_indexes()
         self._disk.sync_directory(f"{self._directory}/log")
@@ -479,6 +480,16 @@ class Recovery:
         active.file = self._disk.open(active.path)
         if not is_untouched:
             self._empty_tail(active, active.file)
+
+    def _settle_length(self, last: Segment) -> None:
+        """Make it durable that a segment ends where the next one is to begin.
+
+        A start that was killed may have cut its file in the page cache only, to empty its tail. The
+        old length would come back over the new segment.
+        """
+        file = self._disk.open(last.path)
+        file.sync()
+        file.close()
 
     def _remove_stale_indexes(self) -> None:
         """Keep the indexes of closed segments alone: others speak of frames or files gone."""
