@@ -9,6 +9,7 @@ from penstock.storage.index.sealed_index import Sealed
 from penstock.storage.inspect.dump import dump_frames
 from penstock.storage.inspect.verify import LogCheck, Severity, list_segments
 from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import fill_segment
 from tests.storage.world import DIRECTORY, SMALL, World, append, open_log, partition_number
 
 
@@ -91,6 +92,23 @@ def test_a_partition_without_frames_beside_a_hole_goes_on_behind_it():
     assert bases[0] == 0
     assert bases[1:3] == [3 * SMALL.segment_bytes, 4 * SMALL.segment_bytes]
     assert findings(disk) == []
+
+
+def test_a_log_that_ends_with_its_segment_is_sound():
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk)
+    assert fill_segment(world, log, log.open_partition(partition_number(0)), 20)
+    log.begin_epoch(log.leader_epoch + 1)  # has no room there, and begins the next one
+    world.run()
+    position = log.start_position + SMALL.segment_bytes
+    truncated: list[object] = []
+    log.truncate(position, truncated.append)
+    world.run()
+    assert truncated == [None]
+    log.close()
+    check = LogCheck(disk, DIRECTORY)
+    found = [one for one in check.findings() if one.severity is not Severity.NOTE]
+    assert (found, check.end_position) == ([], position)
 
 
 def test_offsets_that_begin_again_behind_a_hole_are_an_error():

@@ -25,6 +25,7 @@ from penstock.base.errors import PlatformError
 from penstock.broker.replica_set import ReplicaSetMember
 from penstock.node.node import Node
 from penstock.sim.kernel.disk import SimDisk
+from penstock.sim.kernel.process import End
 from penstock.sim.log_trials import Known, LogTrial
 from penstock.sim.server import Server
 from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange, read_change
@@ -62,6 +63,8 @@ class DiskTrials:
     def watch(self, server: Server) -> None:
         """Look at every operation of its disk from now on."""
         server.disk.on_operation = partial(self._operation, server)
+        if server.process is not None:
+            server.process.on_end.append(partial(self._ended, server, server.node))
 
     def _operation(self, server: Server, operation: str, path: str) -> None:
         if operation in PASSED_OVER:
@@ -80,31 +83,33 @@ class DiskTrials:
         key = *kind, is_changing
         count = self._counts[key] = self._counts[key] + 1
         if self._random.random() * count < SHARE and is_askable(server):
-            self.trials += 1
-            for text in self._findings(server, directory, f"{before[0]} {before[1]}"):
-                self._found(text)
+            after, set_id = f"{before[0]} {before[1]}", _set_of(directory)
+            if set_id is not None:
+                self._try(server, set_id, after, _member(server, set_id))
 
-    def ended(self, server: Server) -> None:
+    def _ended(self, server: Server, node: object, end: End) -> None:
         """Try what a process that has ended in good order leaves, were the power to go then."""
-        for directory in server.disk.directories(""):
-            if _SET.fullmatch(directory) and is_askable(server):
-                self.trials += 1
-                for text in self._findings(server, directory, "the end of the process"):
-                    self._found(text)
-
-    def _findings(self, server: Server, directory: str, after: str) -> Iterator[str]:
-        set_id = _set_of(directory)
-        if set_id is None:
+        if end is not End.EXITED or not isinstance(node, Node) or node.manager is None:
             return
-        known = self._known(server, set_id, directory, after)
-        copy = server.disk.duplicate(f"{directory}/", self._random)
-        yield from LogTrial(known, copy, self._random).findings()
+        for member in list(node.manager.members.values()):
+            if is_askable(server) and not (member.log.is_busy or member.log.is_fenced):
+                self._try(server, member.replica_set_id, "its end in good order", member)
+
+    def _try(
+        self, server: Server, set_id: int, after: str, member: ReplicaSetMember | None
+    ) -> None:
+        self.trials += 1
+        known = self._known(server, set_id, after, member)
+        copy = server.disk.duplicate(f"{known.directory}/", self._random)
+        for text in LogTrial(known, copy, self._random).findings():
+            self._found(text)
 
     # --- what is known -------------------------------------------------------------------------
 
-    def _known(self, server: Server, set_id: int, directory: str, after: str) -> Known:
-        member = _member(server, set_id)
-        key = server.name, set_id
+    def _known(
+        self, server: Server, set_id: int, after: str, member: ReplicaSetMember | None
+    ) -> Known:
+        directory, key = f"set-{set_id}", (server.name, set_id)
         is_calm = member is not None and not (member.log.is_busy or member.log.is_fenced)
         if member is not None and is_calm:
             self._durable[key] = member.log.durable_position
@@ -123,6 +128,7 @@ class DiskTrials:
             is_same_log=change is None or change.kind is ChangeKind.TRUNCATE,
             log=member.log if member is not None and is_calm else None,
             has_retention=self._has_retention,
+            has_ended=member is not None and server.node is None,
         )
 
     def _note_change(self, server: Server, path: str) -> None:

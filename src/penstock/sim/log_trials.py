@@ -22,7 +22,7 @@ from typing import NamedTuple
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
 from penstock.sim.kernel.disk import SimDisk
-from penstock.sim.still_log import NEW_PARTITION, Facts, StillLog, facts_of
+from penstock.sim.still_log import NEW_PARTITION, Facts, StillLog, covering, facts_of
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
 from penstock.storage.inspect.verify import LogCheck, Severity
@@ -60,6 +60,8 @@ class Known(NamedTuple):
     log: SetLog | None
     """The log in memory, where it stands still; else None."""
     has_retention: bool
+    has_ended: bool
+    """Whether its process has ended in good order, with the log as it is in memory."""
 
 
 class Cut(BaseException):
@@ -145,7 +147,7 @@ class LogTrial:
     def _like_memory(self, found: StillLog, log: SetLog) -> Iterator[str]:
         copy, live = found.facts(), facts_of(log)
         start = max(log.start_position, found.log.start_position)
-        epochs, known = ([one for one in each.epochs if one[1] >= start] for each in (copy, live))
+        epochs, known = (covering(each.epochs, start) for each in (copy, live))
         if epochs != known:
             yield f"has the masterships {epochs}, and {known} in memory, from {start} on"
         for key, facts in live.partitions.items():
@@ -157,6 +159,9 @@ class LogTrial:
                 yield f"has {key} as {other}, and {facts} in memory"
             elif not self._is_start_known(other[0], facts[0]):
                 yield f"{key} begins at {other[0]}, and at {facts[0]} in memory"
+        if self._known.has_ended and found.log.recovery.was_clean:
+            for key in copy.partitions.keys() - live.partitions.keys():
+                yield f"has {key}, which was dropped"
         for producer, state in live.producers.items():
             if copy.producers.get(producer, state) != state:
                 yield f"has producer {producer} as {copy.producers[producer]}, and {state} in memory"

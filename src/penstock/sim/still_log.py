@@ -11,6 +11,7 @@ Not here: where the copy comes from and what has happened to it (disk_trials.py)
 
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 from penstock.base.errors import PlatformError
@@ -167,7 +168,7 @@ def facts_of(log: SetLog) -> Facts:
     by_serial = {one.serial: key for key, one in log.partitions.items()}
     return Facts(
         log.end_position,
-        list(log.epochs),
+        covering(log.epochs, log.start_position),
         {
             key: (
                 one.log_start_offset,
@@ -185,6 +186,12 @@ def facts_of(log: SetLog) -> Facts:
             if serial in by_serial
         },
     )
+
+
+def covering(epochs: list[tuple[int, int]], start: int) -> list[tuple[int, int]]:
+    """Return the masterships of which something is kept, where `start` is the first byte kept."""
+    older = [one for one, (_, end) in pairwise(epochs) if end > start]
+    return older + epochs[-1:]
 
 
 def _no_progress(_done: int, _all: int) -> None:

@@ -125,7 +125,7 @@ class LogCheck:
         try:
             parts, scan = scan_columns(file, segment.base, segment.base, segment.end)
             self.segment_count += 1
-            self.end_position = scan.position
+            self.end_position = segment.end if scan.error is None else scan.position
             if scan.error is not None:
                 reason = scan.error.reason
                 if not is_last:
