@@ -3,10 +3,10 @@
     operation of a disk ─► what was the one before it? ─► seldom, or done seldom so far? ─► trial
 
 A trial asks what would be if the node stopped dead just now, between two operations: see
-log_trials.py and raft_trials.py. Operations are told apart by name, kind of file, and whether a
-change of the whole log is under way. Of each kind the first ones are the likeliest to be tried, so
-that a step that happens once in a run has about as good a chance as one that happens ten thousand
-times; with all kinds together a run has some dozens of trials.
+log_trials.py and raft_trials.py. A part of the trials asks about damage there: damage_trials.py.
+Operations are told apart by name, kind of file, and whether a change of the whole log is under way.
+Of each kind the first ones are the likeliest to be tried, so that a step that happens once in a run
+has about as good a chance as one that happens ten thousand times.
 
 The run sees nothing of it: copies, and a source of chance, of its own. Not asked: disks that fail,
 lie or were damaged.
@@ -17,21 +17,27 @@ program; here they are drawn from long ones.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, partial
 from random import Random
 
 from penstock.base.errors import PlatformError
 from penstock.broker.replica_set import ReplicaSetMember
+from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.node import Node
+from penstock.raft.configuration import Configuration
+from penstock.sim.damage_trials import LogDamage, RaftDamage
 from penstock.sim.kernel.disk import SimDisk
 from penstock.sim.kernel.process import End
 from penstock.sim.log_trials import Known, LogTrial
+from penstock.sim.raft_trials import RaftTrial
 from penstock.sim.server import Server
 from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange, read_change
 
 SHARE = 2.0
 """The n-th operation of a kind is tried with this share of 1/n."""
+DAMAGE_SHARE = 0.25
+"""Of the trials: how many try damage, and not a node that stops."""
 PASSED_OVER = frozenset({"read", "read_cached", "make_directory"})
 """Operations after which nothing is other than before."""
 
@@ -58,6 +64,8 @@ class DiskTrials:
         self._counts: Counter[tuple[str, str, bool]] = Counter()
         self._durable: dict[tuple[str, int], int] = {}
         """(host, set) -> what was told to be durable, and was not cut since."""
+        self._voters: dict[tuple[int, int], Configuration] = {}
+        """(index, term) of a snapshot -> the voters in it, as they were seen first."""
         self.trials = 0
 
     def watch(self, server: Server) -> None:
@@ -86,6 +94,8 @@ class DiskTrials:
             after, set_id = f"{before[0]} {before[1]}", _set_of(directory)
             if set_id is not None:
                 self._try(server, set_id, after, _member(server, set_id))
+            else:
+                self._try_raft(server, after)
 
     def _ended(self, server: Server, node: object, end: End) -> None:
         """Try what a process that has ended in good order leaves, were the power to go then."""
@@ -101,8 +111,25 @@ class DiskTrials:
         self.trials += 1
         known = self._known(server, set_id, after, member)
         copy = server.disk.duplicate(f"{known.directory}/", self._random)
-        for text in LogTrial(known, copy, self._random).findings():
+        make = LogDamage if self._random.random() < DAMAGE_SHARE else LogTrial
+        for text in make(known, copy, self._random).findings():
             self._found(text)
+
+    def _try_raft(self, server: Server, after: str) -> None:
+        self.trials += 1
+        copy = server.disk.duplicate(f"{METADATA_DIRECTORY}/", self._random)
+        name = f"{server.name}: metadata log, just after {after}"
+        if self._random.random() < DAMAGE_SHARE:
+            for text in RaftDamage(name, server.host.process_id, copy, self._random).findings():
+                self._found(text)
+            return
+        trial = RaftTrial(name, server.host.process_id, copy, self._random)
+        for text in trial.findings():
+            self._found(text)
+        for index, term, configuration in trial.configurations:
+            first = self._voters.setdefault((index, term), configuration)
+            if first != configuration:
+                self._found(f"{name}: the snapshot at {index} has {configuration}, not {first}")
 
     # --- what is known -------------------------------------------------------------------------
 
@@ -151,7 +178,9 @@ def is_askable(server: Server) -> bool:
 @lru_cache(maxsize=4096)
 def _kind(operation: str, path: str) -> tuple[str, str] | None:
     """Return what sort of step it is; None for one within an atomic replacement, or of no log."""
-    if path.endswith(".tmp") or _set_of(path) is None or path.endswith("replica.json"):
+    if path.endswith((".tmp", "replica.json", "raft.commit", "raft.end")):
+        return None
+    if _set_of(path) is None and not path.startswith(f"{METADATA_DIRECTORY}/raft."):
         return None
     return operation, _DIGITS.sub("#", path)
 

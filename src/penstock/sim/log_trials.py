@@ -150,21 +150,25 @@ class LogTrial:
         epochs, known = (covering(each.epochs, start) for each in (copy, live))
         if epochs != known:
             yield f"has the masterships {epochs}, and {known} in memory, from {start} on"
+        yield from self._partitions_like(copy, live, log.start_position)
+        if self._known.has_ended and found.log.recovery.was_clean:
+            for key in copy.partitions.keys() - live.partitions.keys():
+                yield f"has {key}, which was dropped"
+        for producer, state in live.producers.items():
+            other_state = copy.producers.get(producer, state)
+            if other_state != state:
+                yield f"has producer {producer} as {other_state}, and {state} in memory"
+
+    def _partitions_like(self, copy: Facts, live: Facts, start: int) -> Iterator[str]:
         for key, facts in live.partitions.items():
             other = copy.partitions.get(key)
             if other is None:
-                if facts[2] > log.start_position:
+                if facts[2] > start:
                     yield f"lacks {key}"
             elif other[1:4] != facts[1:4]:
                 yield f"has {key} as {other}, and {facts} in memory"
             elif not self._is_start_known(other[0], facts[0]):
                 yield f"{key} begins at {other[0]}, and at {facts[0]} in memory"
-        if self._known.has_ended and found.log.recovery.was_clean:
-            for key in copy.partitions.keys() - live.partitions.keys():
-                yield f"has {key}, which was dropped"
-        for producer, state in live.producers.items():
-            if copy.producers.get(producer, state) != state:
-                yield f"has producer {producer} as {copy.producers[producer]}, and {state} in memory"
 
     def _is_start_known(self, copy: int, live: int) -> bool:
         """Where a log start is raised without a frame, the next snapshot has it."""
@@ -188,7 +192,7 @@ class LogTrial:
         for key in self._random.sample(keys, min(READS, len(keys))):
             start, end, *_ = partitions[key]
             for offset in (start, self._random.randrange(start, end)):
-                yield from _wrong_read(found, key, offset)
+                yield from wrong_read(found, key, offset)
 
     def _use(self, found: StillLog) -> Iterator[str]:
         """Go on with it, end, and start once more."""
@@ -215,9 +219,11 @@ class LogTrial:
                 yield f"{one.path} at {one.position}: {one.message}"
 
 
-def cut_off(disk: SimDisk, draw: Random, start: Callable[[], object]) -> None:
-    """Let a start end after some operations of its disk."""
-    left = draw.randrange(CUT_AFTER_MAX)
+def cut_off(
+    disk: SimDisk, draw: Random, work: Callable[[], object], *, within: int = CUT_AFTER_MAX
+) -> None:
+    """Let work end, if it is still there then, after fewer than so many operations of its disk."""
+    left = draw.randrange(within)
 
     def count(operation: str, path: str) -> None:
         nonlocal left
@@ -228,7 +234,7 @@ def cut_off(disk: SimDisk, draw: Random, start: Callable[[], object]) -> None:
 
     disk.on_operation = count
     try:
-        start()
+        work()
     except Cut:
         pass
     finally:
@@ -239,10 +245,15 @@ def _same(before: Facts, after: Facts, when: str) -> Iterator[str]:
     """Name in what a start differs from the log that ended."""
     if after.end < before.end:
         yield f"{when}: ends at {after.end}, and {before.end} was durable"
-    elif after != before:
-        for name, one, other in zip(Facts._fields, before, after, strict=True):
-            if one != other:
-                yield f"{when}: {name} were {_part(one, other)}, and are {_part(other, one)}"
+    else:
+        yield from (f"{when}: {text}" for text in differences(before, after))
+
+
+def differences(before: Facts, after: Facts) -> Iterator[str]:
+    """Name what was known and is not any more, or differs."""
+    for name, one, other in zip(Facts._fields, before, after, strict=True):
+        if one != other:
+            yield f"{name} were {_part(one, other)}, and are {_part(other, one)}"
 
 
 def _part(one: object, other: object) -> object:
@@ -252,7 +263,8 @@ def _part(one: object, other: object) -> object:
     return one
 
 
-def _wrong_read(found: StillLog, key: TopicPartition, offset: int) -> Iterator[str]:
+def wrong_read(found: StillLog, key: TopicPartition, offset: int) -> Iterator[str]:
+    """Name what is wrong with a read of an offset that is there."""
     try:
         chunk = found.read(key, offset)
     except PlatformError as error:

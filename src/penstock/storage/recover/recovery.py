@@ -221,6 +221,9 @@ class Recovery:
             missing = [base for base in missing if base >= snapshot.active_base]
         if missing:
             raise CorruptLog(self._directory, missing[0], "the segment file is missing")
+        if self.segments and self.segments[0].base > snapshot.active_base:
+            # Others were prepared behind it; nothing of the snapshot's own is counted at its start.
+            raise CorruptLog(self._directory, snapshot.active_base, "the segment file is missing")
         if not self.segments:
             self.segments = [self._new_segment(snapshot.position)]
         if not self._is_fallback:
