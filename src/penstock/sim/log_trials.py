@@ -23,9 +23,11 @@ from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicPartition
 from penstock.sim.kernel.disk import SimDisk
 from penstock.sim.still_log import NEW_PARTITION, Facts, StillLog, covering, facts_of
+from penstock.storage.commit_log.catching_up import note_path
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
 from penstock.storage.inspect.verify import LogCheck, Severity
+from penstock.storage.recover.scan import SegmentScan
 
 CUT_AFTER_MAX = 40
 """Operations of a start before it is cut off: about as many as it has."""
@@ -88,6 +90,7 @@ class LogTrial:
             yield f"{where}: can not start: {error}"
 
     def _story(self) -> Iterator[str]:
+        yield from self._claims()
         self._stop()
         first = self._start()
         yield from self._compare(first)
@@ -119,6 +122,22 @@ class LogTrial:
                 self._disk.power_loss()
             case Loss.KILL:
                 pass
+
+    def _claims(self) -> Iterator[str]:
+        """Name a frame that says of more bytes than were that they were flushed before it."""
+        log, directory = self._known.log, self._known.directory
+        if log is None or note_path(directory) in self._disk.names:
+            return
+        flushed = log.flushed_position
+        segment = next((one for one in log.parts.store.segments if one.end > flushed), None)
+        if segment is None or segment.path not in self._disk.names:
+            return
+        file = self._disk.open(segment.path)
+        for header, _ in SegmentScan(file, segment.base, max(flushed, segment.base), segment.end):
+            if header.position < log.written_position and header.flushed_before > flushed:
+                claimed = header.flushed_before
+                yield f"the frame at {header.position} claims {claimed}, not {flushed}"
+                return
 
     # --- the first start -----------------------------------------------------------------------
 
