@@ -37,6 +37,9 @@ LAST_BYTES = 100
 DERIVED = (".idx", ".side", ".snap", "/durable", "/catching-up")
 
 
+STAGED = "/install/"
+
+
 class Place(NamedTuple):
     """What is damaged."""
 
@@ -88,12 +91,13 @@ class LogDamage:
         return StillLog(self._disk, self._known.directory, self._known.config)
 
     def _choose(self, end: int) -> Place | None:
+        own = {path: one for path, one in self._disk.names.items() if STAGED not in path}
         sizes = {
             path: len(inode.data)
-            for path, inode in self._disk.names.items()
+            for path, inode in own.items()
             if path.endswith(DERIVED) and inode.data
         }
-        for path, inode in self._disk.names.items():
+        for path, inode in own.items():
             if path.endswith(".log") and (used := min(len(inode.data), end - _base(path))) > 0:
                 sizes[path] = used
         return choose(sizes, self._random)
