@@ -10,10 +10,10 @@ from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.broker import partitions
 from penstock.broker.fetch import operation as fetch_operation
 from penstock.broker.fetch.operation import FetchOperation
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.kafka.handlers.records import list_offsets
 from penstock.kafka.handlers.records.list_offsets import Found
 from penstock.kafka.produce.pending import PendingProduce
-from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.record.batch import BatchHeader
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.epochs import EpochHistory

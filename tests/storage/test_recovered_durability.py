@@ -7,7 +7,7 @@ import pytest
 
 from penstock.storage.config import LogConfig
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import World, append, open_log, partition_number, read_all
+from tests.storage.world import Crashed, World, append, open_log, partition_number, read_all
 
 CONFIG = LogConfig(
     segment_bytes=65_536,
@@ -70,3 +70,29 @@ def test_what_a_failed_sync_left_in_the_page_cache_is_durable_or_gone_after_the_
     found = again.open_partition(partition_number(0))
     assert found.log_end_offset == kept
     assert len(read_all(world, again, found)) == kept
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_start_that_was_killed_while_it_emptied_the_tail_leaves_no_segment_too_long(seed):
+    """The file is cut in the page cache only; the next start goes on in a segment behind it."""
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk, CONFIG)
+    append(log, log.open_partition(partition_number(0)))
+    world.run()
+    log.checkpoint()
+    world.run()
+    end = log.end_position
+    disk.kill()
+
+    def crash(operation: str, _: str) -> None:
+        if operation == "allocate":
+            raise Crashed
+
+    disk.on_operation = crash
+    with pytest.raises(Crashed):
+        open_log(World(), disk, CONFIG)
+    disk.on_operation = None
+    disk.kill()
+    open_log(World(), disk, CONFIG)
+    disk.power_loss(Random(seed))
+    assert open_log(World(), disk, CONFIG).end_position == end

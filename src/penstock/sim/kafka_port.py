@@ -23,14 +23,15 @@ from struct import Struct
 from typing import Any
 
 from penstock.broker.append.append import ACKS_ALL
-from penstock.kafka.dispatch import Dispatcher
-from penstock.broker.fetch.operation import FetchOperation, PartitionRead
+from penstock.broker.fetch.operation import FetchOperation
+from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.partitions import HostedPartition
-from penstock.kafka.produce.pending import PendingProduce, PendingRun
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.kafka.dispatch import Dispatcher
+from penstock.kafka.front import KafkaFront
+from penstock.kafka.produce.pending import PendingProduce, PendingRun
 from penstock.node.node import Node
 from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.kernel.process import current_process
 from penstock.sim.masterships import Masterships
 from penstock.sim.partition_ends import PartitionEnds
@@ -92,7 +93,7 @@ class KafkaPort:
 
     def _looked(self, read: PartitionRead) -> Iterator[str]:
         hosted = read.hosted
-        if hosted is None or read.error is not ErrorCode.NONE:
+        if hosted is None or read.error is not None:
             return
         if hosted.member.role is not Role.MASTER:
             return
@@ -279,10 +280,9 @@ class KafkaPort:
         self._produced(pending)
         real(pending)
 
-    def _made(
-        self, real: Real, made: Dispatcher, broker: Any, apis: Mapping[int, Any], spawn: Any
-    ) -> None:
-        real(made, broker, {key: self._heard_api(api) for key, api in apis.items()}, spawn)
+    def _made(self, real: Real, made: Dispatcher, front: KafkaFront, spawn: Any) -> None:
+        front.apis = {key: self._heard_api(api) for key, api in front.apis.items()}
+        real(made, front, spawn)
 
     def _tell_of(self, read: PartitionRead, wrong: str) -> None:
         if read.hosted is not None:
@@ -298,11 +298,11 @@ class KafkaPort:
             return api
         handle = api.handle
 
-        def heard(broker: Any, request: Any, reply: Any) -> None:
+        def heard(front: KafkaFront, request: Any, reply: Any) -> None:
             def told(fields: Mapping[str, Any]) -> None:
-                judge(broker, request.body, fields)
+                judge(front.broker, request.body, fields)
 
-            handle(broker, request, _HeardReply(reply, told))
+            handle(front, request, _HeardReply(reply, told))
 
         return api._replace(handle=heard)
 

@@ -45,7 +45,7 @@ from penstock.storage.commit_log.pending_change import (
     read_change,
     remove_change,
 )
-from penstock.storage.commit_log.segment_length import restore_lengths
+from penstock.storage.commit_log.segment_length import restore_lengths, settle_length, size_of
 from penstock.storage.commit_log.segments import Segment, index_path, new_segment
 from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot, snapshot_path
 from penstock.storage.commit_log.truncation import add_seeds
@@ -163,19 +163,15 @@ class Recovery:
             elif name.endswith(".spare"):
                 self._keep_spare(path)
             elif name.endswith(".log"):
-                self.segments.append(Segment(self._directory, int(name[:20]), self._size_of(path)))
+                self.segments.append(
+                    Segment(self._directory, int(name[:20]), size_of(self._disk, path))
+                )
 
     def _new_segment(self, base: int) -> Segment:
         return new_segment(self._disk, self._directory, self._config, base)
 
-    def _size_of(self, path: str) -> int:
-        file = self._disk.open(path)
-        size = file.size()
-        file.close()
-        return size
-
     def _keep_spare(self, path: str) -> None:
-        keep = self._size_of(path) == self._config.segment_bytes
+        keep = size_of(self._disk, path) == self._config.segment_bytes
         if keep and len(self.spares) < self._config.recycle_count:
             self.spares.append(path)
         else:
@@ -221,6 +217,9 @@ class Recovery:
             missing = [base for base in missing if base >= snapshot.active_base]
         if missing:
             raise CorruptLog(self._directory, missing[0], "the segment file is missing")
+        if self.segments and self.segments[0].base > snapshot.active_base:
+            # Others were prepared behind it; nothing of the snapshot's own is counted at its start.
+            raise CorruptLog(self._directory, snapshot.active_base, "the segment file is missing")
         if not self.segments:
             self.segments = [self._new_segment(snapshot.position)]
         if not self._is_fallback:
@@ -472,6 +471,7 @@ class Recovery:
             self.segments.remove(segment)
             self._disk.remove(segment.path)
         if self.segments[-1].end <= self.position:
+            settle_length(self._disk, self.segments[-1].path)
             self.segments.append(self._new_segment(self.position))
         self._remove_stale_indexes()
         self._disk.sync_directory(f"{self._directory}/log")
