@@ -54,7 +54,6 @@ def gzip_with(flags: int, extra: bytes) -> bytes:
 SOUND: dict[str, tuple[int, Callable[[], bytes]]] = {
     "gzip": (GZIP, lambda: packed(GZIP)),
     "gzip of Python": (GZIP, lambda: gzip.compress(TEXT)),
-    "gzip with a file's name": (GZIP, lambda: gzip_with(8, b"name\0")),
     "snappy, raw": (SNAPPY, lambda: packed(SNAPPY)),
     "snappy in xerial's blocks": (
         SNAPPY, lambda: xerial(raw_snappy(TEXT[:40_000]), raw_snappy(TEXT[40_000:])),
@@ -101,6 +100,9 @@ POISON: dict[str, tuple[int, Callable[[], bytes]]] = {
     "a gzip member of another checksum": (
         GZIP, lambda: packed(GZIP)[:-8] + bytes(4) + packed(GZIP)[-4:],
     ),
+    "gzip with a name that no reader has room for": (
+        GZIP, lambda: gzip_with(8, b"n" * (64 << 10) + b"\0"),
+    ),
     "reserved flags of gzip": (GZIP, lambda: gzip_with(0xE0, b"")),
     "zlib for gzip": (GZIP, lambda: zlib.compress(TEXT)),
     "two lz4 frames": (LZ4, lambda: packed(LZ4) + packed(LZ4)),
@@ -124,6 +126,13 @@ POISON: dict[str, tuple[int, Callable[[], bytes]]] = {
     "an xerial block that unpacks to nothing": (
         SNAPPY, lambda: xerial(raw_snappy(TEXT), raw_snappy(b"")),
     ),
+    "a snappy length longer than it needs to be": (
+        SNAPPY, lambda: b"\x83\x80\0\x08abc",
+    ),
+    "a snappy length longer than it needs to be, in xerial's blocks": (
+        SNAPPY, lambda: xerial(b"\x83\0\x08abc"),
+    ),
+    "a snappy length that does not end": (SNAPPY, lambda: b"\xff" * 9),
     "two xerial streams": (SNAPPY, lambda: xerial(raw_snappy(TEXT)) * 2),
     "junk behind a raw snappy block": (SNAPPY, lambda: packed(SNAPPY) + b"junk"),
 }  # fmt: skip
@@ -170,7 +179,7 @@ def test_a_bomb_is_too_large_and_a_large_batch_is_not(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@given(data=st.binary(max_size=2000), times=st.integers(1, 300))
+@given(data=st.binary(min_size=1, max_size=2000), times=st.integers(1, 300))
 def test_what_was_compressed_comes_back(codec: int, data: bytes, times: int) -> None:
     whole = memoryview(compress(codec, data * times))
     assert decompress_single(codec, whole, BOUNDS) == data * times

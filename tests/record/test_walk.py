@@ -48,6 +48,9 @@ LIES = {
     "attributes that some read as the first of two bytes": (
         body().replace(b"\0", b"\x80", 1), 0, walk.ATTRIBUTES,
     ),
+    "attributes that librdkafka takes for log append time": (
+        body().replace(b"\0", b"\x08", 1), 0, walk.ATTRIBUTES,
+    ),
     "a time of more than 64 bits": (
         zigzag(16) + b"\0" + b"\xff" * 9 + b"\2" + bytes(5), 0, walk.TIMESTAMP,
     ),

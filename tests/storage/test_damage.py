@@ -18,6 +18,7 @@ from tests.storage.world import (
     SMALL,
     World,
     append,
+    batches_of,
     open_log,
     partition_number,
     read_chunk,
@@ -89,8 +90,10 @@ def test_a_read_gives_no_batch_of_which_any_byte_is_damaged():
     log.on_damage = lambda position, reason: told.append((position, reason))
     for at in range(start, start + 248):
         flip(node_of(disk, ".log"), at)
+        before = read_chunk(world, log, partition, 5)
+        assert [header.base_offset for header, _ in batches_of(before.data)] == [5, 6]
         with pytest.raises(CorruptFrame) as found:
-            read_chunk(world, log, partition, 5)
+            read_chunk(world, log, partition, 7)
         assert found.value.position == start
         flip(node_of(disk, ".log"), at)
     assert {position for position, _ in told} == {start}

@@ -182,7 +182,9 @@ def check_fetched(found: FetchedPartition, offset: int) -> None:
     if found.error is ErrorCode.OFFSET_OUT_OF_RANGE:
         raise OffsetOutOfRange(found.topic, found.partition, offset)
     if found.error is not ErrorCode.NONE:
-        raise BrokerError(found.error, f"fetch of {found.topic}-{found.partition}")
+        raise BrokerError(
+            found.error, f"fetch of {found.topic}-{found.partition} at offset {offset}"
+        )
 
 
 class PartitionFetcher:

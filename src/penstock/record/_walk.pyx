@@ -168,7 +168,7 @@ cdef int walk_block(
         if at == NULL or number < 1 or number > block_end - at:
             return LENGTH
         end = at + number
-        if at[0] > 0x7F:
+        if at[0] != 0:
             return ATTRIBUTES
         at = read_int64(at + 1, end, &delta)
         if at == NULL:

@@ -13,9 +13,9 @@ be compared bit by bit and the compiled one needs no interpreter while it works.
 
 Source: Kafka `LogValidator.validateRecord`, `DefaultRecord.readFrom`, `ByteUtils.readVarint` (an
 int32 takes five bytes at most). Departures, all stricter: offset deltas are 0, 1, 2, ... also in a
-batch without compression; a null is -1 and nothing else; attributes are one byte also to those who
-read a number of variable length there; header names are UTF-8 (KIP-82 says so,
-Kafka's broker does not look, and several clients' consumers end with an error there).
+batch without compression; a null is -1 and nothing else; attributes, which mean nothing, are 0;
+header names are UTF-8 (KIP-82 says so, Kafka's broker does not look, and several clients' consumers
+end with an error there).
 It deliberately does not decompress, and does not judge timestamps: whoever knows the topic does.
 """
 
@@ -30,13 +30,17 @@ INT64_MIN = -INT64_MAX - 1
 INT32_BYTES_MAX = 5
 INT64_BYTES_MAX = 10
 HEADER_BYTES_MIN = 2
-ATTRIBUTES_MAX = 0x7F
-"""A record's attributes mean nothing yet; some clients read them as a number of variable length."""
+NO_ATTRIBUTES = 0
+"""A record's attributes mean nothing yet, and every producer writes none.
+
+kafka-python and aiokafka read a number of variable length there, and so a byte too few from 128 on;
+librdkafka takes bit 3 for log append time, as in a batch, and so gives another time than they do.
+"""
 
 FAULTS = (
     "",
     "its length does not fit what is left of the batch",
-    "its attributes are above 127",
+    "its attributes are not 0",
     "its timestamp is no number of 64 bits",
     "its offset does not follow the one before",
     "the length of its key does not fit",
@@ -111,7 +115,7 @@ def _walk_record(block: memoryview, at: int, index: int) -> tuple[int, int]:
     end = at + length
     if length < 1 or end > len(block):
         raise _Fault(LENGTH)
-    if block[at] > ATTRIBUTES_MAX:
+    if block[at] != NO_ATTRIBUTES:
         raise _Fault(ATTRIBUTES)
     timestamp_delta, at = _number(block, at + 1, end, INT64_BYTES_MAX, TIMESTAMP)
     offset_delta, at = _int32(block, at, end, OFFSET)

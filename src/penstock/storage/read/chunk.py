@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
+from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
 from penstock.storage.compiled import check_regions, choose
+from penstock.storage.errors import CorruptFrame
 from penstock.storage.index.partition_log import Columns
 from penstock.storage.read.read_check import check_length, check_place
 from penstock.storage.read.regions import Region
@@ -29,7 +31,7 @@ Gather = Callable[[list[tuple[int, int]]], list[memoryview]]
 class Chunk:
     """Whole batches of one partition, in order, beginning with the one that holds the offset."""
 
-    __slots__ = ("buffers", "first_offset", "is_cut", "next_offset", "size")
+    __slots__ = ("buffers", "damage", "first_offset", "is_cut", "next_offset", "size")
 
     def __init__(
         self, buffers: list[memoryview], size: int, first_offset: int, next_offset: int = NO_MORE
@@ -44,6 +46,8 @@ class Chunk:
         next segment goes on; else NO_MORE."""
         self.is_cut = next_offset != NO_MORE
         """Whether there may be more to read than this."""
+        self.damage: CorruptFrame | None = None
+        """What is wrong with the batch behind these, where they end for that."""
 
     @property
     def data(self) -> memoryview:
@@ -108,25 +112,51 @@ def read_plan(plan: Plan, wanted: Wanted, base: int, gather: Gather) -> Chunk | 
     """Carry out `plan` on the file whose first byte is at `base`, as far as `gather` goes.
 
     A page may be out of reach for a moment (ADR 0022): what lies before it is an answer too. None
-    where that is too little.
+    where that is too little. What lies before damage is an answer as well: else nobody who begins
+    there could come to the damaged place, and go on behind it.
 
     Raises:
-        CorruptFrame: the file does not hold what the index says, or something else than was
-            written.
+        CorruptFrame: the file does not hold what the index says of the first batch, or something
+            else than was written.
     """
     found = gather([(start - base, length) for start, length, _ in plan.regions])
     if len(found) < len(plan.regions):
         plan = plan.beginning(len(found))
         if plan.size < CACHED_BYTES_MIN:
             return None
-    partition = wanted.topic_partition
+    partition, damage = wanted.topic_partition, None
     if wanted.is_checked:
-        buffers = check_regions(plan.regions, found, partition)
+        try:
+            buffers = check_regions(plan.regions, found, partition)
+        except CorruptFrame as error:
+            plan, damage = _before(plan, error), error
+            cut = [data[: region.length] for region, data in zip(plan.regions, found, strict=False)]
+            buffers = check_regions(plan.regions, cut, partition)
     else:
         buffers = _trust_regions(plan.regions, found, partition)
     if len(buffers) > 1 and plan.size < PIECE_BYTES_MIN * len(buffers):
         buffers = [memoryview(b"".join(buffers))]
-    return Chunk(buffers, plan.size, plan.first_offset, plan.next_offset)
+    chunk = Chunk(buffers, plan.size, plan.first_offset, plan.next_offset)
+    chunk.damage = damage
+    return chunk
+
+
+def _before(plan: Plan, error: CorruptFrame) -> Plan:
+    """Return the plan of the batches before the damage; raises `error` where there are none."""
+    regions: list[Region] = []
+    count = size = 0
+    for start, _, pieces in plan.regions:
+        sound = [one for one in pieces if start + one[0] - FRAME_HEADER_BYTES < error.position]
+        if sound:
+            regions.append(Region(start, sum(sound[-1]), sound))
+            count += len(sound)
+            size += sum(length for _, length in sound)
+        if len(sound) < len(pieces):
+            break
+    if not regions:
+        raise error
+    next_offset = plan.bases[plan.entry + count]
+    return plan._replace(regions=regions, size=size, next_offset=next_offset)
 
 
 def _trust_regions(

@@ -110,9 +110,10 @@ class LogReader:
             except OSError as error:
                 raise as_platform_error(error) from error
             except CorruptFrame as error:
-                self.on_damage(error.position, error.reason)
+                self._tell(error)
                 raise
             if chunk is not None:
+                self._tell(chunk.damage)
                 return chunk
         return self._later(wanted, (segment, plan))
 
@@ -140,6 +141,7 @@ class LogReader:
             result: tuple[Chunk, Block | None] | None, error: BaseException | None
         ) -> None:
             if result is not None:
+                self._tell(result[0].damage)
                 self._keep(wanted.serial, result[1], known)
                 done(result[0], None)
             elif error is not None:
@@ -164,10 +166,14 @@ class LogReader:
         def finished(result: T | None, error: BaseException | None) -> None:
             guard.leave(ticket)
             if isinstance(error, CorruptFrame):
-                self.on_damage(error.position, error.reason)
+                self._tell(error)
             done(result, error)
 
         self._offload.submit(work, finished)
+
+    def _tell(self, damage: CorruptFrame | None) -> None:
+        if damage is not None:
+            self.on_damage(damage.position, damage.reason)
 
     def _keep(self, serial: int, block: Block | None, known: tuple[Segment, Plan] | None) -> None:
         """Remember what was found, so that the next read of the place is served on the loop."""
