@@ -1,4 +1,4 @@
-"""Settings as a file gives them, and what a client hears of them: the whole way, in a whole node."""
+"""Settings as a file gives them, and what a client hears of them, in a whole node."""
 
 from pathlib import Path
 from typing import Any
