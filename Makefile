@@ -76,7 +76,7 @@ dist-check: dist ## install both in a clean environment and use them, with and w
 fresh: ## demo and unit tests on an empty Debian, as root; SUITE=trixie for another
 	tools/fresh_machine.sh $(or $(SUITE),bookworm)
 
-compat: setup java ## other Kafka clients; skips with a reason where Maven or Java is missing
+compat: setup java ## other Kafka clients; skips with a reason where Maven, Java or npm is missing
 	$(PYTEST) -m compat --timeout 300
 
 bench: setup java ## figures of this machine as JSON

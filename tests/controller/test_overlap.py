@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller.active.election import Ballot, Elected, choose_master
 from penstock.controller.commands import command as c
+from penstock.controller.commands.overlap import after_change
 from penstock.controller.errors import RefusedCommand
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
@@ -203,6 +204,21 @@ class SetMachine(RuleBasedStateMachine):
         self.cluster.submit(c.BeginMasterships(masterships=(mastership,)))
         self.view = self.now
         self.logs[choice.master].append((self.now.leader_epoch, -1))  # the epoch's own frame
+
+
+def test_a_member_that_is_removed_takes_one_copy_with_it_and_no_more() -> None:
+    # Counted twice, elections would ask for an answer more than is needed.
+    before = ReplicaSetImage(
+        replica_set_id=1,
+        master=0,
+        leader_epoch=3,
+        replicas=(0, 1, 2, 3, 4),
+        sync_state_set=(0, 1, 2, 3, 4),
+        sync_state_set_epoch=7,
+        policy=AckPolicy(kind=PolicyKind.QUORUM),
+    )
+    after = after_change(before, replicas=(0, 1, 2, 3), lost=4)
+    assert (after.sync_state_set, after.copies_floor) == ((0,), 2)
 
 
 SetMachine.TestCase.settings = settings(max_examples=400, stateful_step_count=30, deadline=None)

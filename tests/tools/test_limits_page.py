@@ -1,0 +1,74 @@
+"""docs/operations/limits.md says of each bound that is no setting what the code has."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.fetch import long_fetch
+from penstock.broker.fetch import partition_shares as fetch_partitions
+from penstock.cli import up
+from penstock.controller.active import transfers
+from penstock.controller.commands import membership, replica_sets, topic_names
+from penstock.controller.metadata import record_codec
+from penstock.kafka import long_requests
+from penstock.kafka.handlers.groups import join_group
+from penstock.kafka.handlers.records import fetch
+from penstock.net import peer_auth, peer_link, peer_listener
+from penstock.node import peers
+from penstock.protocol import decode, header, produce
+from penstock.runtime import controller_driver
+from penstock.runtime.ha import client, followed_set
+from penstock.runtime.io import http_server
+from penstock.runtime.session import service
+from penstock.storage.replicate import base_export
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations" / "limits.md"
+ROWS = {
+    cells[1].strip(): cells[2]
+    for line in PAGE.read_text().splitlines()
+    if line.startswith("| ") and len(cells := line.split("|")) == 5
+}
+SECOND, KIB, MIB = 1_000, 1 << 10, 1 << 20
+
+
+def shown(number: int) -> str:
+    return f"{number:,}"
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("connections to the metrics port", shown(http_server.CONNECTIONS_MAX)),
+        ("connections to the metrics port", f"{http_server.REQUEST_BYTES_MAX // KIB} KiB"),
+        ("elements of an array in a request", shown(decode.ELEMENTS_MAX)),
+        ("long requests", f"above {long_requests.LONG_FRAME_BYTES // KIB} KiB"),
+        ("long requests", f"fetches above {fetch.LONG_FRAME_BYTES // KIB} KiB"),
+        ("long requests", f"more than {long_fetch.PARTITIONS_HERE} partitions"),
+        ("batches of one produce request", shown(produce.BATCHES_MAX)),
+        ("partitions that long fetches are parked on", shown(fetch_partitions.PARKED_MAX)),
+        ("protocols that a member offers", shown(join_group.PROTOCOLS_MAX)),
+        ("tagged fields in one place", shown(header.TAGS_MAX)),
+        ("a topic's name", shown(topic_names.TOPIC_NAME_CHARACTERS_MAX)),
+        ("members of a set; copies of a partition", shown(replica_sets.REPLICAS_MAX)),
+        ("peers that are shaking hands", shown(peer_listener.STRANGERS_MAX)),
+        ("peers that are shaking hands", f"{peer_auth.HANDSHAKE_BYTES_MAX} bytes"),
+        ("links of peers at one port", shown(peer_listener.LINKS_MAX)),
+        ("a frame between peers", f"{peers.CONTROLLER_FRAME_BYTES_MAX // MIB} MiB on the contr"),
+        ("a frame between peers", f"{client.FRAME_BYTES_MAX // MIB} MiB on the HA"),
+        ("bytes that a peer does not take", f"{peer_link._UNSENT_BYTES_MAX // MIB} MiB"),
+        ("bytes a slave keeps", f"{followed_set.PENDING_FACTOR} times"),
+        ("copies of a log given away at once", shown(base_export.EXPORTS_MAX)),
+        ("copies of a log given away at once", f"{base_export.SILENCE_MS // SECOND} s"),
+        ("changes of metadata that wait", shown(controller_driver.COMMANDS_MAX)),
+        ("changes of metadata that wait", shown(service.REQUESTS_MAX)),
+        ("one change of metadata", f"{record_codec.ENTRY_BYTES_MAX // MIB} MiB"),
+        ("one change of metadata", f"{controller_driver.COMMAND_TIMEOUT_MS // SECOND} s"),
+        ("planned transfers at a time", shown(transfers.TRANSFERS_MAX)),
+        ("ids for idempotent producers", shown(membership.PRODUCER_ID_BLOCK_COUNT)),
+        ("nodes of `penstock up`", shown(up.NODES_MAX)),
+    ],
+)
+def test_a_bound_on_the_page_is_the_one_in_the_code(row: str, said: str) -> None:
+    found = [f"{what} {bound}" for what, bound in ROWS.items() if what.startswith(row)]
+    assert len(found) == 1
+    assert said in found[0]
