@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from penstock.base.ids import LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.replication.confirm import Membership
 from penstock.replication.errors import ReplicationError
 from penstock.storage.index.partition_log import PartitionLog
 from tests.storage.faulty_disk import FaultyDisk
@@ -42,6 +43,10 @@ class Watching:
         self.on_wake()
 
 
+def in_step(members: tuple[ReplicaId, ...]) -> Membership:
+    return Membership(replicas=members, committed=members)
+
+
 class Master:
     """A master with one partition."""
 
@@ -50,7 +55,7 @@ class Master:
         self.disk = FaultyDisk()
         self.log = open_log(self.world, self.disk)
         self.member = ReplicaSetMember(ReplicaSetId(1), OWN, self.log)
-        self.member.begin_mastership(LeaderEpoch(2), members)
+        self.member.become_master(LeaderEpoch(2), in_step(members))
         self.partition: PartitionLog = self.log.open_partition(partition_number(0))
         self.world.run()
 
@@ -91,7 +96,7 @@ def test_a_second_mastership_does_not_show_records_that_are_not_durable() -> Non
     master.world.run()
     master.append(3)
     master.world.turn()
-    master.member.begin_mastership(LeaderEpoch(3), (OWN,))
+    master.member.become_master(LeaderEpoch(3), in_step((OWN,)))
     assert master.high_watermark() == 2
     master.world.run()
     assert master.high_watermark() == 5
@@ -103,7 +108,7 @@ def test_a_request_parked_before_a_second_mastership_is_answered_after_it() -> N
     parked = Parked()
     master.append()
     master.member.waiting_for_all.park(master.log.end_position, parked)
-    master.member.begin_mastership(LeaderEpoch(3), (OWN,))
+    master.member.become_master(LeaderEpoch(3), in_step((OWN,)))
     assert parked.events == []
     master.world.run()
     assert parked.events == ["complete"]

@@ -39,7 +39,7 @@ def read_all(
 
 
 def test_cluster_names_its_brokers(cluster: Cluster) -> None:
-    view = Admin(cluster).describe_cluster()
+    view = cluster.describe([])
     assert [one.broker_id for one in view.brokers] == [1, 2, 3]
     assert view.topics == {}
 

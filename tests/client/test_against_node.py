@@ -91,7 +91,7 @@ def test_settings_are_changed_and_brought_back(cluster: Cluster) -> None:
     assert own() == {"max.message.bytes": "2000"}
     with pytest.raises(BrokerError, match="INVALID_CONFIG"):
         admin.alter_configs("tuned", set_to={"max.message.bytes": "many"})
-    broker_id = str(admin.describe_cluster().brokers[0].broker_id)
+    broker_id = str(cluster.describe([]).brokers[0].broker_id)
     assert admin.describe_configs(broker_id, resource=BROKER_RESOURCE)
 
 

@@ -20,7 +20,6 @@ from penstock.protocol.header import (
     parse_request_header,
     parse_response_header,
     request_header,
-    response_header,
 )
 from penstock.protocol.varint import read_uvarint, uvarint
 from tests.protocol.advertised import EVERY_VERSION
@@ -59,11 +58,10 @@ def test_headers_are_written_as_kio_does_and_read_back(key: ApiKey, version: int
 
 
 @pytest.mark.parametrize(("key", "version"), EVERY_VERSION)
-def test_response_headers_are_written_as_kio_does_and_read_back(key: ApiKey, version: int) -> None:
+def test_response_headers_are_read_as_kio_writes_them(key: ApiKey, version: int) -> None:
     header_type: Any = load_response_schema(key, version).__header_schema__
     out = BytesIO()
     entity_writer(header_type)(out, header_type(correlation_id=78))
-    assert response_header(key, version, 78) == out.getvalue()
     assert parse_response_header(memoryview(out.getvalue()), key, version) == (
         78,
         len(out.getvalue()),

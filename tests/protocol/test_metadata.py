@@ -12,9 +12,9 @@ from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.metadata import (
     BrokerMetadata,
     ClusterMetadata,
+    MetadataEncoding,
     PartitionState,
     TopicMetadata,
-    encode_metadata_response,
 )
 from penstock.protocol.schema import response_schema
 from tests.protocol.plain import TEXTS, kio_bytes
@@ -87,5 +87,7 @@ def test_an_answer_is_written_as_kio_does(version: int, seed: int) -> None:
             for topic in topics
         ],
     }
-    body = encode_metadata_response(version, cluster, topics)
-    assert body == kio_bytes(response_schema(ApiKey.METADATA, version), fields)
+    encoding = MetadataEncoding(version, cluster)
+    for topic in topics:
+        encoding.add(topic)
+    assert encoding.finish() == kio_bytes(response_schema(ApiKey.METADATA, version), fields)

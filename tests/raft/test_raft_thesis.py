@@ -20,9 +20,6 @@ from penstock.raft.roles.progress import Progress
 from tests.raft.group import CONFIG, Group, Member, led
 from tests.raft.single import Single, append, entries, entry, granted, success, vote_request
 
-LEASES = replace(CONFIG, lease_reads=True, lease_margin_ticks=2)
-
-
 # -- 3.10 leadership transfer
 
 
@@ -125,47 +122,6 @@ def test_reads_are_the_leaders_and_bounded() -> None:
     single.raft.read_index(2)
     with pytest.raises(ReadRefused, match="too many"):
         single.raft.read_index(3)
-
-
-def test_a_lease_lasts_from_the_sending_of_the_round_that_a_majority_answered() -> None:
-    """Thesis 6.4.1."""
-    single = Single(config=LEASES).elected()
-    assert not single.raft.is_lease_valid()
-    single.acknowledge(2, 1)
-    valid = []
-    while single.raft.role is Role.LEADER:
-        valid.append(single.raft.is_lease_valid())
-        single.tick()
-    assert valid.index(False) == LEASES.election_ticks_min - LEASES.lease_margin_ticks
-    assert not any(valid[valid.index(False) :])
-
-
-def test_a_transfer_ends_leases_for_the_rest_of_the_term() -> None:
-    """Thesis 6.4.1: the successor is obeyed in spite of the promises, perhaps much later."""
-    group = led(1, 2, 3, config=LEASES)
-    assert group[1].is_lease_valid()
-    group[1].transfer(2)
-    group.members[1].collect()
-    assert not group[1].is_lease_valid()
-    group.isolate(2)
-    group.settle()
-    group.heal()
-    group.tick(CONFIG.election_ticks_min)
-    assert group[1].role is Role.LEADER
-    assert not group[1].is_lease_valid()
-
-
-def test_with_leases_a_restarted_voter_keeps_the_promises_it_can_not_remember() -> None:
-    """Ours; thesis 6.4.1 rests on promises that are not on disk."""
-    single = Single(config=LEASES)
-    assert not single.step(vote_request(2, 1)).one(VoteResponse).is_granted
-    single.tick(LEASES.election_ticks_min)
-    assert single.step(vote_request(2, 9)).one(VoteResponse).is_granted
-
-
-def test_without_leases_there_is_no_valid_lease() -> None:
-    """Ours: a closed connection breaks the promise, so nothing may rest on it."""
-    assert not led(1, 2, 3)[1].is_lease_valid()
 
 
 # -- 9.6 pre-vote
@@ -290,16 +246,6 @@ def test_a_closed_connection_while_the_leader_lives_changes_nothing() -> None:
     group[2].peer_lost(1)
     group.tick(3 * CONFIG.election_ticks_max)
     assert (group[1].role, group[1].term) == (Role.LEADER, 1)
-
-
-def test_with_leases_a_closed_connection_shortens_nothing() -> None:
-    """Ours: the lease rests on the whole timeout."""
-    group = led(1, 2, 3, config=LEASES)
-    group[2].peer_lost(1)
-    assert group[2].leader_id == 1
-    request = vote_request(3, 9, (9, 9))
-    group[2].step(request)
-    assert group[2].term == 1
 
 
 # -- bounds and bad input

@@ -32,7 +32,6 @@ SMALL = {
     "learner_timeout_ticks": 40,
     "learner_lag_entries_max": 3,
     "lost_leader_ticks_max": 3,
-    "lease_margin_ticks": 2,
 }
 WIRE_MAX = 200
 EXAMPLES = int(os.environ.get("PENSTOCK_SCHEDULES", "25"))
@@ -47,7 +46,7 @@ class Schedule:
         self.has_equal_clocks = has_equal_clocks
         voter_count = self.random.choice([1, 2, 3, 3, 3, 4, 5])
         ids = range(1, voter_count + 1)
-        config = RaftConfig(**SMALL, lease_reads=has_equal_clocks)
+        config = RaftConfig(**SMALL)
         self.group = Group(ids, [8, 9], config=config, draw=self.random.randrange)
         self.payload_count = 0
         self.asked: dict[int, int] = {}
@@ -86,10 +85,6 @@ class Schedule:
         for member in group.members.values():
             group.oracle.check(member)
             self._check_reads(member)
-        if self.has_equal_clocks:
-            latest = max(group.oracle.leaders, default=0)
-            for member in group.members.values():
-                assert not member.raft.is_lease_valid() or member.raft.term == latest
 
     def _check_reads(self, member: Member) -> None:
         for context, index in member.reads:
@@ -290,7 +285,7 @@ def test_any_schedule_keeps_the_promises_of_figure_3_and_ends_in_agreement(seed:
 @example(seed=374)
 @example(seed=5316)
 @given(seed=st.integers(0, 1 << 32))
-def test_a_valid_lease_means_that_there_is_no_later_leader(seed: int) -> None:
+def test_any_schedule_with_equal_clocks_keeps_them_too(seed: int) -> None:
     schedule = Schedule(seed, has_equal_clocks=True)
     schedule.run(1000)
     schedule.recover()

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.record.batch import (
+    TRANSACTIONAL,
     check_batch,
     check_from_client,
     read_header,
@@ -30,7 +31,7 @@ def test_good_batch_in_the_middle_of_a_buffer_gives_its_header() -> None:
     header = check_batch(data, 2, 2 + len(one))
     assert header.size_bytes == len(one)
     assert (header.record_count, header.last_offset, header.last_sequence) == (3, 2, 7)
-    assert header.is_transactional
+    assert header.attributes & TRANSACTIONAL
     assert not header.is_control
     assert header == read_header(data, 2)
 

@@ -25,7 +25,7 @@ from penstock.record.errors import (
     UnsupportedMagic,
 )
 from penstock.record.read import iter_batches, iter_records, run_end
-from penstock.record.recompress import recompress
+from penstock.record.recompress import rebuild
 from penstock.record.validate import validate_records
 from penstock.record.varint import read_varint, varint_bytes, write_varint
 from tests.record.batches import batch, record, simple
@@ -167,7 +167,7 @@ def test_recompressing_changes_the_codec_and_nothing_else(
 ) -> None:
     data = build_batch(chosen, codec=before, producer_id=5, producer_epoch=2, base_sequence=1,
                        attributes=0x10)  # fmt: skip
-    again = recompress(memoryview(data), after)
+    again = rebuild(validate_records(memoryview(data), BROKER_BOUNDS), after)
     header = check_batch(memoryview(again), 0, len(again))
     assert header.codec == after
     same = {"attributes": 0, "crc": 0, "batch_length": 0}

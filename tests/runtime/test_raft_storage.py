@@ -13,13 +13,10 @@ from penstock.controller.errors import (
     MetadataLogFull,
     UnsupportedMetadata,
 )
-from penstock.controller.metadata.metadata_file import encode_frame as encode_old_frame
-from penstock.controller.metadata.metadata_file import encode_head as encode_old_head
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.log_file import HEADER_BYTES, encode_frame, read_file
-from penstock.runtime.raft.numbering import machine_state
 from penstock.runtime.raft.snapshot_file import encode_snapshot, read_snapshot
 from penstock.runtime.raft.storage import RaftStorage
 from tests.runtime.first_start import first_start
@@ -378,43 +375,6 @@ def test_failed_rename_fences_and_loses_nothing(disk: ReservingDisk) -> None:
     disk.crash()
     assert indexes(opened(disk)) == [(1, 1), (2, 1)]
     assert disk.list("metadata") == ["raft.commit", "raft.end", "raft.log", "raft.snapshot"]
-
-
-def test_log_of_a_node_alone_is_converted_with_its_numbers(disk: ReservingDisk) -> None:
-    alone = Configuration.of({1: "one:9093"})
-    old = encode_old_head(4, b"state") + encode_old_frame(4, [b"passed over", b"five"])
-    disk.open("metadata/log", create=True).write(0, [old + encode_old_frame(6, [b"six"])])
-    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(alone))
-    for found in (
-        storage.found,
-        RaftStorage(disk, "metadata", own_id=1, first=first_start(alone)).found,
-    ):
-        assert found.snapshot.index == 4
-        assert bytes(machine_state(found.snapshot)) == b"state"
-        assert [(one.index, one.payload) for one in found.entries] == [(5, b"five"), (6, b"six")]
-        assert found.state == HardState(term=1, commit_index=6)
-    assert "log.before-raft" in disk.list("metadata")
-    assert "log" not in disk.list("metadata")
-
-
-def test_log_of_a_node_alone_is_not_taken_into_a_group(disk: ReservingDisk) -> None:
-    disk.open("metadata/log", create=True).write(0, [encode_old_head(0, b"")])
-    with pytest.raises(ConfigError, match="controller add"):
-        opened(disk)
-
-
-def test_conversion_cut_short_is_done_again(disk: ReservingDisk) -> None:
-    alone = Configuration.of({1: "one:9093"})
-    old = disk.open("metadata/log", create=True)
-    old.write(0, [encode_old_head(2, b"state") + encode_old_frame(3, [b"three"])])
-    old.sync()
-    disk.fail_rename = True
-    with pytest.raises(MetadataLogFenced):
-        RaftStorage(disk, "metadata", own_id=1, first=first_start(alone))
-    disk.fail_rename = False
-    disk.crash()
-    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(alone))
-    assert indexes(storage) == [(3, 1)]
 
 
 def test_frames_and_snapshots_come_out_as_they_went_in() -> None:

@@ -230,7 +230,9 @@ def test_the_old_master_follows_when_async_lost_its_tail_and_the_policy_is_stric
         await run.until(lambda: in_step(run) == 2)
         leading, following = master_set(run, old), member_of(run, other)
         assert leading is not None
-        await run.until(lambda: leading.member.policy.kind is PolicyKind.ASYNC)  # it has heard
+        await run.until(
+            lambda: leading.member.confirm.membership.policy.kind is PolicyKind.ASYNC
+        )  # it has heard
         apart, silent = cut(run, [old.name], [other.name]), cut(run, [old.name], controllers(run))
         await run.until(lambda: leading.member.confirm_position > following.log.end_position)
         await run.until(lambda: image_of(run, SET_WITH_RECORDS).master == other.host.process_id)

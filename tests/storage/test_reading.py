@@ -411,11 +411,3 @@ def test_lookup_by_time_finds_the_first_batch_that_is_not_older(world, log):
     log.delete_records(partition, len(times))
     assert look(log.offset_for_timestamp, 1, ALL) is None
     assert look(log.offset_for_max_timestamp, ALL) is None
-
-
-def test_usage_names_partitions_files_and_what_is_left(world, log):
-    filled(world, log, partitions=2, batches=10, size=100)
-    usage = log.usage()
-    assert usage.partitions == {partition_number(0): 1000, partition_number(1): 1000}
-    assert usage.segment_bytes == SMALL.segment_bytes
-    assert usage.free_bytes > 0

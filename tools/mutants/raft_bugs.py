@@ -133,19 +133,6 @@ CORE = (
          "if not self._asked:"),
         kind=Kind.GUARD, near=RAFT,
     ),
-    plant(
-        "raft-lease-survives-transfer", "Raft",
-        "a lease holds although somebody was told to campaign",
-        (ROUNDS, "if not config.lease_reads or self._is_lease_forfeited:",
-         "if not config.lease_reads:"),
-        kind=Kind.CLEARED, near=RAFT,
-    ),
-    plant(
-        "raft-restart-forgets-promise", "Raft",
-        "a restarted voter votes at once, within a lease that it had promised",
-        ("raft/core.py", "config.election_ticks_min if config.lease_reads else 0", "0"),
-        kind=Kind.SNAPSHOT, near=RAFT,
-    ),
 )  # fmt: skip
 
 TERMS = (

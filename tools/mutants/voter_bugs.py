@@ -90,7 +90,7 @@ DIRECTORIES = (
           kind=Kind.STALE, near=VOTERS),
     plant("voter-read-confirmed-by-a-lost-one", SUBJECT,
           "a read is confirmed by the answer of a directory that does not vote",
-          ("raft/roles/rounds.py", "if p.counts_in(self._core.configuration))", "if True)"),
+          ("raft/roles/rounds.py", "if p.counts_in(core.configuration)", "if True"),
           kind=Kind.EPOCH, near=VOTERS),
     plant("voter-heard-though-lost", SUBJECT,
           "a leader that only a lost voter's successor answers goes on leading",

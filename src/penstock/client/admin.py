@@ -20,7 +20,7 @@ from penstock.client.errors import (
     TopicNotFound,
     error_code,
 )
-from penstock.client.views import ClusterView, ConfigEntry, OffsetAndTime, TopicView
+from penstock.client.views import ConfigEntry, OffsetAndTime, TopicView
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 
@@ -44,10 +44,6 @@ class Admin:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-
-    def describe_cluster(self) -> ClusterView:
-        """Return the brokers, without topics."""
-        return self._cluster.describe([])
 
     def list_topics(self, *, with_internal: bool = False) -> list[TopicView]:
         """Return all topics by name."""

@@ -77,10 +77,6 @@ class Connection:
         """Return the version to use with this broker. Raises UnsupportedByBroker."""
         return choose_version(api_key, self._offered)
 
-    def offers(self, api_key: ApiKey) -> bool:
-        """Whether the broker has this API at all."""
-        return api_key in self._offered
-
     def fileno(self) -> int:
         """For `select`: readable when an answer, or the end, has come."""
         return self._socket.fileno()

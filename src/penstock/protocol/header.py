@@ -91,13 +91,6 @@ def skip_tags(frame: memoryview, at: int) -> int:
     return at
 
 
-def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """The header of an answer, without the 4-byte size that goes before it."""
-    if has_tagged_response_header(api_key, api_version):
-        return _CORRELATION_ID.pack(correlation_id) + b"\0"
-    return _CORRELATION_ID.pack(correlation_id)
-
-
 def has_tagged_response_header(api_key: int, api_version: int) -> bool:
     """Whether the answer's header is v1, that is one byte (no tags) longer than v0."""
     return api_version >= _TAGGED_ANSWER_SINCE.get(api_key, NEVER_FLEXIBLE)

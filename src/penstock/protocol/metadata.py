@@ -70,16 +70,6 @@ class ClusterMetadata(NamedTuple):
     operations: int = NOT_ASKED_FOR
 
 
-def encode_metadata_response(
-    version: int, cluster: ClusterMetadata, topics: Sequence[TopicMetadata]
-) -> bytes:
-    """Encode the body of the answer. Before version 12 a topic without a name gets an empty one."""
-    encoding = MetadataEncoding(version, cluster)
-    for topic in topics:
-        encoding.add(topic)
-    return encoding.finish()
-
-
 class MetadataEncoding:
     """The body of an answer that is made topic by topic."""
 

@@ -31,13 +31,6 @@ class RaftConfig:
     lost_leader_ticks_max: Annotated[int, Ge(1), Le(1000), Unit("ticks")] = 6
     """Longest wait before a campaign when the connection to the leader was closed."""
 
-    lease_reads: bool = False
-    """Let a leader answer `is_lease_valid()`. Voters then wait a whole election timeout even when
-    the leader's connection was closed, because they promised to: failover is slower."""
-
-    lease_margin_ticks: Annotated[int, Ge(1), Le(10_000), Unit("ticks")] = 5
-    """How much sooner than the voters' promises a lease ends, for clocks that run apart."""
-
     entry_bytes_max: Annotated[int, Ge(1024), Le(64 << 20), Unit("bytes")] = 8 << 20
     """Largest payload of one proposal."""
 
@@ -90,7 +83,5 @@ class RaftConfig:
                 "raft needs heartbeat_ticks < election_ticks_min < election_ticks_max:"
                 " followers must hear several heartbeats before they campaign"
             )
-        if self.lease_margin_ticks >= self.election_ticks_min:
-            raise ConfigError("raft.lease_margin_ticks must be below election_ticks_min")
         if self.learner_hello_ticks >= self.learner_timeout_ticks:
             raise ConfigError("raft.learner_hello_ticks must be below learner_timeout_ticks")

@@ -2,7 +2,7 @@
 
 Roles change through `turns`, so that they need not know each other.
 
-Source: Raft paper, figure 2 (state); thesis 6.4.1 for the promise behind leases.
+Source: Raft paper, figure 2 (state); thesis 4.2.3 for the promise not to disturb a leader.
 """
 
 from collections.abc import Callable
@@ -63,11 +63,10 @@ class Core:
         self.leader_id = NO_PEER
         self.ticks = 0
         """Since the start of the process."""
-        self.promised_until_tick = config.election_ticks_min if config.lease_reads else 0
+        self.promised_until_tick = 0
         """Exclusive. Until then this member votes for nobody, because it heard a leader: what
-        other members campaign for then is no reason to disturb it (thesis 4.2.3), and its lease
-        rests on it. After a restart the promises made before it are not known any more, so with
-        leases the longest one is kept."""
+        other members campaign for then is no reason to disturb it (thesis 4.2.3). No lease rests
+        on it: a restart and a closed connection end it."""
         self.hurries_left = 0
         self.learners = LearnerRegistry(config)
         """Every voter keeps it, to feed them when it leads."""

@@ -33,7 +33,7 @@ class VoteRequest:
     """The candidate's term; for a pre-vote the term it would have."""
     is_pre_vote: bool
     is_transfer: bool
-    """The leader itself asked for this election: its lease is no reason to refuse."""
+    """The leader itself asked for this election: that it was heard is no reason to refuse."""
     last_index: int
     last_term: int
     directory_id: str = ""

@@ -103,7 +103,7 @@ class Raft:
         """Note that the other end closed its connection, or that the peer is known to be dead.
 
         If it led, this member campaigns after a short random wait instead of a whole election
-        timeout; without `lease_reads` only, since a lease rests on that wait.
+        timeout.
         """
         match self._roles.current:
             case Leader() as leader:
@@ -153,14 +153,6 @@ class Raft:
         if not isinstance(self._roles.current, Leader):
             raise ReadRefused(self.leader_id, "ask the leader")
         self._roles.current.rounds.ask(context)
-
-    def is_lease_valid(self) -> bool:
-        """Whether nobody else can be leader now, if clocks keep to rounds.py's assumption.
-
-        Always False without config.lease_reads. A read also needs `leadership.is_leader`.
-        """
-        role = self._roles.current
-        return isinstance(role, Leader) and role.rounds.is_lease_valid()
 
     def _leader(self) -> Leader:
         if not isinstance(self._roles.current, Leader):

@@ -10,20 +10,14 @@ It deliberately does not rebuild records, so base timestamp and deltas are the p
 
 from penstock.record.batch import CODEC_MASK
 from penstock.record.build import BatchFields, assemble
-from penstock.record.compression import BROKER_BOUNDS, Bounds
-from penstock.record.validate import Validated, validate_records
-
-
-def recompress(batch: memoryview, codec: int, bounds: Bounds = BROKER_BOUNDS) -> bytes:
-    """Return `batch` with its records compressed by `codec`; 0 takes the compression away.
-
-    Raises the kinds of `validate_records`, UnsupportedCodec.
-    """
-    return rebuild(validate_records(batch, bounds), codec)
+from penstock.record.validate import Validated
 
 
 def rebuild(found: Validated, codec: int) -> bytes:
-    """The same for a batch that was looked at already."""
+    """Return a batch that was looked at with its records compressed by `codec`; 0: not at all.
+
+    Raises UnsupportedCodec.
+    """
     header, block, times = found
     fields = BatchFields(
         codec=codec,

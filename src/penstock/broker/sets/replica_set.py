@@ -22,7 +22,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Protocol
 
-from penstock.base.ack_policy import AckPolicy
 from penstock.base.ids import LeaderEpoch, Offset, Position, ReplicaSetId
 from penstock.base.invariant import invariant
 from penstock.broker.sets.purgatory import AckQueue
@@ -128,11 +127,6 @@ class ReplicaSetMember:
         log.on_fenced = self._on_log_fenced
         log.on_reopened = self.reopened
 
-    @property
-    def policy(self) -> AckPolicy:
-        """The acknowledgement policy of the present mastership."""
-        return self.confirm.membership.policy
-
     def least_in_step(self, min_insync_replicas: int) -> int:
         """Return how many members must be in step for a write with acks=all: what the topic asks
         for but no more than the set has (as in Kafka: a default of 2 does not stop topics of factor
@@ -151,14 +145,6 @@ class ReplicaSetMember:
     def epoch_start(self) -> int:
         """Position at which the newest mastership in the log starts; 0 before the first."""
         return self.log.epochs[-1][1] if self.log.epochs else 0
-
-    @property
-    def is_caught_up(self) -> bool:
-        """Whether a master has confirmed the start of its mastership.
-
-        Before that its high watermarks may lie below what an earlier master has shown (KIP-207).
-        """
-        return self.confirm_position > self.epoch_start or self.log.end_position == 0
 
     def check_writable(self) -> None:
         """Raise NotMaster unless this broker takes writes for the set now."""
@@ -179,10 +165,6 @@ class ReplicaSetMember:
         if self.master_id == NO_MASTER:
             return f"set {self.replica_set_id} has no master that is known here"
         return f"the master of set {self.replica_set_id} is broker {self.master_id}"
-
-    def begin_mastership(self, leader_epoch: LeaderEpoch, members: tuple[int, ...]) -> None:
-        """Become master of a set whose replicas are all in step."""
-        self.become_master(leader_epoch, Membership(replicas=members, committed=members))
 
     def become_master(self, leader_epoch: LeaderEpoch, membership: Membership) -> None:
         """Become master: record the epoch, and confirm what the own log already holds.

@@ -46,8 +46,8 @@ class Follower:
         core = self._core
         self._silent_ticks += 1
         if core.may_campaign:
-            # A single voter need not wait for others, but it keeps what it promised: a leader that
-            # removes itself leaves one, and may still read by its lease.
+            # A single voter need not wait for others, but it does not disturb a leader that it has
+            # heard: one that removes itself leaves a single voter, and steps down by itself.
             is_alone = not core.other_voters and core.ticks >= core.promised_until_tick
             if is_alone or self._silent_ticks >= self._wait_ticks:
                 core.turns.campaign()
@@ -78,8 +78,6 @@ class Follower:
     def leader_lost(self) -> None:
         """Campaign soon, or look for the next leader: the old one's connection was closed."""
         core = self._core
-        if core.config.lease_reads:
-            return
         core.note_leader_lost()
         self._silent_ticks = 0
         self._wait_ticks = core.follower_wait_ticks()

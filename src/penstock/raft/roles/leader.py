@@ -217,8 +217,7 @@ class Leader:
         self.rounds.begin_reads()
         self.rounds.answer_reads()
         self._replicator.feed(self.rounds.current)
-        if self._transfer.maybe_ask(self._replicator.counted(self._transfer.to)):
-            self.rounds.forfeit_lease()
+        self._transfer.maybe_ask(self._replicator.counted(self._transfer.to))
         is_final = core.log.configurations.latest_index <= core.log.commit_index
         if is_final and not core.is_voter:
             self._leave()

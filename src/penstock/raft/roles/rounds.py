@@ -2,17 +2,14 @@
 
 Every heartbeat begins a round with the next number, all messages to followers carry the current
 number and the answers repeat it. A majority that answered round r knew no later leader when r
-began. So a read waits for a round that began after it was asked for; and until the voters'
-promises for round r end, nobody else can be elected.
+began. So a read waits for a round that began after it was asked for, and assumes nothing about
+clocks.
 
-Clock assumption of the lease: a voter's ticks are not faster than the leader's by more than
-lease_margin_ticks in election_ticks_min. Reads by rounds assume nothing about clocks.
-
-Source: Raft thesis 6.4 (read index), 6.4.1 (leases, and why a transfer ends them).
+Source: Raft thesis 6.4 (read index). Not here: leases (6.4.1), which rest on clocks.
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from penstock.raft.core import Core
 from penstock.raft.errors import ReadRefused
@@ -28,21 +25,13 @@ class Rounds:
         self._core = core
         self._peers = peers
         self.current = 0
-        self._begun: deque[tuple[int, int]] = deque()
-        """(round, tick at which it began) of those young enough for a lease."""
         self._asked: list[int] = []
         self._waiting: deque[tuple[int, ReadState]] = deque()
         """(round, answer), rounds ascending."""
-        self._is_lease_forfeited = False
 
     def begin(self) -> None:
         """Begin the next round; whoever feeds the peers sees that they have not got it yet."""
         self.current += 1
-        now = self._core.ticks
-        self._begun.append((self.current, now))
-        oldest = now - self._core.config.election_ticks_max
-        while self._begun[0][1] < oldest:
-            self._begun.popleft()
 
     def ask(self, context: int) -> None:
         """Ask for a read. Raises ReadRefused if too many wait."""
@@ -67,36 +56,19 @@ class Rounds:
         """Answer the reads whose round a majority has confirmed."""
         if not self._waiting:
             return
-        confirmed = self._majority({p.peer_id: p.acked_round for p in self._counted()}, silent=0)
+        confirmed = self._confirmed()
         while self._waiting and self._waiting[0][0] <= confirmed:
             self._core.reads.append(self._waiting.popleft()[1])
 
-    def forfeit_lease(self) -> None:
-        """End leases for this term: somebody was told to campaign in spite of the promises."""
-        self._is_lease_forfeited = True
-
-    def is_lease_valid(self) -> bool:
-        """Whether a majority still keeps its promise to vote for nobody else."""
-        config = self._core.config
-        if not config.lease_reads or self._is_lease_forfeited:
-            return False
-        began = dict(self._begun)
-        ticks = {
-            p.peer_id: began.get(p.acked_round, -config.election_ticks_max) for p in self._counted()
-        }
-        long_ago = -config.election_ticks_max
-        end = self._majority(ticks, own=self._core.ticks, silent=long_ago)
-        end += config.election_ticks_min
-        return self._core.ticks < end - config.lease_margin_ticks
-
-    def _counted(self) -> Iterator[Progress]:
-        """Return what is known of voters that answer with the directory they vote with."""
-        return (p for p in self._peers.values() if p.counts_in(self._core.configuration))
-
-    def _majority(self, values: Mapping[int, int], *, silent: int, own: int | None = None) -> int:
+    def _confirmed(self) -> int:
+        """Return the newest round that a majority has answered, with the directory it votes by."""
         core = self._core
-        mine = self.current if own is None else own
+        acked = {
+            p.peer_id: p.acked_round
+            for p in self._peers.values()
+            if p.counts_in(core.configuration)
+        }
         return majority_value(
-            mine if voter == core.own_id else values.get(voter, silent)
+            self.current if voter == core.own_id else acked.get(voter, 0)
             for voter in core.configuration.voter_ids
         )

@@ -1,10 +1,9 @@
 """A leader hands over: it takes no proposals, brings its successor level, and lets it campaign.
 
 The successor campaigns with `is_transfer`, which the others obey although they heard the leader a
-moment ago. The message may be late, so from then on this leader's lease is worth nothing for the
-rest of its term, also when the transfer is given up.
+moment ago. The message may be late: also a transfer that was given up may still end this term.
 
-Source: Raft thesis 3.10, 6.4.1.
+Source: Raft thesis 3.10.
 """
 
 from penstock.raft.core import Core
@@ -47,11 +46,10 @@ class Transfer:
         if self.is_under_way and self._core.ticks >= self._until_tick:
             self.to = NO_PEER
 
-    def maybe_ask(self, target: Progress | None) -> bool:
-        """Let the successor campaign if it has everything; return whether it was asked now."""
+    def maybe_ask(self, target: Progress | None) -> None:
+        """Let the successor campaign, once, when it has everything."""
         core = self._core
         if target is None or self._is_asked or target.match_index < core.log.last_index:
-            return False
+            return
         self._is_asked = True
         core.send(self.to, TimeoutNow(sender=core.own_id, term=core.term))
-        return True

@@ -44,7 +44,6 @@ from penstock.runtime.raft.log_file import (
     read_file,
 )
 from penstock.runtime.raft.snapshot_file import encode_snapshot, read_snapshot
-from penstock.runtime.raft.upgrade import put_aside, read_old_log
 
 RESERVE_STEP_BYTES = 256 << 10
 """Space is set aside in such steps: an allocation now and then, and small logs stay small."""
@@ -259,24 +258,12 @@ class RaftStorage:
         return Configuration.of(members.addresses, {self._own_id: self.directory_id})
 
     def _make_first(self, first: FirstStart) -> DiskFile:
-        """Make the log: out of an earlier release's, or empty.
+        """Make an empty log.
 
         The snapshot of an empty log, which names the voters, is made behind it. A log with
         anything in it thus has one, and a snapshot without log is a loss.
         """
         self.directory_id = first.new_directory_id()
-        members = Configuration.of(
-            first.members.addresses,
-            dict.fromkeys(first.members.voter_ids, self.directory_id),
-        )
-        old = read_old_log(self._disk, self._directory, own_id=self._own_id, members=members)
-        if old is not None:
-            snapshot = old.snapshot
-            self._replace_snapshot(snapshot)
-            head = encode_head(self._head(snapshot.index, snapshot.term))
-            file = self._make_log(head, encode_frame(old.state, old.entries))
-            put_aside(self._disk, self._directory)
-            return file
         if self._read_snapshot() is not None:
             raise CorruptMetadata(f"{self._path(_LOG)} is gone, its snapshot is there")
         return self._make_log(encode_head(self._head(0, 0)))

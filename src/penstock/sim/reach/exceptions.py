@@ -23,6 +23,5 @@ EXCEPTIONS: dict[str, str] = {
     "storage/inspect/dump.py:*": _OFFLINE,
     "storage/inspect/verify.py:LogCheck*": _OFFLINE,
     "storage/inspect/pins_of_files.py:*": _OFFLINE,
-    "controller/metadata/metadata_file.py:*": "kept beside an etcd, and in an earlier format",
-    "runtime/raft/upgrade.py:[!r]*": "takes over an earlier format, which no run begins with",
+    "controller/metadata/metadata_file.py:*": "kept beside an etcd",
 }

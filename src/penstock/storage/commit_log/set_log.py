@@ -29,7 +29,7 @@ from penstock.base.invariant import invariant
 from penstock.storage.commit_log.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.retention import SettingsOf
-from penstock.storage.commit_log.usage import LogNumbers, Usage
+from penstock.storage.commit_log.usage import LogNumbers
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.timestamps import Examine, InMemory, TimeSearch, TimestampHit
@@ -40,7 +40,7 @@ from penstock.storage.recover.scrub import Done as ScrubDone
 from penstock.storage.recover.scrub import scrub
 from penstock.storage.replicate.replicable import ReplicableLog
 
-__all__ = ["NO_MORE", "Chunk", "Loaded", "NeedsDisk", "SetLog", "TimestampHit", "Usage"]
+__all__ = ["NO_MORE", "Chunk", "Loaded", "NeedsDisk", "SetLog", "TimestampHit"]
 
 T = TypeVar("T")
 Found = Callable[[T | None, PlatformError | None], None]
@@ -248,12 +248,6 @@ class SetLog(ReplicableLog):
         """Have a snapshot taken soon; `then(worked)` is called on the loop when it is durable."""
         self._checkpointer.request(then)
         self.parts.turn()
-
-    def usage(self) -> Usage:
-        """Return what the log takes; asks the file system for its free space."""
-        sizes = {key: partition.size_bytes for key, partition in self.partitions.items()}
-        segments = sum(segment.end - segment.base for segment in self._store.segments)
-        return Usage(sizes, segments, self._disk.free_bytes())
 
     def numbers(self) -> LogNumbers:
         """Return what the metrics page shows; asks the file system for its free space."""

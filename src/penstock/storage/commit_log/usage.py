@@ -1,21 +1,9 @@
-"""What a log takes of its disk, and what an operator watches of it.
+"""What an operator watches of a log.
 
-Source: Kafka's DescribeLogDirs, and its log metrics. Plain numbers, made by SetLog.
+Source: Kafka's log metrics. Plain numbers, made by SetLog.
 """
 
 from typing import NamedTuple
-
-from penstock.base.ids import TopicPartition
-
-
-class Usage(NamedTuple):
-    """What the log takes and what is left, in bytes."""
-
-    partitions: dict[TopicPartition, int]
-    """Bytes of kept batches, without frame headers."""
-    segment_bytes: int
-    """All segment files, the allocated rest of the active one included."""
-    free_bytes: int
 
 
 class LogNumbers(NamedTuple):
