@@ -131,13 +131,20 @@ def test_too_many_partitions_are_refused() -> None:
 def test_the_batches_of_all_topics_count_together(more, is_taken) -> None:
     half = BATCHES_MAX // 2
     body = b"\xff\xff\0\1\0\0\0\0" + b"\0\0\0\2"
-    for count in (half, half + more):
+    for count in (half - 2, half + more):
         body += b"\0\1t" + count.to_bytes(4, "big") + bytes(8 * count)
     if is_taken:
         request = parse_produce_request(memoryview(body), 0, 3)
-        assert len(request.partitions) == BATCHES_MAX
+        assert len(request.partitions) == BATCHES_MAX - 2
         return
-    with pytest.raises(MalformedRequest, match="more than 14000 batches"):
+    with pytest.raises(MalformedRequest, match="more than 14000 topics"):
+        parse_produce_request(memoryview(body), 0, 3)
+
+
+def test_topics_without_batches_count_too() -> None:
+    count = BATCHES_MAX + 1
+    body = b"\xff\xff\0\1\0\0\0\0" + count.to_bytes(4, "big") + b"\0\1t\0\0\0\0" * count
+    with pytest.raises(MalformedRequest, match="more than 14000 topics"):
         parse_produce_request(memoryview(body), 0, 3)
 
 
