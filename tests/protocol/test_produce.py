@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.protocol import produce
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.decode import ELEMENTS_MAX
 from penstock.protocol.errors import MalformedRequest
@@ -226,3 +227,13 @@ def test_an_answer_is_written_as_kio_does(version: int, seed: int, is_plain: boo
     body = encode_produce_response(version, answers, throttle_ms=throttle_ms, endpoints=endpoints)
     assert body == kio_bytes(response_schema(ApiKey.PRODUCE, version), fields)
     assert body == encode_response(ApiKey.PRODUCE, version, fields)
+
+
+def test_answers_that_name_what_can_be_no_topic_keep_no_name(monkeypatch) -> None:
+    kept: list[bytes] = []
+    for name in ("_legacy_head", "_flexible_head"):
+        monkeypatch.setattr(produce, name, lambda topic: kept.append(topic) or b"")
+    for version in (7, 9):
+        encode_produce_response(version, [PartitionAnswer(b"n" * 250, 0, 3)])
+        encode_produce_response(version, [PartitionAnswer(b"n" * 249, 0, 3)])
+    assert [len(name) for name in kept] == [249, 249]

@@ -242,7 +242,7 @@ def encode_produce_response(
 def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> bytes | None:
     """Encode an answer without details in one pack; None where it has some."""
     topic, partition, error, base_offset, time_ms, start_offset, message, errors, leader = answer
-    if message is not None or errors or leader is not None:
+    if message is not None or errors or leader is not None or len(topic) > _CACHED_NAME_BYTES:
         return None
     if version >= FLEXIBLE_VERSION:
         head = b"\2" + topic if version >= TOPIC_ID_VERSION else _flexible_head(topic)
@@ -259,6 +259,10 @@ def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> byte
             1, partition, error, base_offset, time_ms, start_offset, throttle_ms
         )
     return head + _LEGACY_ONE_V3.pack(1, partition, error, base_offset, time_ms, throttle_ms)
+
+
+_CACHED_NAME_BYTES = 249
+"""No topic has a longer name; clients may say one of 32 kB, and then another one."""
 
 
 @lru_cache(maxsize=1024)
