@@ -10,6 +10,7 @@ from penstock.broker.pieces import PIECE, Joined, path_of, pieces
 from penstock.broker.turns import SLICE, Turns
 from penstock.groups.classic.group import Group
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.protocol import slices as protocol_slices
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_request, encode_request
@@ -140,6 +141,23 @@ def test_a_short_request_with_a_long_answer_is_answered_in_slices(
     answer = client.ask(ApiKey.LIST_GROUPS, 5, {"states_filter": [], "types_filter": []})
     assert [group.group_id for group in answer.groups] == names
     assert looked_at == [SLICE] * (COUNT // SLICE)
+
+
+def test_a_long_filter_of_groups_is_gone_through_in_turns(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[None] = []
+
+    def next_turn(_: Any) -> Any:
+        turns.append(None)
+        return wait()
+
+    wait = node.broker.turns.next
+    monkeypatch.setattr(Turns, "next", next_turn)
+    fields = {"states_filter": [f"state-{one}" for one in range(20 * SLICE)], "types_filter": []}
+    assert client.ask(ApiKey.LIST_GROUPS, 5, fields).error_code == ErrorCode.NONE
+    decoding = 20 * SLICE // protocol_slices.SLICE
+    assert len(turns) >= decoding + 20
 
 
 def commit(node: LiveNode, *groups: str) -> None:
