@@ -50,6 +50,8 @@ keeps so many bytes."""
 
 FEW = 10_000
 """Partitions of fetches: looking through their objects takes 6 ms."""
+FEW_BYTES = 12 << 20
+"""Of groups and positions: the same. 160,000 positions and 24,000 groups took 60 ms."""
 
 log = logging.getLogger(__name__)
 
@@ -198,10 +200,11 @@ class Broker:
 
     @property
     def has_long_work(self) -> bool:
-        """Whether there are many objects of requests of clients."""
+        """Whether there are many objects of requests of clients, or of what these left behind."""
         fetches = self.fetch_partitions
         partitions = fetches.parked + self.fetch_sessions.partitions
-        return bool(fetches.looking) or partitions > FEW or not self.long_places.is_idle
+        is_much = partitions > FEW or self.groups.pinned_bytes > FEW_BYTES
+        return bool(fetches.looking) or is_much or not self.long_places.is_idle
 
     def drop_leftovers(self) -> None:
         """Drop what the logs hold of topics that are no more."""
