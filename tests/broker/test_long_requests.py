@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.alter_answers import EDITS_MAX
 from penstock.broker.handlers import describe_configs
 from penstock.broker.long_requests import LONG_FRAME_BYTES
 from penstock.broker.pieces import PIECE, Joined, path_of, pieces
 from penstock.broker.turns import SLICE, Turns
+from penstock.controller.commands.command import AlterConfigs
 from penstock.groups.classic.group import Group
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol import slices as protocol_slices
@@ -264,3 +266,27 @@ def test_more_assigned_partitions_than_a_topic_may_have_are_told_so(client: RawC
     fields = {"topics": [topic | {"assignments": assignments}], "timeout_ms": 30_000}
     answer = client.ask(ApiKey.CREATE_TOPICS, 7, fields | {"validate_only": False})
     assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_PARTITIONS]
+
+
+@pytest.mark.parametrize(("key", "version"), [(ApiKey.ALTER_CONFIGS, 2), (44, 1)])
+@pytest.mark.parametrize("is_one", [True, False])
+def test_more_settings_than_there_are_do_not_reach_the_controller(
+    node: LiveNode, client: RawClient, key: int, version: int, is_one: bool
+) -> None:
+    create(client, "plain")
+    seen: list[AlterConfigs] = []
+    submit = node.broker.controller.submit
+
+    async def noted(command: Any) -> Any:
+        seen.append(command)
+        return await submit(command)
+
+    node.broker.controller.submit = noted  # type: ignore[method-assign]
+    one = {"config_operation": 0, "value": "100000"}
+    configs = [one | {"name": "retention.ms" if is_one else f"key-{n}"} for n in range(COUNT)]
+    resource = {"resource_type": 2, "resource_name": "plain", "configs": configs}
+    answer = client.ask(key, version, {"resources": [resource], "validate_only": False})
+    (told,) = answer.responses
+    assert told.error_code == (ErrorCode.INVALID_REQUEST if is_one else ErrorCode.INVALID_CONFIG)
+    (command,) = seen
+    assert len(command.resources[0].edits) == EDITS_MAX
