@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 
 from penstock.broker.turns import SLICE, Turns
+from penstock.controller.commands.command import AlterConfigs
 from penstock.groups.classic.group import Group
 from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.kafka.answers.alter import EDITS_MAX
 from penstock.kafka.handlers.cluster import describe_configs
 from penstock.kafka.long_requests import LONG_FRAME_BYTES
 from penstock.kafka.pieces import PIECE, Joined, path_of, pieces
+from penstock.protocol import slices as protocol_slices
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_request, encode_request
@@ -152,6 +155,23 @@ def test_a_short_request_with_a_long_answer_is_answered_in_slices(
     assert looked_at == [SLICE] * (COUNT // SLICE)
 
 
+def test_a_long_filter_of_groups_is_gone_through_in_turns(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[None] = []
+
+    def next_turn(_: Any) -> Any:
+        turns.append(None)
+        return wait()
+
+    wait = node.broker.turns.next
+    monkeypatch.setattr(Turns, "next", next_turn)
+    fields = {"states_filter": [f"state-{one}" for one in range(20 * SLICE)], "types_filter": []}
+    assert client.ask(ApiKey.LIST_GROUPS, 5, fields).error_code == ErrorCode.NONE
+    decoding = 20 * SLICE // protocol_slices.SLICE
+    assert len(turns) >= decoding + 20
+
+
 def commit(node: LiveNode, *groups: str) -> None:
     """Give these groups more positions than are told in one turn."""
     offsets = {TopicKey("plain", number): CommittedOffset(number) for number in range(COUNT)}
@@ -256,3 +276,27 @@ def test_more_assigned_partitions_than_a_topic_may_have_are_told_so(client: RawC
     fields = {"topics": [topic | {"assignments": assignments}], "timeout_ms": 30_000}
     answer = client.ask(ApiKey.CREATE_TOPICS, 7, fields | {"validate_only": False})
     assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_PARTITIONS]
+
+
+@pytest.mark.parametrize(("key", "version"), [(ApiKey.ALTER_CONFIGS, 2), (44, 1)])
+@pytest.mark.parametrize("is_one", [True, False])
+def test_more_settings_than_there_are_do_not_reach_the_controller(
+    node: LiveNode, client: RawClient, key: int, version: int, is_one: bool
+) -> None:
+    create(client, "plain")
+    seen: list[AlterConfigs] = []
+    submit = node.broker.controller.submit
+
+    async def noted(command: Any) -> Any:
+        seen.append(command)
+        return await submit(command)
+
+    node.broker.controller.submit = noted  # type: ignore[method-assign]
+    one = {"config_operation": 0, "value": "100000"}
+    configs = [one | {"name": "retention.ms" if is_one else f"key-{n}"} for n in range(COUNT)]
+    resource = {"resource_type": 2, "resource_name": "plain", "configs": configs}
+    answer = client.ask(key, version, {"resources": [resource], "validate_only": False})
+    (told,) = answer.responses
+    assert told.error_code == (ErrorCode.INVALID_REQUEST if is_one else ErrorCode.INVALID_CONFIG)
+    (command,) = seen
+    assert len(command.resources[0].edits) == EDITS_MAX

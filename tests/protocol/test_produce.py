@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.protocol import produce
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.decode import ELEMENTS_MAX
 from penstock.protocol.errors import MalformedRequest
@@ -131,13 +132,20 @@ def test_too_many_partitions_are_refused() -> None:
 def test_the_batches_of_all_topics_count_together(more, is_taken) -> None:
     half = BATCHES_MAX // 2
     body = b"\xff\xff\0\1\0\0\0\0" + b"\0\0\0\2"
-    for count in (half, half + more):
+    for count in (half - 2, half + more):
         body += b"\0\1t" + count.to_bytes(4, "big") + bytes(8 * count)
     if is_taken:
         request = parse_produce_request(memoryview(body), 0, 3)
-        assert len(request.partitions) == BATCHES_MAX
+        assert len(request.partitions) == BATCHES_MAX - 2
         return
-    with pytest.raises(MalformedRequest, match="more than 14000 batches"):
+    with pytest.raises(MalformedRequest, match="more than 14000 topics"):
+        parse_produce_request(memoryview(body), 0, 3)
+
+
+def test_topics_without_batches_count_too() -> None:
+    count = BATCHES_MAX + 1
+    body = b"\xff\xff\0\1\0\0\0\0" + count.to_bytes(4, "big") + b"\0\1t\0\0\0\0" * count
+    with pytest.raises(MalformedRequest, match="more than 14000 topics"):
         parse_produce_request(memoryview(body), 0, 3)
 
 
@@ -219,3 +227,13 @@ def test_an_answer_is_written_as_kio_does(version: int, seed: int, is_plain: boo
     body = encode_produce_response(version, answers, throttle_ms=throttle_ms, endpoints=endpoints)
     assert body == kio_bytes(response_schema(ApiKey.PRODUCE, version), fields)
     assert body == encode_response(ApiKey.PRODUCE, version, fields)
+
+
+def test_answers_that_name_what_can_be_no_topic_keep_no_name(monkeypatch) -> None:
+    kept: list[bytes] = []
+    for name in ("_legacy_head", "_flexible_head"):
+        monkeypatch.setattr(produce, name, lambda topic: kept.append(topic) or b"")
+    for version in (7, 9):
+        encode_produce_response(version, [PartitionAnswer(b"n" * 250, 0, 3)])
+        encode_produce_response(version, [PartitionAnswer(b"n" * 249, 0, 3)])
+    assert [len(name) for name in kept] == [249, 249]

@@ -39,8 +39,8 @@ FLEXIBLE_VERSION = 9
 TOPIC_ID_VERSION = 13
 _TOPIC_ID_BYTES = 16
 BATCHES_MAX = 14_000
-"""Of one request: more than fit into the largest that the Java client makes, 1 MiB. Parsing them,
-and encoding their answers, takes some 10 ms each."""
+"""Of one request, each topic counted as one more: as many as fit into the largest that the Java
+client makes, 1 MiB. Parsing them, and encoding their answers, takes some 10 ms each."""
 
 
 class PartitionData(NamedTuple):
@@ -182,11 +182,12 @@ def _parse_any(frame: memoryview, at: int, version: int) -> ProduceRequest:
     acks = walker.int16()
     timeout_ms = walker.int32()
     partitions: list[PartitionData] = []
-    for _ in range(walker.count()):
+    topics = walker.count()
+    _check_count(topics)
+    for _ in range(topics):
         topic = walker.take(_TOPIC_ID_BYTES) if version >= TOPIC_ID_VERSION else walker.name()
         count = walker.count()
-        if len(partitions) + count > BATCHES_MAX:
-            raise MalformedRequest(f"more than {BATCHES_MAX} batches in one produce request")
+        _check_count(topics + len(partitions) + count)
         partitions += [
             _make(PartitionData, (topic, *walker.numbered_bytes())) for _ in range(count)
         ]
@@ -194,6 +195,11 @@ def _parse_any(frame: memoryview, at: int, version: int) -> ProduceRequest:
     walker.tags()
     walker.finish()
     return ProduceRequest(transactional_id, acks, timeout_ms, partitions)
+
+
+def _check_count(count: int) -> None:
+    if count > BATCHES_MAX:
+        raise MalformedRequest(f"more than {BATCHES_MAX} topics and batches in a produce request")
 
 
 _FRAME = struct.Struct(">ii")
@@ -236,7 +242,7 @@ def encode_produce_response(
 def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> bytes | None:
     """Encode an answer without details in one pack; None where it has some."""
     topic, partition, error, base_offset, time_ms, start_offset, message, errors, leader = answer
-    if message is not None or errors or leader is not None:
+    if message is not None or errors or leader is not None or len(topic) > _CACHED_NAME_BYTES:
         return None
     if version >= FLEXIBLE_VERSION:
         head = b"\2" + topic if version >= TOPIC_ID_VERSION else _flexible_head(topic)
@@ -253,6 +259,10 @@ def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> byte
             1, partition, error, base_offset, time_ms, start_offset, throttle_ms
         )
     return head + _LEGACY_ONE_V3.pack(1, partition, error, base_offset, time_ms, throttle_ms)
+
+
+_CACHED_NAME_BYTES = 249
+"""No topic has a longer name; clients may say one of 32 kB, and then another one."""
 
 
 @lru_cache(maxsize=1024)

@@ -102,7 +102,7 @@ class MemberCount:
     def peer_lost(self, peer_id: int) -> None:
         """Lose a connection."""
         is_led = self._role in {Role.FOLLOWER, Role.LEARNER} and peer_id == self.core.leader_id
-        if is_led and not self.core.config.lease_reads:
+        if is_led:
             self._votes.leader_lost()
 
     def asked(self, question: int) -> None:

@@ -21,6 +21,7 @@ from typing import NamedTuple, TypeAlias
 
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Clock
+from penstock.controller.commands.topic_names import TOPIC_NAME_CHARACTERS_MAX
 from penstock.kafka.error_map import error_code_of
 from penstock.protocol.error_codes import ErrorCode
 from penstock.storage.errors import OutOfOrderSequence
@@ -82,8 +83,8 @@ class RefusedBatches:
         if len(batch) < _PRODUCER_AT + _PRODUCER.size:
             return refusal
         producer_id, epoch, sequence = _PRODUCER.unpack_from(batch, _PRODUCER_AT)
-        if producer_id < 0:
-            return refusal
+        if producer_id < 0 or len(topic) > TOPIC_NAME_CHARACTERS_MAX:
+            return refusal  # there is no such topic, and its name is long
         key = (topic, partition, producer_id)
         if refusal.code in _PASSING:
             self._keep(key, _Kept(refusal, epoch, sequence, self._now_ms() + KEPT_MS))

@@ -3,7 +3,7 @@
 There may be 100,000 of them: they are gone through in slices, whatever the request's length.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from penstock.broker.turns import SLICE, Pace
 from penstock.groups.classic.group import GroupState
@@ -18,6 +18,7 @@ VERSIONS = range(6)
 IS_LONG = True
 
 _STATES = frozenset(state.value.lower() for state in GroupState)
+_TYPES = frozenset([CLASSIC_GROUP])
 _NONE_OF_OURS = frozenset(["none of ours"])
 Fields = dict[str, object]
 
@@ -25,8 +26,8 @@ Fields = dict[str, object]
 async def handle(front: KafkaFront, request: Request) -> Fields:
     """Answer with the groups there are while it goes through them."""
     pace = Pace(request.turns)
-    states = _known(getattr(request.body, "states_filter", ()), _STATES)
-    types = _known(getattr(request.body, "types_filter", ()), frozenset([CLASSIC_GROUP]))
+    states = await _known(getattr(request.body, "states_filter", ()), _STATES, pace)
+    types = await _known(getattr(request.body, "types_filter", ()), _TYPES, pace)
     error, listed = ErrorCode.NONE, list[Fields]()
     ids = front.broker.groups.group_ids()
     for at in range(0, max(1, len(ids)), SLICE):
@@ -47,7 +48,10 @@ async def handle(front: KafkaFront, request: Request) -> Fields:
     return {"error_code": error, "groups": listed}
 
 
-def _known(names: Iterable[str], known: frozenset[str]) -> frozenset[str]:
+async def _known(names: Sequence[str], known: frozenset[str], pace: Pace) -> frozenset[str]:
     """Return which known names a filter has; where it has others only, one that matches nothing."""
-    wanted = {name.lower() for name in names}
-    return (known & wanted) or (_NONE_OF_OURS if wanted else frozenset())
+    found: set[str] = set()
+    for name in names:
+        await pace.step()
+        found |= known & {name.lower()}
+    return frozenset(found) or (_NONE_OF_OURS if names else frozenset())
