@@ -21,19 +21,21 @@ from penstock.groups.classic.group import METADATA, Group
 from penstock.groups.counters import GroupCounters
 from penstock.groups.housekeeping import JournalRecord, RewriteTracker, records_bytes
 from penstock.groups.outbox import Outbox
+from penstock.groups.portions import Steps
 from penstock.groups.records import (
     NO_OFFSET,
     CommittedOffset,
-    GroupRecord,
     TopicKey,
     UnreadRecord,
     encode_group_key,
-    encode_group_value,
     encode_offset_key,
     encode_offset_value,
     says_position,
 )
 from penstock.protocol.error_codes import ErrorCode
+
+MEMBERS_WRITTEN = 4
+"""Members that a record tells of for one unit of a portion."""
 
 JournalDone = Callable[[ErrorCode | None], None]
 
@@ -114,13 +116,35 @@ class GroupWriter:
     def in_flight_count(self) -> int:
         return self._in_flight
 
-    def write_group(self, group: Group, record: GroupRecord, done: JournalDone) -> None:
-        """Append a group's metadata; one that is too large is refused before it is built."""
-        if record.members_bytes > self._record_bytes_max:
-            done(ErrorCode.MESSAGE_TOO_LARGE)
-            return
-        change = metadata_change(encode_group_value(record))
-        self.write(group, GroupChanges(metadata=change), done)
+    def write_group(self, group: Group, parts: Iterable[bytes], done: JournalDone) -> None:
+        """Append a group's metadata, which comes in parts."""
+        for _ in self.group_steps(group, parts, done, is_over=lambda: False):
+            pass
+
+    def group_steps(
+        self,
+        group: Group,
+        parts: Iterable[bytes],
+        done: JournalDone,
+        *,
+        is_over: Callable[[], bool],
+    ) -> Steps:
+        """Do the same in portions; once it `is_over` nothing is written, and nobody is told.
+
+        What is too large is refused before the rest of it is built.
+        """
+        value = bytearray()
+        for number, part in enumerate(parts):
+            if is_over():
+                return
+            value += part
+            if len(value) > self._record_bytes_max:
+                done(ErrorCode.MESSAGE_TOO_LARGE)
+                return
+            if number % MEMBERS_WRITTEN == 0:
+                yield 1
+        if not is_over():
+            self.write(group, GroupChanges(metadata=metadata_change(bytes(value))), done)
 
     def write(self, group: Group, changes: GroupChanges, done: JournalDone) -> None:
         """Append the changes; `done` gets None or an error that a group's client understands."""
