@@ -12,6 +12,7 @@ from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.messages import JoinReply, OfferedProtocol, SyncReply
 from penstock.groups.outbox import TOGETHER, Outbox
 from penstock.groups.portions import PORTION, TO_TELL
+from penstock.groups.records import decode_group_value
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import DELAY_MS, GROUP, REBALANCE_MS, World, only
 
@@ -181,6 +182,9 @@ def test_an_assignment_that_has_yet_to_leave_is_not_that_of_a_later_generation()
     leader, parked = syncing(world)
     ids = [*group_of(world).members]
     world.sync(leader.member_id, leader.generation, dict.fromkeys(ids, b"old"))
+    while world.state() != "Stable":
+        world.turn()
+    assert not all(parked)
     again = [world.join(member_id, protocols=CHANGED) for member_id in ids]
     assert group_of(world).generation == 2
     newly = [world.sync(member_id, 2) for member_id in ids[1:]]
@@ -188,6 +192,46 @@ def test_an_assignment_that_has_yet_to_leave_is_not_that_of_a_later_generation()
     assert {only(answers).assignment for answers in parked} == {b"old"}
     assert {only(answers).generation for answers in again} == {2}
     assert not any(newly), "their leader has said nothing yet"
+
+
+def test_the_record_of_thousands_of_members_is_built_in_several_turns() -> None:
+    world = World(has_turns=True)
+    leader, parked = syncing(world)
+    given = {member_id: member_id.encode() for member_id in group_of(world).members}
+    world.coordinator._context.portions._left = 1
+    world.sync(leader.member_id, leader.generation, given)
+    assert not any(world.journal.logs.values())
+    world.all_turns()
+    (record,) = world.journal.logs[world.coordinator.partition_of(GROUP)]
+    assert record[1] is not None
+    written = decode_group_value(record[1])
+    assert {one.member_id: one.assignment for one in written.members} == given
+    assert len(parked) + 1 == len(written.members)
+
+
+def test_a_record_that_is_being_built_when_its_generation_ends_is_not_written() -> None:
+    world = World(has_turns=True)
+    leader, parked = syncing(world)
+    world.coordinator._context.portions._left = 1
+    last = [*group_of(world).members][-1]
+    world.sync(leader.member_id, leader.generation, {last: b"all"})
+    world.leave((last, None))
+    world.all_turns()
+    assert not any(world.journal.logs.values())
+    *stay, left = [only(answers).error for answers in parked]
+    assert {*stay} == {ErrorCode.REBALANCE_IN_PROGRESS}
+    assert left is ErrorCode.UNKNOWN_MEMBER_ID
+    assert world.state() == "PreparingRebalance"
+
+
+def test_what_clients_call_themselves_counts_in_the_bound_of_a_record() -> None:
+    world = World(has_turns=True, record_bytes_max=30_000)
+    parked = [world.join(client="c" * 20_000) for _ in range(2)]
+    world.pass_ms(3 * DELAY_MS)
+    (leader,) = [one for one in map(only, parked) if one.member_id == one.leader_id]
+    answers = world.sync(leader.member_id, leader.generation)
+    assert only(answers).error is ErrorCode.MESSAGE_TOO_LARGE
+    assert not any(world.journal.logs.values())
 
 
 def test_syncs_of_a_generation_that_is_over_are_refused_in_several_turns() -> None:

@@ -93,6 +93,7 @@ class GroupCoordinator:
         self._clock = clock
         self._retention_now_ms = retention_now_ms or clock.wall_ms
         self._table = GroupTable(config, clock)
+        portions = Portions(self._outbox, later)
         self._context = Context(
             config=config,
             clock=clock,
@@ -101,13 +102,13 @@ class GroupCoordinator:
                 journal,
                 self.rewrites,
                 self.counters,
-                self._outbox,
+                portions,
                 in_flight_max=config.writes_in_flight_max,
                 record_bytes_max=config.record_bytes_max,
             ),
             counters=self.counters,
             outbox=self._outbox,
-            portions=Portions(self._outbox, later),
+            portions=portions,
             new_suffix=new_suffix,
         )
         self._rebalances = Rebalances(self._context)

@@ -8,7 +8,8 @@ An error from the journal means: refused, or of unknown fate. After one of unkno
 was fenced, another broker became master) the owner unloads the partition and loads it again; until
 then the live state holds only what was confirmed. A write that takes too long is answered and
 stays under way: when it is confirmed in the end it counts, since a replay of the log would find it
-(redpanda#31483: live state and replay must agree).
+(redpanda#31483: live state and replay must agree). One sync of a slow disk may confirm thousands of
+writes: they end in portions, in the order of their confirmation.
 
 Source: Kafka, GroupMetadataManager.storeGroup and storeOffsets.
 """
@@ -20,21 +21,22 @@ from typing import Protocol
 from penstock.groups.classic.group import METADATA, Group
 from penstock.groups.counters import GroupCounters
 from penstock.groups.housekeeping import JournalRecord, RewriteTracker, records_bytes
-from penstock.groups.outbox import Outbox
+from penstock.groups.portions import POSITIONS, TO_TELL, Portions, Steps
 from penstock.groups.records import (
     NO_OFFSET,
     CommittedOffset,
-    GroupRecord,
     TopicKey,
     UnreadRecord,
     encode_group_key,
-    encode_group_value,
     encode_offset_key,
     encode_offset_value,
     says_position,
 )
 from penstock.groups.unwritten import Unwritten, told_of
 from penstock.protocol.error_codes import ErrorCode
+
+MEMBERS_WRITTEN = 4
+"""Members that a record tells of for one unit of a portion."""
 
 JournalDone = Callable[[Unwritten | None], None]
 WriteDone = Callable[[ErrorCode | None], None]
@@ -80,7 +82,7 @@ class GroupWriter:
         "_in_flight",
         "_in_flight_max",
         "_journal",
-        "_outbox",
+        "_portions",
         "_record_bytes_max",
         "_rewrites",
     )
@@ -90,7 +92,7 @@ class GroupWriter:
         journal: GroupJournal,
         rewrites: RewriteTracker,
         counters: GroupCounters,
-        outbox: Outbox,
+        portions: Portions,
         *,
         in_flight_max: int,
         record_bytes_max: int,
@@ -98,7 +100,7 @@ class GroupWriter:
         self._journal = journal
         self._rewrites = rewrites
         self._counters = counters
-        self._outbox = outbox
+        self._portions = portions
         self._in_flight = 0
         self._in_flight_max = in_flight_max
         self._record_bytes_max = record_bytes_max
@@ -107,13 +109,35 @@ class GroupWriter:
     def in_flight_count(self) -> int:
         return self._in_flight
 
-    def write_group(self, group: Group, record: GroupRecord, done: WriteDone) -> None:
-        """Append a group's metadata; one that is too large is refused before it is built."""
-        if record.members_bytes > self._record_bytes_max:
-            done(ErrorCode.MESSAGE_TOO_LARGE)
-            return
-        change = metadata_change(encode_group_value(record))
-        self.write(group, GroupChanges(metadata=change), done)
+    def write_group(self, group: Group, parts: Iterable[bytes], done: WriteDone) -> None:
+        """Append a group's metadata, which comes in parts."""
+        for _ in self.group_steps(group, parts, done, is_over=lambda: False):
+            pass
+
+    def group_steps(
+        self,
+        group: Group,
+        parts: Iterable[bytes],
+        done: WriteDone,
+        *,
+        is_over: Callable[[], bool],
+    ) -> Steps:
+        """Do the same in portions; once it `is_over` nothing is written, and nobody is told.
+
+        What is too large is refused before the rest of it is built.
+        """
+        value = bytearray()
+        for number, part in enumerate(parts):
+            if is_over():
+                return
+            value += part
+            if len(value) > self._record_bytes_max:
+                done(ErrorCode.MESSAGE_TOO_LARGE)
+                return
+            if number % MEMBERS_WRITTEN == 0:
+                yield 1
+        if not is_over():
+            self.write(group, GroupChanges(metadata=metadata_change(bytes(value))), done)
 
     def write(self, group: Group, changes: GroupChanges, done: WriteDone) -> None:
         """Append the changes; `done` gets None or an error that a group's client understands."""
@@ -132,15 +156,18 @@ class GroupWriter:
         is_answered = False
 
         def confirmed(reason: Unwritten | None) -> None:
+            self._portions.begin(end(reason))
+
+        def end(reason: Unwritten | None) -> Steps:
             nonlocal is_answered
-            with self._outbox.turn():
-                if reason is not Unwritten.LATE:
-                    self._in_flight -= 1
-                    settle(is_confirmed=reason is None)
-                if not is_answered:
-                    is_answered = True
-                    self._counters.journal_errors += reason is not None
-                    done(None if reason is None else told_of(reason))
+            if reason is not Unwritten.LATE:
+                self._in_flight -= 1
+                settle(is_confirmed=reason is None)
+            if not is_answered:
+                is_answered = True
+                self._counters.journal_errors += reason is not None
+                done(None if reason is None else told_of(reason))
+            yield TO_TELL + len(records) // POSITIONS
 
         def settle(*, is_confirmed: bool) -> None:
             if is_confirmed:

@@ -49,8 +49,9 @@ class Portions:
     def begin(self, steps: Steps) -> None:
         """Do the steps, now and in turns to come."""
         if self._later is None:
-            for _ in steps:
-                pass
+            with self._outbox.turn():
+                for _ in steps:
+                    pass
             return
         self._works.append(steps)
         if not self._is_running and not self._is_due:

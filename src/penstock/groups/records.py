@@ -97,11 +97,6 @@ class GroupRecord(NamedTuple):
     state_timestamp_ms: int
     members: tuple[MemberRecord, ...]
 
-    @property
-    def members_bytes(self) -> int:
-        """What clients and the leader have chosen of it: nearly all of a large one."""
-        return sum([len(one.subscription) + len(one.assignment) for one in self.members])
-
 
 def encode_offset_key(group_id: str, key: TopicKey) -> bytes:
     """Return the key (version 1) of a committed offset."""
@@ -181,16 +176,28 @@ def says_position(value: bytes | None) -> bool:
 
 def encode_group_value(group: GroupRecord) -> bytes:
     """Return the value (version 3) of a group's metadata."""
-    parts = [
-        struct.pack(">h", GROUP_VALUE_VERSION),
-        wire.string(group.protocol_type),
-        struct.pack(">i", group.generation),
-        wire.nullable_string(group.protocol_name),
-        wire.nullable_string(group.leader_id),
-        struct.pack(">qi", group.state_timestamp_ms, len(group.members)),
-    ]
-    for member in group.members:
-        parts += (
+    head = encode_group_head(group, len(group.members))
+    return head + b"".join(encode_member(member) for member in group.members)
+
+
+def encode_group_head(group: GroupRecord, member_count: int) -> bytes:
+    """Return the front of that value, which so many members follow."""
+    return b"".join(
+        (
+            struct.pack(">h", GROUP_VALUE_VERSION),
+            wire.string(group.protocol_type),
+            struct.pack(">i", group.generation),
+            wire.nullable_string(group.protocol_name),
+            wire.nullable_string(group.leader_id),
+            struct.pack(">qi", group.state_timestamp_ms, member_count),
+        )
+    )
+
+
+def encode_member(member: MemberRecord) -> bytes:
+    """Return what that value says of one member."""
+    return b"".join(
+        (
             wire.string(member.member_id),
             wire.nullable_string(member.instance_id),
             wire.string(member.client_id),
@@ -199,7 +206,7 @@ def encode_group_value(group: GroupRecord) -> bytes:
             wire.bytes_(member.subscription),
             wire.bytes_(member.assignment),
         )
-    return b"".join(parts)
+    )
 
 
 def decode_group_value(data: bytes) -> GroupRecord:

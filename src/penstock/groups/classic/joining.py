@@ -20,7 +20,7 @@ import logging
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member
 from penstock.groups.classic.rebalance import Rebalances, joined_reply
-from penstock.groups.classic.snapshot import group_record
+from penstock.groups.classic.snapshot import record_parts
 from penstock.groups.classic.subscription import subscribed_topics
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
@@ -212,4 +212,4 @@ class Joining:
                 reply(JoinReply(error=error, member_id=request.member_id))
 
         assignments = {m.member_id: m.assignment for m in group.members.values()}
-        self._context.writer.write_group(group, group_record(group, assignments), done)
+        self._context.writer.write_group(group, record_parts(group, assignments), done)

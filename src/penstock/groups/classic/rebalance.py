@@ -20,7 +20,7 @@ from functools import partial
 
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member, still_there
-from penstock.groups.classic.snapshot import group_record
+from penstock.groups.classic.snapshot import record_parts
 from penstock.groups.context import Context
 from penstock.groups.counters import HoldUp
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
@@ -313,7 +313,7 @@ class Rebalances:
                 # Harmless: after a restart the old members would be there and time out again.
                 _log.warning("group=%s empty state not journaled: %s", group.group_id, error.name)
 
-        self._context.writer.write_group(group, group_record(group, {}), done)
+        self._context.writer.write_group(group, record_parts(group, {}), done)
 
     def _name_hold_ups(self, group: Group, laggards: Sequence[Member], phase: str) -> None:
         for member in laggards[:NAMED_MAX]:

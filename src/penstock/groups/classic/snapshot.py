@@ -8,23 +8,35 @@ Source: Kafka, GroupCoordinatorRecordHelpers.newGroupMetadataRecord and
 GroupMetadata.loadGroup.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member
 from penstock.groups.messages import OfferedProtocol
-from penstock.groups.records import GroupRecord, MemberRecord
+from penstock.groups.records import (
+    GroupRecord,
+    MemberRecord,
+    encode_group_head,
+    encode_member,
+)
 
 
-def group_record(group: Group, assignments: Mapping[str, bytes]) -> GroupRecord:
-    """Return the record of a group with these assignments; members left out get an empty one."""
-    return GroupRecord(
+def record_parts(group: Group, assignments: Mapping[str, bytes]) -> Iterator[bytes]:
+    """Yield a group's record with these assignments: its front, then what it says of each member.
+
+    Members left out get an empty assignment. They must not change until all were gone through.
+    """
+    head = GroupRecord(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
         protocol_name=group.protocol_name,
         leader_id=group.leader_id,
         state_timestamp_ms=group.state_since_ms,
-        members=tuple(
+        members=(),
+    )
+    yield encode_group_head(head, len(group.members))
+    for member in [*group.members.values()]:
+        yield encode_member(
             MemberRecord(
                 member_id=member.member_id,
                 instance_id=member.instance_id,
@@ -35,9 +47,7 @@ def group_record(group: Group, assignments: Mapping[str, bytes]) -> GroupRecord:
                 subscription=member.metadata_for(group.protocol_name),
                 assignment=assignments.get(member.member_id, b""),
             )
-            for member in group.members.values()
-        ),
-    )
+        )
 
 
 def restore_group(group: Group, record: GroupRecord) -> None:

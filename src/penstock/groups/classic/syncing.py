@@ -15,7 +15,7 @@ from functools import partial
 
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.rebalance import Rebalances
-from penstock.groups.classic.snapshot import group_record
+from penstock.groups.classic.snapshot import record_parts
 from penstock.groups.context import Context
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.messages import Heartbeat, SyncCallback, SyncGroup, SyncReply
@@ -117,7 +117,12 @@ class Syncing:
                 self._rebalances.fail_syncs(group, error)
                 self._rebalances.prepare(group, "assignment could not be journaled")
 
-        self._context.writer.write_group(group, group_record(group, assignments), done)
+        def is_over() -> bool:
+            return group.state is not GroupState.COMPLETING or group.generation != generation
+
+        parts = record_parts(group, assignments)
+        steps = self._context.writer.group_steps(group, parts, done, is_over=is_over)
+        self._context.portions.begin(steps)
 
     def _hand_out(self, group: Group, assignments: dict[str, bytes]) -> None:
         assert assignments.keys() == group.members.keys(), "members changed within a generation"
