@@ -326,16 +326,6 @@ class StatusAnswer:
     error: bytes = b""
 
 
-FromBroker = (
-    Heartbeat
-    | ProbeAnswer
-    | TransferReady
-    | Submit
-    | ElectRequest
-    | TransferRequest
-    | DrainRequest
-    | StatusRequest
-)
 FromController = (
     HeartbeatAnswer
     | ProbeSets

@@ -31,7 +31,6 @@ from penstock.runtime.io.disk import FileDisk
 
 EXIT_CLEAN = 0
 EXIT_FAILED = 1
-EXIT_CONFIG = 2
 
 _OLD_COLLECTIONS = 10_000
 """So many collections of young objects before one that looks through all: that one holds the loop

@@ -42,11 +42,9 @@ class ActiveStats:
     evictions: int = 0
     elections_without_winner: int = 0
     transfers_failed: int = 0
-    elect_ms_last: int = 0
-    """From the discovery that a master is needed to the commit of the election."""
     elect_ms_max: int = 0
+    """From the discovery that a master is needed to the commit of the election."""
     elect_ms_total: int = 0
-    elect_count: int = 0
 
     def count_mastership(self, cause: Cause) -> None:
         """Count one that has begun."""
@@ -54,10 +52,8 @@ class ActiveStats:
 
     def note_election(self, took_ms: int) -> None:
         """Take note of how long one set was without a master, as far as seen from here."""
-        self.elect_ms_last = took_ms
         self.elect_ms_max = max(self.elect_ms_max, took_ms)
         self.elect_ms_total += took_ms
-        self.elect_count += 1
 
 
 @dataclass(slots=True, kw_only=True)
