@@ -129,3 +129,15 @@ def test_a_slave_whose_link_has_ended_keeps_no_lease_of_its_master_any_more() ->
     assert served.leading.set.may_read()
     served.slave.on_closed("closed by the other end")
     assert not served.leading.set.may_read()
+
+
+def test_a_late_greeting_of_an_earlier_mastership_ends_nothing() -> None:
+    """Who follows the newer one would hear of no end, and wait for ever."""
+    served = Served()
+    sent = served.streaming()
+    served.slave.say(Hello(SET, EPOCH - 1, REPLICA_ID, "p", EMPTY))
+    refused = served.slave.heard[-1]
+    assert isinstance(refused, Refused)
+    assert (refused.leader_epoch, refused.reason) == (EPOCH - 1, Reason.STALE_EPOCH)
+    served.slave.say(Acknowledge(SET, EPOCH, sent))
+    assert served.leading.member.confirm_position == sent

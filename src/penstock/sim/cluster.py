@@ -15,6 +15,7 @@ from penstock.sim.garbled_links import GarbledLinks
 from penstock.sim.kernel.simulation import Simulation
 from penstock.sim.plan import Shape
 from penstock.sim.server import Server
+from penstock.sim.stale_words import StaleWords
 from penstock.sim.topology import clock_rate, hosts_of, settings_of
 from penstock.sim.weather import Weather
 
@@ -39,6 +40,8 @@ class SimCluster:
         self.shape = shape
         self.weather = Weather(simulation.network)
         self.garbled = GarbledLinks(simulation.random("garbled links"))
+        numbers = {host.name: host.process_id for host in hosts_of(shape)}
+        self.stale = StaleWords(simulation.random("stale words"), numbers.__getitem__)
         self.servers = {
             host.name: Server(
                 simulation,

@@ -52,6 +52,7 @@ class Faults:
             FaultKind.LATENCY: self._latency,
             FaultKind.RESETS: self._resets,
             FaultKind.GARBLE: self._garble,
+            FaultKind.STALE_WORDS: self._stale_words,
             **DiskFaults(cluster, draw).kinds(),
             **ClockFaults(cluster).kinds(),
             **self.operators.kinds(),
@@ -72,6 +73,7 @@ class Faults:
         """End everything: links whole, disks sound, every server up and running."""
         self._cluster.weather.clear()
         self._cluster.garbled.hosts.clear()
+        self._cluster.stale.hosts.clear()
         for task in self._resetting:
             task.cancel()
         self._down.clear()
@@ -191,13 +193,19 @@ class Faults:
         return self._effect(Effect(pairs=both, latency_s=fault.amount / 1_000))
 
     def _garble(self, fault: Fault) -> Heal | None:
-        hosts, garbled = self._cluster.hosts(fault.targets), self._cluster.garbled.hosts
-        garbled.extend(hosts)
+        return self._wrong_for_a_while(fault, self._cluster.garbled.hosts)
+
+    def _stale_words(self, fault: Fault) -> Heal | None:
+        return self._wrong_for_a_while(fault, self._cluster.stale.hosts)
+
+    def _wrong_for_a_while(self, fault: Fault, wrong: list[str]) -> Heal | None:
+        hosts = self._cluster.hosts(fault.targets)
+        wrong.extend(hosts)
 
         def heal() -> None:
             for host in hosts:
-                if host in garbled:
-                    garbled.remove(host)
+                if host in wrong:
+                    wrong.remove(host)
 
         return heal if hosts else None
 

@@ -162,6 +162,10 @@ class Invariants:
                     if is_final and server.is_disk_damaged:
                         self._compare_anew(server, member)
 
+    def tell(self, text: str) -> None:
+        """Note what somebody else has found."""
+        self._found(text)
+
     def _found(self, text: str) -> None:
         if len(self.findings) < FINDINGS_MAX:
             self.findings.append(f"{self._now_s():.3f} {text}")

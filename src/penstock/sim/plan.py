@@ -91,6 +91,8 @@ class FaultKind(StrEnum):
     ends; started again, as ours, when it is over."""
     GARBLE = "garble"
     """Replication links of `targets` change or repeat some of what they carry."""
+    STALE_WORDS = "stale-words"
+    """Links of `targets` say whole frames that are late or contradict: see stale_words.py."""
     STATUS = "status"
     """An operator asks how the cluster is."""
     SETTING = "setting"

@@ -106,7 +106,8 @@ def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
         async def story(simulation: Simulation) -> None:
             run = Run(simulation, plan, secret_file, result)
             garbled = run.cluster.garbled.at_work()
-            with garbled, run.invariants.hearing(run.cluster.servers):
+            stale = run.cluster.stale.at_work(run.invariants.tell)
+            with garbled, stale, run.invariants.hearing(run.cluster.servers):
                 await run.whole(schedule)
 
         try:

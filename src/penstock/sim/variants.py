@@ -1,6 +1,6 @@
 """What some seeds have besides: groups, a later flush, clocks that drift, damage beside others.
 
-    plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► garbled links ─► plan
+    plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► plan
 
 Each is drawn apart, from the seed and its own name: a plan that none of them touches is what it was
 before there were any, and a new one changes no seed but those it takes.
@@ -26,6 +26,8 @@ DAMAGE_MS = (200, 1_500)
 BEFORE_MS_MAX = 300
 GARBLE_SHARE = 0.2
 GARBLE_MS = (300, 2_500)
+STALE_SHARE = 0.25
+STALE_MS = (300, 3_000)
 MISUSE_SHARE = 0.3
 MISUSES = (2, 5)
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
@@ -41,6 +43,7 @@ def varied(plan: Plan) -> Plan:
         "damage": _damaged_beside,
         "misuse": _misused,
         "garble": _garbled,
+        "stale words": _stale_words,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -157,3 +160,17 @@ def _garbled(plan: Plan, draw: random.Random) -> Plan:
         targets=(draw.choice(("master:0", "slave:0", "master:1")),),
     )
     return plan.with_faults((*plan.faults, garble))
+
+
+def _stale_words(plan: Plan, draw: random.Random) -> Plan:
+    """Let the links of one process say what is not so any more, beside another fault."""
+    others = [fault for fault in plan.faults if fault.kind not in DAMAGE]
+    if draw.random() >= STALE_SHARE or not others:
+        return plan
+    stale = Fault(
+        kind=FaultKind.STALE_WORDS,
+        at_ms=draw.choice(others).at_ms,
+        lasting_ms=draw.randint(*STALE_MS),
+        targets=(draw.choice(("master:0", "slave:0", "master:1", "active")),),
+    )
+    return plan.with_faults((*plan.faults, stale))

@@ -180,10 +180,14 @@ class ServedLink:
 
     def _greet(self, hello: Hello) -> None:
         server, set_id = self._server, hello.replica_set_id
-        earlier = self._sessions.pop(set_id, None)
-        if earlier is not None:
-            earlier.close()
         newest = server.newest_epoch_of(set_id)
+        earlier = self._sessions.get(set_id)
+        if earlier is not None and hello.leader_epoch < earlier.leader_epoch:
+            # A late one. Who follows the newer mastership would not hear that it does no more.
+            self.live.send(Refused(set_id, hello.leader_epoch, Reason.STALE_EPOCH, newest))
+            return
+        if earlier is not None:
+            self._end(earlier)
         master_set = server.sets.get(set_id)
         reason = self._why_not(hello, master_set, newest)
         if reason is not None or master_set is None:
