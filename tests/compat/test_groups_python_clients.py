@@ -15,10 +15,11 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import (
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
     warnings.simplefilter("ignore", DeprecationWarning)
-    from kafka import KafkaConsumer
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
     from kafka.coordinator.assignors.range import RangePartitionAssignor
     from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+    from kafka import KafkaConsumer
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),

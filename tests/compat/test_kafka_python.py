@@ -12,6 +12,10 @@ from tests.compat.conftest import CODECS
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
     warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka.admin import ConfigResource, ConfigResourceType
+    from kafka.codec import has_lz4, has_snappy, has_zstd
+    from kafka.errors import TopicAlreadyExistsError
+
     from kafka import (
         KafkaAdminClient,
         KafkaConsumer,
@@ -19,9 +23,6 @@ with warnings.catch_warnings():  # it reads its own files in a deprecated way wh
         OffsetAndMetadata,
         TopicPartition,
     )
-    from kafka.admin import ConfigResource, ConfigResourceType
-    from kafka.codec import has_lz4, has_snappy, has_zstd
-    from kafka.errors import TopicAlreadyExistsError
 
 pytestmark = [
     pytest.mark.process,
