@@ -178,6 +178,15 @@ def test_a_bomb_is_too_large_and_a_large_batch_is_not(codec: int) -> None:
         decompress_single(codec, memoryview(packed(codec, bytes((8 << 20) + 1))), bounds)
 
 
+def test_a_zstd_frame_that_does_not_say_its_size_may_hold_what_librdkafka_has_room_for() -> None:
+    bounds = Bounds(output_bytes_max=64 << 20, ratio_max=1 << 31)
+    assert len(decompress_single(ZSTD, memoryview(zstd_stream(bytes(33_333_333))), bounds)) > 0
+    with pytest.raises(BatchTooLarge):
+        decompress_single(ZSTD, memoryview(zstd_stream(bytes(33_333_334))), bounds)
+    said = memoryview(packed(ZSTD, bytes(33_333_334)))
+    assert len(decompress_single(ZSTD, said, bounds)) == 33_333_334
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @given(data=st.binary(min_size=1, max_size=2000), times=st.integers(1, 300))
 def test_what_was_compressed_comes_back(codec: int, data: bytes, times: int) -> None:
