@@ -158,6 +158,16 @@ def test_what_was_taken_before_is_still_read(name: str) -> None:
     assert decompress(codec, memoryview(make()), BOUNDS) == TEXT * times
 
 
+def test_a_byte_behind_a_gzip_member_that_fills_its_steps_is_seen() -> None:
+    """The member is given to zlib in steps; what follows may begin with one."""
+    noise = random.Random(1).randbytes(128 << 10)
+    sizes = range(len(noise) - 100, len(noise))
+    whole = next(one for size in sizes if len(one := packed(GZIP, noise[:size])) == 128 << 10)
+    assert len(decompress_single(GZIP, memoryview(whole), BOUNDS)) in sizes
+    with pytest.raises(CorruptBatch, match="bytes follow"):
+        decompress_single(GZIP, memoryview(whole + b"!"), BOUNDS)
+
+
 def test_a_window_that_stream_decoders_have_no_room_for_is_not_taken() -> None:
     """KiB to the power of the descriptor's upper five bits: 128 MiB pass, 256 do not."""
     for is_one in {one for _, one in PAIRS}:
