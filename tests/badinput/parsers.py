@@ -42,6 +42,7 @@ from penstock.protocol.produce import parse_produce_request
 from penstock.protocol.schema import response_schema
 from penstock.raft.configuration import Configuration
 from penstock.record import compiled as compiled_record
+from penstock.record import single_frame
 from penstock.record.batch import (
     BATCH_HEADER_BYTES,
     LOG_OVERHEAD,
@@ -78,6 +79,7 @@ from tests.protocol.plain import plain_fields
 
 T = TypeVar("T")
 
+_INTERPRETED = (single_frame.find_lz4_frame, single_frame.find_zstd_frame)
 _SMALL_BOUNDS = Bounds(output_bytes_max=256 << 10, ratio_free_bytes=64 << 10)
 
 
@@ -188,11 +190,29 @@ def _batches(rng: random.Random) -> Iterator[bytes]:
             yield batch
 
 
+def _single(codec: int, block: memoryview) -> memoryview | None:
+    """What a broker makes of the block; None where it refuses it."""
+    for compiled, interpreted in zip(single_frame.COMPILED or (), _INTERPRETED, strict=False):
+        _agree(compiled(block), interpreted(block))
+    try:
+        return single_frame.decompress_single(codec, block, _SMALL_BOUNDS)
+    except PlatformError:
+        return None
+
+
 def _compressed(data: bytes) -> None:
     """The first byte says which codec."""
     codec = data[0] % 6 if data else 0
     block = memoryview(data)[1:]
-    out = decompress(codec, block, _SMALL_BOUNDS)
+    single = _single(codec, block)
+    try:
+        out = decompress(codec, block, _SMALL_BOUNDS)
+    except PlatformError as error:
+        if single is not None:
+            raise Disagreement(f"a broker takes what no reader reads: {error}") from error
+        raise
+    if single is not None:
+        _agree(single, out)
     if codec and len(out) > _SMALL_BOUNDS.limit(len(block)):
         raise Disagreement(f"{len(out)} bytes out of {len(block)}")
 

@@ -158,6 +158,16 @@ def test_what_was_taken_before_is_still_read(name: str) -> None:
     assert decompress(codec, memoryview(make()), BOUNDS) == TEXT * times
 
 
+def test_a_byte_behind_a_gzip_member_that_fills_its_steps_is_seen() -> None:
+    """The member is given to zlib in steps; what follows may begin with one."""
+    noise = random.Random(1).randbytes(128 << 10)
+    sizes = range(len(noise) - 100, len(noise))
+    whole = next(one for size in sizes if len(one := packed(GZIP, noise[:size])) == 128 << 10)
+    assert len(decompress_single(GZIP, memoryview(whole), BOUNDS)) in sizes
+    with pytest.raises(CorruptBatch, match="bytes follow"):
+        decompress_single(GZIP, memoryview(whole + b"!"), BOUNDS)
+
+
 def test_a_window_that_stream_decoders_have_no_room_for_is_not_taken() -> None:
     """KiB to the power of the descriptor's upper five bits: 128 MiB pass, 256 do not."""
     for is_one in {one for _, one in PAIRS}:
@@ -176,6 +186,15 @@ def test_a_bomb_is_too_large_and_a_large_batch_is_not(codec: int) -> None:
     )
     with pytest.raises(BatchTooLarge):
         decompress_single(codec, memoryview(packed(codec, bytes((8 << 20) + 1))), bounds)
+
+
+def test_a_zstd_frame_that_does_not_say_its_size_may_hold_what_librdkafka_has_room_for() -> None:
+    bounds = Bounds(output_bytes_max=64 << 20, ratio_max=1 << 31)
+    assert len(decompress_single(ZSTD, memoryview(zstd_stream(bytes(33_333_333))), bounds)) > 0
+    with pytest.raises(BatchTooLarge):
+        decompress_single(ZSTD, memoryview(zstd_stream(bytes(33_333_334))), bounds)
+    said = memoryview(packed(ZSTD, bytes(33_333_334)))
+    assert len(decompress_single(ZSTD, said, bounds)) == 33_333_334
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -5,6 +5,7 @@
 from .mutant import Kind, plant
 
 WALK = "record/walk.py"
+SINGLE = "record/single_frame.py"
 COLUMNS = "record/columns.py"
 PREPARE = "broker/append/preparation.py"
 APPEND = "broker/append/append.py"
@@ -13,6 +14,7 @@ SESSIONS = "kafka/fetch/session_cache.py"
 FETCH = "broker/fetch/operation.py"
 
 RECORDS = ("tests/record/test_walk.py",)
+FRAMES = ("tests/record/test_single_frame.py",)
 LIES = (
     "tests/kafka/test_lying_batches.py",
     "tests/kafka/test_unprepared_produce.py",
@@ -55,6 +57,54 @@ MUTANTS = (
         (WALK, "range(at, min(end, at + bytes_max))", "range(at, min(end, at + bytes_max + 1))"),
         kind=Kind.RANGE,
         near=RECORDS,
+    ),
+    plant(
+        "single-gzip-steps-behind-it",
+        "Batches",
+        "bytes behind a gzip member are seen only in the step of 64 KiB that it ends in",
+        (
+            SINGLE,
+            "    if member.unused_data or at < len(data):\n",
+            "    if member.unused_data:\n",
+        ),
+        kind=Kind.RANGE,
+        near=FRAMES,
+    ),
+    plant(
+        "single-zstd-not-to-its-end",
+        "Batches",
+        "a zstd frame may end before the block does, and another one follow",
+        (
+            SINGLE,
+            "    return at + (4 if descriptor & ZSTD_CHECKSUM else 0) == size\n",
+            "    return at + (4 if descriptor & ZSTD_CHECKSUM else 0) <= size\n",
+        ),
+        kind=Kind.RANGE,
+        near=FRAMES,
+    ),
+    plant(
+        "single-zstd-size-of-the-wrong-frames",
+        "Batches",
+        "a zstd frame that says its size is held to what one that does not may have",
+        (
+            SINGLE,
+            "    if zstd_content_bytes(data) is not None:\n",
+            "    if zstd_content_bytes(data) is None:\n",
+        ),
+        kind=Kind.STALE,
+        near=FRAMES,
+    ),
+    plant(
+        "read-up-to-the-damage-and-with-it",
+        "Batches",
+        "what is served before damage takes the damaged batch in, so that the whole read fails",
+        (
+            "storage/read/chunk.py",
+            "FRAME_HEADER_BYTES < error.position]",
+            "FRAME_HEADER_BYTES <= error.position]",
+        ),
+        kind=Kind.RANGE,
+        near=("tests/storage/test_rotten_reads.py", "tests/storage/test_damage.py"),
     ),
     plant(
         "append-header-before-it-was-put-right",

@@ -211,14 +211,14 @@ def _unsnapped_bytes(data: memoryview, limit: int) -> int:
 
 
 def _unzstd(data: memoryview, limit: int) -> memoryview:
-    declared = _zstd_content_bytes(data)
+    declared = zstd_content_bytes(data)
     if declared is not None and declared > limit:
         raise BatchTooLarge(declared, limit)
     size = _first_guess(data, limit) if declared is None else declared
     return _grow(cramjam.zstd.decompress_into, data, size, limit)
 
 
-def _zstd_content_bytes(data: memoryview) -> int | None:
+def zstd_content_bytes(data: memoryview) -> int | None:
     """Return the size that the first frame declares, or None. Source: RFC 8878, 3.1.1.1."""
     if data[:4] != ZSTD_MAGIC or len(data) < 5:
         raise CorruptBatch("compressed data: not a zstd frame")

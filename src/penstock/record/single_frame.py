@@ -36,6 +36,7 @@ from penstock.record.compression import (
     decompress,
     room,
     snappy_blocks,
+    zstd_content_bytes,
 )
 from penstock.record.errors import BatchTooLarge, CorruptBatch
 
@@ -66,6 +67,9 @@ ZSTD_RESERVED = 0x08
 ZSTD_CHECKSUM = 0x04
 ZSTD_WINDOW_LOG_MAX = 27
 ZSTD_WINDOW_LOG_MIN = 10
+ZSTD_UNSTATED_BYTES_MAX = 33_333_333
+"""What a frame that does not say its size may become. librdkafka guesses, takes three times as much
+where that was too little, and gives up beyond 100 MB: a third of that it reaches for certain."""
 ZSTD_REPEATED, ZSTD_NO_KIND = 1, 3  # kinds of blocks: one byte many times; reserved
 
 _STEP_BYTES = 64 << 10
@@ -85,8 +89,8 @@ def decompress_single(codec: int, data: memoryview, bounds: Bounds) -> memoryvie
         _check_snappy(data)
     elif codec == LZ4:
         _check_lz4(data)
-    elif codec == ZSTD and not is_one_zstd_frame(data):
-        raise CorruptBatch("compressed data: not exactly one zstd frame")
+    elif codec == ZSTD:
+        bounds = _check_zstd(data, bounds)
     return decompress(codec, data, bounds)
 
 
@@ -165,6 +169,16 @@ def _check_lz4(data: memoryview) -> None:
         raise CorruptBatch("it needs a dictionary, or reserved flags are set")
     if not is_one_lz4_frame(data):
         raise CorruptBatch("compressed data: not exactly one lz4 frame")
+
+
+def _check_zstd(data: memoryview, bounds: Bounds) -> Bounds:
+    """Return what the frame may become, which is less where it does not say."""
+    if not is_one_zstd_frame(data):
+        raise CorruptBatch("compressed data: not exactly one zstd frame")
+    if zstd_content_bytes(data) is not None:
+        return bounds
+    most = min(bounds.output_bytes_max, ZSTD_UNSTATED_BYTES_MAX)
+    return bounds._replace(output_bytes_max=most)
 
 
 def find_lz4_frame(data: memoryview) -> bool:
