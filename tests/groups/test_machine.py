@@ -83,8 +83,10 @@ class GroupMachine(RuleBasedStateMachine):
         given = {}
         if client.is_leader:
             given = {m: f"{m}@{client.generation}".encode() for m in client.seen}
-            if self.is_leaders_turn(client):
-                self.assigned[client.generation] = given
+        if self.is_leaders_turn(client):
+            # Also of one who does not know that it leads: its generation was lost in a restart,
+            # and has begun once more with others.
+            self.assigned[client.generation] = given
         client.waits = self.note(
             self.world.sync(client.member_id, client.generation, given, instance=client.instance)
         )
