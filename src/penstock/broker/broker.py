@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.base.ports import Clock, Offload, Scheduler
 from penstock.broker.config import BrokerConfig
-from penstock.broker.fetch_partitions import FetchPartitions
+from penstock.broker.fetch_partitions import PARTITION_BYTES, FetchPartitions
 from penstock.broker.fetch_session_cache import FetchSessionCache
 from penstock.broker.group_ownership import GroupOwnership
 from penstock.broker.internal_topic import InternalTopic
@@ -32,6 +32,7 @@ from penstock.broker.read_ahead import ReadAhead
 from penstock.broker.refused_batches import RefusedBatches
 from penstock.broker.registry import Api
 from penstock.broker.replica_set import ReplicaSetMember, Role
+from penstock.broker.short_fetches import ShortFetches
 from penstock.broker.stats import BrokerStats
 from penstock.broker.turns import Turns
 from penstock.controller.metadata.image import ClusterDelta, ClusterImage
@@ -114,6 +115,7 @@ class Broker:
         self.run_long: RunLong
         self.long_places = LongPlaces()
         self.fetch_partitions = FetchPartitions()
+        self.short_fetches = ShortFetches(scheduler)
 
     def api_versions(self) -> list[tuple[int, int, int]]:
         """What is advertised: (key, lowest, highest version), by key."""
@@ -196,7 +198,8 @@ class Broker:
     @property
     def pinned_bytes(self) -> int:
         """About what clients pin beside their connections."""
-        return self.groups.pinned_bytes + self.fetch_sessions.pinned_bytes
+        waiting = self.short_fetches.waiting * PARTITION_BYTES
+        return self.groups.pinned_bytes + self.fetch_sessions.pinned_bytes + waiting
 
     @property
     def has_long_work(self) -> bool:
