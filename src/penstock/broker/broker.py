@@ -23,6 +23,7 @@ from penstock.broker.append.producer_ids import ProducerIdPool
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch.partition_shares import FetchPartitions
 from penstock.broker.fetch.read_ahead import ReadAhead
+from penstock.broker.fetch.short_fetches import ShortFetches
 from penstock.broker.long_places import LongPlaces
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.sets.leftovers import Leftovers
@@ -92,6 +93,7 @@ class Broker:
         """What else has deadlines: each gets the monotonic time in ms, several times a second."""
         self.long_places = LongPlaces()
         self.fetch_partitions = FetchPartitions()
+        self.short_fetches = ShortFetches(scheduler)
 
     def follow(self, image: ClusterImage) -> None:
         """Open what the image holds already, and follow its changes from now on."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.broker.fetch.partition_shares import PARTITION_BYTES
 from penstock.broker.groups.internal_topic import InternalTopic
 from penstock.broker.turns import Pace
 from penstock.kafka.fetch.session_cache import FetchSessionCache
@@ -72,7 +73,8 @@ class KafkaFront:
     @property
     def pinned_bytes(self) -> int:
         """About what clients pin beside their connections."""
-        return self.broker.groups.pinned_bytes + self.fetch_sessions.pinned_bytes
+        waiting = self.broker.short_fetches.waiting * PARTITION_BYTES
+        return self.broker.groups.pinned_bytes + self.fetch_sessions.pinned_bytes + waiting
 
     @property
     def has_long_work(self) -> bool:

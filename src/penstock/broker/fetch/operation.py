@@ -76,7 +76,6 @@ class FetchOperation:
         "_has_session",
         "_hosted_bytes",
         "_is_asking",
-        "_is_done",
         "_is_over",
         "_is_parked",
         "_kept",
@@ -89,6 +88,8 @@ class FetchOperation:
         "_readable",
         "_room",
         "_selector",
+        "is_done",
+        "on_end",
         "reads",
     )
 
@@ -120,7 +121,9 @@ class FetchOperation:
         """Whether a partition that got something has more behind it."""
         self._has_session = consumer.has_session
         self._hosted_bytes = 0
-        self._is_done = False
+        self.is_done = False
+        self.on_end: Callable[[], None] | None = None
+        """Called once, before it is answered or when there is nobody to answer."""
         self._is_parked = False
         self._loads_open = 0
         self.reads = reads
@@ -165,7 +168,7 @@ class FetchOperation:
     @property
     def _is_busy(self) -> bool:
         """Whether it is about to look anyway, or has looked for the last time."""
-        return self._is_done or self._is_asking or self._loads_open > 0
+        return self.is_done or self._is_asking or self._loads_open > 0
 
     def _on_deadline(self) -> None:
         self._deadline = None
@@ -185,7 +188,7 @@ class FetchOperation:
         self._is_asking = False
         if most:
             return self._look_now(most)
-        self._is_done = True
+        self._end()
         self._leave()
         return 0
 
@@ -320,9 +323,9 @@ class FetchOperation:
         needs_disk.load(loaded)
 
     def _finish_when_loaded(self) -> None:
-        if self._loads_open or self._is_done:
+        if self._loads_open or self.is_done:
             return
-        self._is_done = True
+        self._end()
         if self._is_parked:
             self._leave()
         if self._kept and self._room is not None:
@@ -334,6 +337,11 @@ class FetchOperation:
                 self.reads, has_left_out=self._has_left_out, has_session=self._has_session
             )
             self._broker.read_ahead.expect(coming, self._max_bytes, is_likely=is_likely)
+
+    def _end(self) -> None:
+        self.is_done = True
+        if self.on_end is not None:
+            self.on_end()
 
     def _leave(self) -> None:
         """Take the deadline back, and the places on partitions where nothing has come."""

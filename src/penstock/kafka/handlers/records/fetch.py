@@ -78,4 +78,7 @@ def handle_frame(front: KafkaFront, header: RequestHeader, frame: memoryview, re
             room=reply.connection,
         ),
     )
-    operation.start(min(request.max_wait_ms, WAIT_MS_MAX))
+    short = broker.short_fetches
+    may_wait = short.may_wait(len(reads))
+    operation.start(min(request.max_wait_ms, WAIT_MS_MAX) if may_wait else 0)
+    short.watch(operation, reply.connection, len(reads))
