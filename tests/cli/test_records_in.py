@@ -153,3 +153,34 @@ def test_a_header_without_a_name_is_told(tmp_path):
 def test_a_separator_that_is_missing_is_shown_as_a_person_writes_it(tmp_path, separator):
     text = refusal(tmp_path, b"a b\n", Format.LINES, separator=separator)
     assert text == r"/input, line 1: no '\t' between key and value"
+
+
+class Terminal(io.RawIOBase):
+    """What two Ctrl-D behind a line without an end look like: more may come after the end."""
+
+    def __init__(self, *pieces):
+        self.pieces = list(pieces)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        piece = self.pieces.pop(0)
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+@pytest.mark.parametrize(
+    ("form", "pieces", "values"),
+    [
+        (Format.LINES, [b"one\n", b"two", b""], [b"one", b"two"]),
+        (Format.JSON, [b"1\n", b"2", b""], [b"1", b"2"]),
+        (Format.CSV, [b"a\n1\n", b"2", b""], [b'{"a": "1"}', b'{"a": "2"}']),
+    ],
+)
+def test_a_last_line_without_an_end_is_the_last_at_a_terminal_too(
+    monkeypatch, form, pieces, values
+):
+    file = io.BufferedReader(Terminal(*pieces))
+    monkeypatch.setattr(records_in, "_open", lambda *_: file)
+    assert [one.value for one in read_records([], form, KeyChoice())] == values

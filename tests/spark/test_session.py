@@ -1,11 +1,13 @@
-"""Ctrl-C while Spark starts is kept until there is a session to stop."""
+"""What a landing job says and does before it has a session: who is silent, and Ctrl-C."""
 
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
+from penstock.spark.land import LandOptions, job, main
 from penstock.spark.session import interrupt_held
 
 
@@ -35,3 +37,19 @@ def test_a_thread_beside_the_main_one_leaves_signals_alone():
     thread.start()
     thread.join()
     assert found == [signal.getsignal(signal.SIGINT)]
+
+
+def test_a_job_says_soon_that_no_broker_answers_and_goes_on_trying(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(job, "check_java", lambda: None)
+    monkeypatch.setattr(job, "FIRST_CONTACT_SECONDS", 0.05)
+    options = LandOptions(
+        topic="t", to=tmp_path / "table", bootstrap="127.0.0.1:1", broker_timeout_seconds=0.2
+    )
+    assert main(options) == 1
+    soon, at_last = capsys.readouterr().err.splitlines()
+    assert soon.startswith("penstock land: no broker reachable at 127.0.0.1:1 (")
+    assert soon.endswith("; trying for 0.2 s")
+    assert at_last == soon.removesuffix("; trying for 0.2 s")
+    assert not (tmp_path / "table").exists()

@@ -128,6 +128,8 @@ class _Input(NamedTuple):
                 raise self.wrong(number, f"longer than {LINE_BYTES_MAX} bytes")
             self.advance(len(line))
             yield number, line.rstrip(b"\r\n")
+            if not line.endswith(b"\n"):
+                return  # the last one: a terminal that is asked again waits for another Ctrl-D
 
     def place(self, number: int) -> str:
         return f"{self.name}, line {number}"
@@ -191,6 +193,8 @@ def _counted(text: io.TextIOWrapper, source: _Input) -> Iterator[str]:
             raise source.wrong(number, f"longer than {LINE_BYTES_MAX} characters")
         source.advance(len(line))
         yield line
+        if not line.endswith(("\n", "\r")):
+            return
 
 
 def _file(source: _Input, key: KeyChoice) -> Iterator[InputRecord]:

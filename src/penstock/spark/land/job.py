@@ -19,6 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import ConfigError, PlatformError
+from penstock.client.errors import NoBrokerReachable, RequestTimedOut
 from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import OptionError, SparkRoomError, SparkUnavailable, TableConflict
 from penstock.spark.land.files import FileTarget
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 CONFLICTS_MAX = 5
 """Commits in a row that may lose against another writer (a compaction, say) before we give up."""
+FIRST_CONTACT_SECONDS = 1.5
+"""A wrong address should show within three seconds."""
 SLICES_PER_CORE_MAX = 4
 SLICE_RECORDS_MIN = 10_000
 SLICE_PIECES_MAX = 4
@@ -47,6 +50,7 @@ def run(options: LandOptions) -> int:
     """Run a job from start to end. Returns the exit code; errors are one line on stderr."""
     try:
         check_java()
+        _say_who_is_silent(options)
         with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
             access.partitions(options.topic)  # a wrong topic or address leaves no directory behind
             with table_lock(options.to) as own:
@@ -55,6 +59,19 @@ def run(options: LandOptions) -> int:
         return _fail(error, 2)
     except PlatformError as error:
         return _fail(error, 1)
+
+
+def _say_who_is_silent(options: LandOptions) -> None:
+    """Say soon that no broker answers; the job goes on trying for as long as it was told to."""
+    patience = options.broker_timeout_seconds
+    if patience <= FIRST_CONTACT_SECONDS:
+        return
+    try:
+        with BrokerAccess(options.bootstrap, FIRST_CONTACT_SECONDS) as access:
+            access.topics()
+    except (NoBrokerReachable, RequestTimedOut) as error:
+        sys.stderr.write(f"penstock land: {error}; trying for {patience:g} s\n")
+        sys.stderr.flush()
 
 
 def _fail(error: Exception, code: int) -> int:
