@@ -16,7 +16,7 @@ from penstock.kafka.handlers.records.list_offsets import Found
 from penstock.kafka.produce.pending import PendingProduce
 from penstock.record.batch import BatchHeader
 from penstock.replication.confirm import ConfirmTracker
-from penstock.replication.epochs import EpochHistory
+from penstock.replication.epochs import EpochHistory, EpochStart
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import Slave, SyncStateKeeper
 from penstock.sim.plan import Plan, Shape
@@ -154,6 +154,15 @@ def test_a_master_that_takes_its_log_for_the_only_one(monkeypatch: pytest.Monkey
     assert "takes its log for the only one" in all_told(an_absence)
 
 
+def test_a_master_whose_count_of_what_is_held_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_it_is(self: ConfirmTracker) -> bool:
+        self.position = self.reachable()
+        return True
+
+    monkeypatch.setattr(ConfirmTracker, "_advance", as_it_is)
+    assert "takes back what enough members hold" in all_told(an_absence)
+
+
 def test_a_master_that_reports_more_of_a_slave_than_it_has_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -211,6 +220,19 @@ def test_an_end_of_an_epoch_that_is_another_one(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(EpochHistory, "end_of", earlier)
     told = all_told(a_failover)
     assert "is said to be" in told or "and that ended at" in told
+
+
+def test_an_epoch_that_nobody_knows_and_that_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end_of(self: EpochHistory, leader_epoch: LeaderEpoch, log_end: Position) -> EpochStart:
+        del self
+        return EpochStart(LeaderEpoch(leader_epoch - 1), log_end)
+
+    monkeypatch.setattr(EpochHistory, "end_of", end_of)
+
+    async def long_enough(_: Run) -> None:
+        await asyncio.sleep(8.0)
+
+    assert ", which is not known" in all_told(long_enough)
 
 
 def test_records_of_another_offset_than_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

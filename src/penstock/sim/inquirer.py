@@ -58,7 +58,9 @@ class Inquirer:
             shift = self.random.choice((-1, 0, 1))
             await self._epoch_end(link, partition, epoch + shift, epoch - 1)
             if start <= end:
-                await self._fetch(link, partition, epoch + shift, self.random.randint(start, end))
+                offset = self.random.randint(start, end)
+                current = epoch + self.random.choice((0, 0, shift))
+                await self._fetch(link, partition, (current, asked), offset)
         finally:
             link.close()
 
@@ -105,12 +107,12 @@ class Inquirer:
         answer = await link.call(ApiKey.OFFSET_FOR_LEADER_EPOCH, EPOCH_VERSION, fields)
         self._note(answer.topics[0].partitions[0].error_code)
 
-    async def _fetch(self, link: BrokerLink, partition: int, epoch: int, offset: int) -> None:
-        """Read as who has read up to there in the epoch before."""
-        last_epoch = epoch - self.random.randrange(3)
-        answer: Any = await link.call(
-            ApiKey.FETCH, FETCH_VERSION, _fetch_fields(partition, epoch, last_epoch, offset)
-        )
+    async def _fetch(
+        self, link: BrokerLink, partition: int, epochs: tuple[int, int], offset: int
+    ) -> None:
+        """Read as who goes by the first of the epochs, and has read up to there in the second."""
+        fields = _fetch_fields(partition, *epochs, offset)
+        answer: Any = await link.call(ApiKey.FETCH, FETCH_VERSION, fields)
         for topic in answer.responses:
             for one in topic.partitions:
                 self._note(one.error_code)

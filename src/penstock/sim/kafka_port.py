@@ -109,6 +109,8 @@ class KafkaPort:
         wanted, member = read.wanted, hosted.member
         epoch = wanted.last_fetched_epoch
         server = self._servers[current_process().host]
+        if epoch > member.leader_epoch and read.diverging is not None:
+            yield f"who has read in epoch {epoch}, which is not known, hears {read.diverging}"
         if not 0 <= epoch < member.leader_epoch or server.is_disk_damaged or member.log.is_busy:
             return
         ends, placed = self._ends.of(server, member), hosted.log.topic_partition

@@ -33,6 +33,8 @@ class Led:
         self.hellos: dict[int, tuple[ServedLink, Hello]] = {}
         """The last one of each slave, and where it came."""
         self.is_asking = False
+        self.tracked = 0
+        """Up to where enough members hold everything, as the master has counted last."""
         self.quiet_ms = self.now_ms
         """When it last asked, or heard an answer, or nothing was overdue."""
         self.model = Mastership(

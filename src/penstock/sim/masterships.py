@@ -92,6 +92,10 @@ class Masterships:
         goes_by = led.real.member.confirm.membership
         for wrong in led.model.wrong_sets(one, goes_by.committed, goes_by.proposed):
             self._tell(led, wrong)
+        tracked = led.real.member.confirm.position
+        if tracked < led.tracked:
+            self._tell(led, f"takes back what enough members hold, {led.tracked}: {tracked}")
+        led.tracked = tracked
         is_sole = led.real.member.log.is_sole_member
         if is_sole and one.replicas != (led.own_id,):
             self._tell(led, f"takes its log for the only one of {one.replicas}")
@@ -245,8 +249,9 @@ class Masterships:
             case Goodbye():
                 model.gone(broker_id, now_ms)
         one = led.image
-        if one is not None:
+        if one is not None and led.is_leading:
             model.sees(one, led.log(), now_ms)
+            self._compare_sets(led, one)
 
     def _link_closed(self, link: ServedLink) -> None:
         host = current_process().host
