@@ -6,7 +6,8 @@
     segment                       refused; or it starts, ends where it did, and whoever reads the
                                   place is told so, or gets what was written
     index, side file, mark, note  made anew: nothing else is known than before
-    snapshot                      an older one, or the whole log, says the same of what is kept
+    snapshot                      an older one, or the whole log, says the same of what is kept; or
+                                  refused, where retention has taken what the older one begins with
     metadata log, its snapshot    refused: a vote may be lost with it
     commit mark, end mark         passed over
 
@@ -27,6 +28,7 @@ from penstock.sim.log_trials import Known, differences, wrong_read
 from penstock.sim.raft_trials import LOG, SNAPSHOT, View, is_alike, open_raft, view_of
 from penstock.sim.still_log import Facts, StillLog
 from penstock.storage.commit_log.frames import KIND_BATCH
+from penstock.storage.errors import CorruptLog
 from penstock.storage.recover.scan import SegmentScan
 
 LOST_SHARE = 0.2
@@ -81,7 +83,7 @@ class LogDamage:
         try:
             found = self._start()
         except (PlatformError, OSError) as error:
-            if place.path.endswith(DERIVED):
+            if place.path.endswith(DERIVED) and not _needs_older(place, error):
                 yield f"{where}: can not start: {error}"
             return
         for text in self._wrong(place, batch, before, found):
@@ -209,6 +211,11 @@ def damage(disk: SimDisk, place: Place, draw: Random) -> None:
 
 def _base(path: str) -> int:
     return int(path[-24:-4])
+
+
+def _needs_older(place: Place, error: Exception) -> bool:
+    """Whether retention has taken the segment that the older snapshot goes on from."""
+    return place.path.endswith(".snap") and isinstance(error, CorruptLog)
 
 
 def _wrong_batch(found: StillLog, batch: _Batch) -> Iterator[str]:

@@ -3,7 +3,8 @@
     operation of a disk ─► what was the one before it? ─► seldom, or done seldom so far? ─► trial
 
 A trial asks what would be if the node stopped dead just now, between two operations: see
-log_trials.py and raft_trials.py. A part of the trials asks about damage there: damage_trials.py.
+log_trials.py and raft_trials.py. A part of the trials asks about damage there, or what
+retention takes: damage_trials.py, retention_trials.py.
 Operations are told apart by name, kind of file, and whether a change of the whole log is under way.
 Of each kind the first ones are the likeliest to be tried, so that a step that happens once in a run
 has about as good a chance as one that happens ten thousand times.
@@ -31,6 +32,7 @@ from penstock.sim.kernel.disk import SimDisk
 from penstock.sim.kernel.process import End
 from penstock.sim.log_trials import Known, LogTrial
 from penstock.sim.raft_trials import RaftTrial
+from penstock.sim.retention_trials import RetentionTrial
 from penstock.sim.server import Server
 from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange, read_change
 
@@ -38,6 +40,8 @@ SHARE = 2.0
 """The n-th operation of a kind is tried with this share of 1/n."""
 DAMAGE_SHARE = 0.25
 """Of the trials: how many try damage, and not a node that stops."""
+RETENTION_SHARE = 0.08
+"""How many let retention take something; they read all of the log."""
 PASSED_OVER = frozenset({"read", "read_cached", "make_directory"})
 """Operations after which nothing is other than before."""
 
@@ -111,9 +115,15 @@ class DiskTrials:
         self.trials += 1
         known = self._known(server, set_id, after, member)
         copy = server.disk.duplicate(f"{known.directory}/", self._random)
-        make = LogDamage if self._random.random() < DAMAGE_SHARE else LogTrial
-        for text in make(known, copy, self._random).findings():
+        for text in self._what()(known, copy, self._random).findings():
             self._found(text)
+
+    def _what(self) -> type[LogTrial | LogDamage | RetentionTrial]:
+        """Return what is tried of a commit log."""
+        drawn = self._random.random()
+        if drawn < DAMAGE_SHARE:
+            return LogDamage
+        return RetentionTrial if drawn < DAMAGE_SHARE + RETENTION_SHARE else LogTrial
 
     def _try_raft(self, server: Server, after: str) -> None:
         self.trials += 1

@@ -265,7 +265,7 @@ class KafkaPort:
         return is_ready
 
     def _finishes(self, real: Real, fetch: FetchOperation) -> None:
-        if not (fetch._loads_open or fetch._is_done):  # noqa: SLF001  it is answered now
+        if not (fetch._loads_open or fetch.is_done):  # noqa: SLF001  it is answered now
             for read in fetch.reads:
                 for wrong in self._fetched(read) if read.size else ():
                     self._tell_of(read, wrong)

@@ -30,8 +30,11 @@ from penstock.sim.log_trials import Loss, cut_off
 
 LOG = f"{METADATA_DIRECTORY}/raft.log"
 SNAPSHOT = f"{METADATA_DIRECTORY}/raft.snapshot"
-STEPS = ("write", "compact", "install", "mark")
-"""What the copy is used for."""
+STEPS = ("write", "compact", "install", "install", "mark")
+"""What the copy is used for; an install has the most places to be cut off at."""
+CUT_SHARE = 0.75
+CUT_WITHIN = 18
+"""Operations: about as many as an install has."""
 
 
 class View(NamedTuple):
@@ -142,9 +145,11 @@ class RaftTrial:
         after = self._expected(before, step)
         if after is None:
             return
-        is_cut = self._random.random() < 0.5
+        is_cut = self._random.random() < CUT_SHARE
         if is_cut:
-            cut_off(self._disk, self._random, lambda: _take(storage, after, step), within=12)
+            cut_off(
+                self._disk, self._random, lambda: _take(storage, after, step), within=CUT_WITHIN
+            )
         else:
             _take(storage, after, step)
         self._disk.power_loss()

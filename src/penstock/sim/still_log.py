@@ -20,7 +20,7 @@ from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.sim.kernel.disk import SimDisk
 from penstock.storage.commit_log.set_log import Chunk, NeedsDisk, SetLog
-from penstock.storage.config import LogConfig
+from penstock.storage.config import LogConfig, Retention
 from penstock.storage.index.producers import BatchSpan
 
 T = TypeVar("T")
@@ -156,6 +156,11 @@ class StillLog:
         """Let the set have confirmed all of it, and take the snapshot that is due."""
         self.log.note_confirmed(self.log.end_position)
         self.log.checkpoint()
+        self._ports.run()
+
+    def retain(self, now_ms: int, setting: Retention) -> None:
+        """Let one pass of retention go over everything."""
+        self.log.apply_retention(now_ms, lambda _: setting)
         self._ports.run()
 
     def close(self) -> None:
