@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
 from penstock.node.layout import ReplicaSetPlace
@@ -16,6 +17,7 @@ from penstock.runtime.io.clock import LoopScheduler, SystemClock
 from penstock.runtime.io.disk import FileDisk, ThreadOffload
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
+from penstock.storage.errors import NewerFormat
 from tests.net.serving import run
 
 CONFIG = LogConfig(segment_bytes=32 << 20, first_segment_bytes=32 << 20, reserve_bytes=0)
@@ -114,5 +116,24 @@ def test_a_recovery_that_is_given_up_leaves_everything_for_the_next(tmp_path: Pa
         log = await place.open(place.opener())
         assert log.partitions[PARTITION].log_end_offset == end
         log.close()
+
+    run(scenario())
+
+
+def make_newer(directory: Path) -> None:
+    """Leave the note of the last sync as a later release would write it."""
+    (mark,) = directory.rglob("durable")
+    head = mark.read_bytes()[:4] + b"\x00\x02" + mark.read_bytes()[6:16]
+    mark.write_bytes(head + crc32c(head).to_bytes(4, "big") + bytes(4))
+
+
+def test_a_log_of_a_later_release_is_named_with_its_directory(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        place = Place(tmp_path)
+        await filled(place, is_crash=False)
+        make_newer(tmp_path)
+        with pytest.raises(NewerFormat, match=f"{place.place.path}: .*durable.*version 2"):
+            await place.open(place.opener())
+        place.workers.close()
 
     run(scenario())

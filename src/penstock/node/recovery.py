@@ -18,7 +18,7 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.pages.readiness import Readiness
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import CorruptLog
+from penstock.storage.errors import CorruptLog, NewerFormat
 from penstock.storage.recover.report import RecoveryReport
 
 T = TypeVar("T")
@@ -82,6 +82,8 @@ class LogOpener:
             set_log.open(await in_worker(workers, lambda: set_log.replay(progress)))
         except CorruptLog as error:  # the log knows its place in its directory only
             raise CorruptLog(str(place.path), error.position, error.reason) from error
+        except NewerFormat as error:
+            raise NewerFormat(f"{place.path}: {error.path}", error.what) from error
         log.info("recovery set=%d %s", place.replica_set_id, describe(set_log.recovery))
         return set_log
 
