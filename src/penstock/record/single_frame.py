@@ -6,9 +6,9 @@
     zstd    magic, descriptor, [window], [size], block ... last block, [checksum]
 
 A codec's own format lets one stream follow another, and libraries read them all. Clients do not:
-librdkafka takes room for the first member of gzip and stops at the second, asks for no room at all
-behind an empty first frame, and reads one lz4 frame as kafka-python does. So a batch of two frames
-is read by some consumers and stops others for good. No producer writes such a thing.
+librdkafka takes room for the first member of gzip and never gets past the second, ends its process
+where the first is empty, and reads one lz4 frame, as kafka-python does. So such a batch is read by
+some consumers and stops others for good. No producer writes one.
 
 This is for what producers send. What is stored is read more freely (`compression.py`): it may have
 been taken by an earlier version, or by a topic that does not look at records.
