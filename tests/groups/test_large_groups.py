@@ -224,6 +224,20 @@ def test_a_record_that_is_being_built_when_its_generation_ends_is_not_written() 
     assert world.state() == "PreparingRebalance"
 
 
+@pytest.mark.parametrize("steps", range(1, 8))
+def test_a_generation_may_end_in_any_step_of_its_record(steps: int) -> None:
+    world = World(has_turns=True)
+    parked = joining(world, 4)
+    world.all_turns()
+    (leader,) = {only(answers).leader_id for answers in parked}
+    world.coordinator._context.portions._left = steps
+    world.sync(leader, 1)
+    is_built = any(world.journal.logs.values())
+    world.leave(([*group_of(world).members][-1], None))
+    world.all_turns()
+    assert any(world.journal.logs.values()) == is_built
+
+
 def test_what_clients_call_themselves_counts_in_the_bound_of_a_record() -> None:
     world = World(has_turns=True, record_bytes_max=30_000)
     parked = [world.join(client="c" * 20_000) for _ in range(2)]
@@ -258,6 +272,23 @@ def test_thousands_who_do_not_join_again_go_in_several_turns_save_who_comes_in_t
         assert before - len(group_of(world).members) <= IN_A_TURN
     assert [*group_of(world).members] == [first, others[-1]]
     assert only(answers).generation == only(late).generation == 2
+
+
+def test_those_who_came_in_time_are_not_taken_for_silent_in_the_rebalance_that_follows() -> None:
+    world = World(has_turns=True)
+    joining(world)
+    world.all_turns()
+    world.join(next(iter(group_of(world).members)), protocols=CHANGED)
+    world.clock.now_ms += REBALANCE_MS
+    world.coordinator.tick(world.clock.now_ms)
+    for member_id in [*group_of(world).members]:
+        world.join(member_id, protocols=CHANGED)
+    assert group_of(world).generation == 2
+    stay = [*group_of(world).members]
+    world.join(stay[0])
+    assert world.state() == "PreparingRebalance"
+    world.all_turns()
+    assert [*group_of(world).members] == stay
 
 
 def test_thousands_who_do_not_ask_for_their_assignment_go_in_several_turns() -> None:

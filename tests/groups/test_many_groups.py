@@ -150,6 +150,20 @@ def test_a_deletion_that_is_refused_half_way_ends_and_can_be_asked_for_again() -
     assert left(world) == []
 
 
+def test_a_deletion_that_was_refused_deletes_nothing_that_is_committed_after_it() -> None:
+    world = world_of(check_ms=NEVER_MS)
+    count = 8 * TOGETHER
+    commit_many(world, count)
+    answers: list[dict[str, ErrorCode]] = []
+    world.journal.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.coordinator.delete_groups([GROUP], lambda reply: answers.append(dict(reply)))
+    while not answers:
+        world.turn()
+    world.journal.refuses = None
+    commit_many(world, count)
+    assert len(world.all_committed()) == count
+
+
 def test_what_is_loaded_again_is_not_deleted_by_a_deletion_from_before() -> None:
     # The partition moved away and came back between two batches: its positions count once more.
     world = world_of(check_ms=NEVER_MS)
