@@ -11,9 +11,11 @@ from penstock.spark.land import LandOptions, job, main
 from penstock.spark.session import interrupt_held
 
 
-def test_an_interrupt_is_held_until_it_is_asked_for():
+def test_an_interrupt_is_held_until_it_is_asked_for_and_answered_once(capfd):
     with interrupt_held() as held:
         os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+    assert capfd.readouterr().err == "penstock land: ends as soon as Spark has started\n"
     with pytest.raises(KeyboardInterrupt):
         held.check()
 

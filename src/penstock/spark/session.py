@@ -99,11 +99,15 @@ def spark_session(
 
 
 class HeldInterrupt:
-    """Whether Ctrl-C came while it was held."""
+    """Whether Ctrl-C came while it was held; the first one is answered on stderr at once."""
 
-    came = False
+    def __init__(self, stderr: int) -> None:
+        self.came = False
+        self._stderr = stderr
 
     def note(self, _number: int, _frame: object) -> None:
+        if not self.came:
+            os.write(self._stderr, b"penstock land: ends as soon as Spark has started\n")
         self.came = True
 
     def check(self) -> None:
@@ -117,7 +121,8 @@ def interrupt_held() -> Iterator[HeldInterrupt]:
     """Keep Ctrl-C until the end: PySpark that is interrupted while it starts its JVM removes the
     file that the JVM is about to write, and a JVM that can not write it runs for ever.
     """
-    held = HeldInterrupt()
+    stderr = os.dup(2)  # Spark's start has 2 for its log
+    held = HeldInterrupt(stderr)
     before = signal.getsignal(signal.SIGINT)
     is_ours = threading.current_thread() is threading.main_thread() and callable(before)
     if is_ours:
@@ -127,6 +132,7 @@ def interrupt_held() -> Iterator[HeldInterrupt]:
     finally:
         if is_ours:
             signal.signal(signal.SIGINT, before)
+        os.close(stderr)
 
 
 def _stop(spark: "SparkSession") -> None:
