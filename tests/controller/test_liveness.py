@@ -85,3 +85,12 @@ def test_after_a_long_pause_its_own_word_counts_for_nothing_for_a_timeout() -> N
         liveness.tick(now_ms, 50)
     assert liveness.was_asleep(3999)
     assert not liveness.was_asleep(4000)
+
+
+def test_a_broker_whose_door_nobody_answers_is_awaited_no_more() -> None:
+    liveness = Liveness(5_000)
+    liveness.expect(1, 0)
+    assert liveness.is_awaited(1)
+    liveness.refused(1)
+    assert not liveness.is_awaited(1), "its door is not knocked at again"
+    assert not liveness.is_live(1, 1)
