@@ -64,6 +64,17 @@ def test_own_pause_is_nobodys_silence() -> None:
     assert not liveness.is_live(1, 66_100)
 
 
+def test_a_silence_from_before_an_own_pause_goes_on_behind_it() -> None:
+    # Forgiven whole, a dead broker would stay where the controller pauses now and then.
+    liveness = _heard()
+    for now in range(100, 4_101, 500):
+        liveness.tick(now, 500)
+    liveness.tick(64_100, 500)
+    assert liveness.is_live(1, 64_100)
+    liveness.tick(64_600, 500)
+    assert not liveness.is_live(1, 64_600)
+
+
 def test_after_a_long_pause_its_own_word_counts_for_nothing_for_a_timeout() -> None:
     liveness = Liveness(1000)
     liveness.tick(0, 50)
@@ -74,3 +85,12 @@ def test_after_a_long_pause_its_own_word_counts_for_nothing_for_a_timeout() -> N
         liveness.tick(now_ms, 50)
     assert liveness.was_asleep(3999)
     assert not liveness.was_asleep(4000)
+
+
+def test_a_broker_whose_door_nobody_answers_is_awaited_no_more() -> None:
+    liveness = Liveness(5_000)
+    liveness.expect(1, 0)
+    assert liveness.is_awaited(1)
+    liveness.refused(1)
+    assert not liveness.is_awaited(1), "its door is not knocked at again"
+    assert not liveness.is_live(1, 1)

@@ -241,6 +241,20 @@ CLAIMS = (
         kind=Kind.GUARD, near=("tests/storage/test_newer_formats.py",),
     ),
     plant(
+        "pause-forgives-all-silence", "Sessions",
+        "a controller that pauses now and then never finds a dead broker",
+        ("controller/active/liveness.py", "session.heard_ms = min(now_ms, session.heard_ms + paused_ms)",
+         "session.heard_ms = now_ms"),
+        kind=Kind.STALE, near=("tests/controller/test_liveness.py", *CONTROLLER),
+    ),
+    plant(
+        "removed-copy-counts-twice", "Acknowledgement policy",
+        "elections ask for one answer more than is needed after a member was removed",
+        ("controller/commands/overlap.py", "if one not in after.candidates and one != lost]",
+         "if one not in after.candidates]"),
+        kind=Kind.RANGE, near=("tests/controller/test_overlap.py",),
+    ),
+    plant(
         "raft-mark-of-idle-readys-forgotten", "Raft storage",
         "an entry is durable without that what it rests on is agreed on",
         ("runtime/raft/disk_queue.py", "        self._state = ready.hard_state or self._state\n        return ready", "        return ready"),
