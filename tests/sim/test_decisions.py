@@ -19,6 +19,7 @@ from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.epochs import EpochHistory, EpochStart
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import Slave, SyncStateKeeper
+from penstock.runtime.ha.master_set import MasterSet
 from penstock.sim.plan import Plan, Shape
 from penstock.sim.run import Run, run_plan
 from penstock.sim.server import Server
@@ -136,7 +137,7 @@ def test_a_master_that_waits_for_a_dead_member_for_ever(monkeypatch: pytest.Monk
         """Ask for nothing."""
 
     async def let_one_go(run: Run) -> None:
-        monkeypatch.setattr(SyncStateKeeper, "next_change", never)
+        monkeypatch.setattr(MasterSet, "judge", never)
         list(run.cluster.servers.values())[-1].kill()
         await asyncio.sleep(3.0)
 

@@ -31,7 +31,9 @@ class Led:
         self.set_id = ReplicaSetId(real.member.replica_set_id)
         self.own_id = real.member.own_id
         self.hellos: dict[int, tuple[ServedLink, Hello]] = {}
-        """The last one of each slave, and where it came."""
+        """The last one of each slave that was greeted, and where it came."""
+        self.asking: dict[int, tuple[ServedLink, Hello]] = {}
+        """The last one of each, which may be refused yet."""
         self.is_asking = False
         self.tracked = 0
         """Up to where enough members hold everything, as the master has counted last."""

@@ -25,7 +25,7 @@ from penstock.controller.errors import MetadataQueueFull, NotActiveController, R
 from penstock.controller.metadata.image import ReplicaSetImage
 from penstock.controller.session import Heartbeat, HeartbeatAnswer, Submit
 from penstock.replication.messages import Acknowledge, Begin, Goodbye, Hello, HelloAnswer, Refused
-from penstock.replication.sync_state import Change
+from penstock.replication.sync_state import Change, SyncStateKeeper
 from penstock.runtime.controller_driver import ControllerDriver
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.server import ServedLink
@@ -52,6 +52,8 @@ class Masterships:
         self._found = found
         self._led: dict[tuple[str, int, ReplicaSetId], Led] = {}
         """(host, number of its process, set) -> its newest mastership."""
+        self._judging: dict[int, Led] = {}
+        """By identity of whoever judges who is in step."""
         self._attempts: dict[tuple[str, int, int, int], ChangeSyncStateSet] = {}
         """(host, number of its process, controller, request) -> what it asks for."""
         self._controller_epochs: dict[tuple[str, int], int] = {}
@@ -147,7 +149,6 @@ class Masterships:
         for wrong in wrongs:
             self._tell(led, wrong)
         led.model.asked.add(change.sync_state_set)
-        self._compare_sets(led, one)
 
     # --- what leaves a process -----------------------------------------------------------------
 
@@ -157,7 +158,7 @@ class Masterships:
             case HelloAnswer():
                 self._greets(host, to, message)
             case Refused():
-                self._is_gone(host, to, message.replica_set_id, message.leader_epoch)
+                self._refuses(host, to, message)
             case Submit():
                 command = decode_command(message.command)
                 if isinstance(command, ChangeSyncStateSet):
@@ -201,15 +202,21 @@ class Masterships:
 
     def _greets(self, host: str, to: int, message: HelloAnswer) -> None:
         led = self.of(host, message.replica_set_id)
-        if led is None or led.real.leader_epoch != message.leader_epoch or to not in led.hellos:
+        if led is None or led.real.leader_epoch != message.leader_epoch or to not in led.asking:
             return
-        _, hello = led.hellos[to]
+        led.hellos[to] = led.asking.pop(to)
+        hello = led.hellos[to][1]
+        led.model.gone(to, led.now_ms)
         led.model.greeted(to, hello.replica_id, hello.incarnation)
 
-    def _is_gone(self, host: str, broker_id: int, set_id: int, leader_epoch: int) -> None:
-        led = self.of(host, set_id)
-        if led is not None and led.real.leader_epoch == leader_epoch:
-            led.model.gone(broker_id, led.now_ms)
+    def _refuses(self, host: str, to: int, message: Refused) -> None:
+        """A session ends with it; a greeting on another link may be refused beside the session."""
+        led = self.of(host, message.replica_set_id)
+        if led is None or led.real.leader_epoch != message.leader_epoch:
+            return
+        known, asking = led.hellos.get(to), led.asking.pop(to, None)
+        if asking is None or known is None or asking[0] is known[0]:
+            led.model.gone(to, led.now_ms)
 
     def _claims(self, host: str, message: Heartbeat) -> None:
         """What a master tells controllers of its slaves is what they have told it."""
@@ -235,11 +242,13 @@ class Masterships:
         if led is None or led.real.leader_epoch != message.leader_epoch:
             return
         broker_id, now_ms, model = link.live.peer_id, led.now_ms, led.model
+        is_his = broker_id in led.hellos and led.hellos[broker_id][0] is link
         if isinstance(message, Hello):
-            model.gone(broker_id, now_ms)
-            led.hellos[broker_id] = link, message
+            led.asking[broker_id] = link, message
+            if is_his:
+                model.gone(broker_id, now_ms)
             return
-        if broker_id not in led.hellos or led.hellos[broker_id][0] is not link:
+        if not is_his:
             return  # of a link that another one has replaced
         match message:
             case Begin():
@@ -289,6 +298,7 @@ class Masterships:
         with ExitStack() as stack:
             for owner, name, around in (
                 (MasterSet, "__init__", self._made),
+                (SyncStateKeeper, "next_change", self._judges),
                 (MasterSet, "begin", self._begins),
                 (MasterSet, "answered", self._answered),
                 (ServedLink, "_handle", self._handles),
@@ -304,13 +314,16 @@ class Masterships:
         server = self._servers[current_process().host]
         led = Led(server, master_set)
         self._led[server.name, server.starts, led.set_id] = led
-        submit = master_set._submit  # noqa: SLF001  where a decision leaves
+        self._judging[id(master_set.keeper)] = led
 
-        def asks(some: MasterSet, change: Change) -> None:
+    def _judges(
+        self, real: Real, keeper: SyncStateKeeper, *args: Any, **named: Any
+    ) -> Change | None:
+        change: Change | None = real(keeper, *args, **named)
+        led = self._judging.get(id(keeper))
+        if change is not None and led is not None:
             self._asks(led, change)
-            submit(some, change)
-
-        master_set._submit = asks  # noqa: SLF001  see above
+        return change
 
     def _begins(self, real: Real, master_set: MasterSet) -> None:
         host, member = current_process().host, master_set.member
