@@ -51,6 +51,22 @@ def segments(disk):
     return sorted(name for name in disk.names if name.endswith(".log"))
 
 
+def test_a_first_segment_that_is_gone_is_refused_where_the_next_one_is_prepared():
+    # The only snapshot is at the log's start: it counts on no segment.
+    world, disk = World(), FaultyDisk()
+    log = open_member(world, disk)
+    log.begin_epoch(1)
+    append(log, log.open_partition(partition_number(0)))
+    world.run()
+    assert len(segments(disk)) == 2
+    disk.kill()
+    disk.files.remove(segments(disk)[0])
+    before = contents(disk)
+    with pytest.raises(CorruptLog, match="at position 0: the segment file is missing"):
+        open_member(World(), disk)
+    assert contents(disk) == before
+
+
 def contents(disk):
     return {name: bytes(node.data) for name, node in disk.names.items()}
 

@@ -5,9 +5,11 @@ from random import Random
 
 import pytest
 
-from penstock.storage.config import LogConfig
+from penstock.storage.config import LogConfig, Retention
+from penstock.storage.errors import OutOfSpace
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import World, append, open_log, partition_number, read_all
+from tests.storage.replicas import open_member
+from tests.storage.world import Crashed, World, append, open_log, partition_number, read_all
 
 CONFIG = LogConfig(
     segment_bytes=65_536,
@@ -70,3 +72,61 @@ def test_what_a_failed_sync_left_in_the_page_cache_is_durable_or_gone_after_the_
     found = again.open_partition(partition_number(0))
     assert found.log_end_offset == kept
     assert len(read_all(world, again, found)) == kept
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_start_that_was_killed_while_it_emptied_the_tail_leaves_no_segment_too_long(seed):
+    """The file is cut in the page cache only; the next start goes on in a segment behind it."""
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk, CONFIG)
+    append(log, log.open_partition(partition_number(0)))
+    world.run()
+    log.checkpoint()
+    world.run()
+    end = log.end_position
+    disk.kill()
+
+    def crash(operation: str, _: str) -> None:
+        if operation == "allocate":
+            raise Crashed
+
+    disk.on_operation = crash
+    with pytest.raises(Crashed):
+        open_log(World(), disk, CONFIG)
+    disk.on_operation = None
+    disk.kill()
+    open_log(World(), disk, CONFIG)
+    disk.power_loss(Random(seed))
+    assert open_log(World(), disk, CONFIG).end_position == end
+
+
+def refuse_allocation(disk: FaultyDisk, error: BaseException) -> None:
+    def refuse(operation: str, path: str) -> None:
+        if operation == "allocate" and path.endswith(".log"):
+            raise error
+
+    disk.on_operation = refuse
+
+
+@pytest.mark.parametrize("error", [Crashed(), OSError(errno.ENOSPC, "full")])
+def test_a_segment_that_a_start_left_without_bytes_does_not_stay_beside_the_one_that_replaces_it(
+    error: BaseException,
+) -> None:
+    """Retention took the empty one for dead, and its file was that of the other one."""
+    world, disk = World(), FaultyDisk()
+    refuse_allocation(disk, error)
+    with pytest.raises((Crashed, OutOfSpace)):
+        open_member(world, disk, CONFIG)
+    disk.on_operation = None
+    disk.kill()
+    log = open_member(world, disk, CONFIG)
+    assert [segment.base for segment in log.parts.store.segments] == [0]
+    log.begin_epoch(1)
+    append(log, log.open_partition(partition_number(0)))
+    world.run()
+    log.note_confirmed(log.end_position)
+    log.apply_retention(world.now_ms, lambda _: Retention(-1, -1))
+    world.run()
+    disk.power_loss(Random(1))
+    again = open_member(World(), disk, CONFIG)
+    assert again.open_partition(partition_number(0)).log_end_offset == 1

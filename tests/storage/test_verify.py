@@ -2,9 +2,14 @@
 
 import pytest
 
+from penstock.storage.commit_log.segments import Segment
+from penstock.storage.config import Retention
+from penstock.storage.index.partition_log import Columns
+from penstock.storage.index.sealed_index import Sealed
 from penstock.storage.inspect.dump import dump_frames
-from penstock.storage.inspect.verify import LogCheck, Severity
+from penstock.storage.inspect.verify import LogCheck, Severity, list_segments
 from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import fill_segment
 from tests.storage.world import DIRECTORY, SMALL, World, append, open_log, partition_number
 
 
@@ -60,6 +65,58 @@ def test_damage_of_derived_files_is_a_warning(disk):
 def test_a_missing_segment_is_an_error(disk):
     disk.remove(f"{DIRECTORY}/log/{SMALL.segment_bytes:020d}.log")
     assert any("missing" in each.message for each in findings(disk, Severity.ERROR))
+
+
+def test_a_partition_without_frames_beside_a_hole_goes_on_behind_it():
+    # What it had in the segment that retention took is no damage, however late it goes on.
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk)
+    held, busy, rare = (log.open_partition(partition_number(number)) for number in range(3))
+    append(log, held)
+    append(log, rare)
+    for number in range(900):
+        append(log, busy, size=300, fill=number)
+        if number == 300:
+            append(log, rare, records=3)
+        if number == 600:
+            append(log, held)
+        if number == 800:
+            append(log, rare)
+        world.run()
+    log.delete_records(busy, busy.log_end_offset)
+    log.delete_records(rare, 4)
+    log.apply_retention(world.now_ms, lambda _: Retention(-1, -1))
+    world.run()
+    log.close()
+    bases = [segment.base for segment in list_segments(disk, DIRECTORY)]
+    assert bases[0] == 0
+    assert bases[1:3] == [3 * SMALL.segment_bytes, 4 * SMALL.segment_bytes]
+    assert findings(disk) == []
+
+
+def test_a_log_that_ends_with_its_segment_is_sound():
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk)
+    assert fill_segment(world, log, log.open_partition(partition_number(0)), 20)
+    log.begin_epoch(log.leader_epoch + 1)  # has no room there, and begins the next one
+    world.run()
+    position = log.start_position + SMALL.segment_bytes
+    truncated: list[object] = []
+    log.truncate(position, truncated.append)
+    world.run()
+    assert truncated == [None]
+    log.close()
+    check = LogCheck(disk, DIRECTORY)
+    found = [one for one in check.findings() if one.severity is not Severity.NOTE]
+    assert (found, check.end_position) == ([], position)
+
+
+def test_offsets_that_begin_again_behind_a_hole_are_an_error():
+    check = LogCheck(FaultyDisk(), DIRECTORY)
+    wanted, columns = partition_number(0), Columns([3], [70_000], [100], [0])
+    check._before_hole = {wanted: 5}
+    (found,) = check._offsets(Segment(DIRECTORY, 65_536, 131_072), {wanted: Sealed(columns, 4)})
+    assert "offset 3, expected 5" in found.message
 
 
 def test_an_empty_directory_is_an_error():

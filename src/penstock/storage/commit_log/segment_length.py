@@ -60,6 +60,28 @@ def extend(disk: Disk, path: str, size: int) -> None:
         file.close()
 
 
+def settle_length(disk: Disk, path: str) -> None:
+    """Make it durable that a segment's file ends where the next one is to begin. Raises OSError.
+
+    A start that was killed may have cut it in the page cache only, to empty its tail. The old
+    length would come back over the new segment.
+    """
+    file = disk.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
+
+
+def size_of(disk: Disk, path: str) -> int:
+    """Return the length of a file. Raises OSError."""
+    file = disk.open(path)
+    try:
+        return file.size()
+    finally:
+        file.close()
+
+
 def _index_header(disk: Disk, directory: str, base: int) -> IndexHeader | None:
     path = index_path(directory, base)
     try:

@@ -58,7 +58,8 @@ class LogCheck:
         self._disk = disk
         self._directory = directory
         self._next_offsets: dict[TopicPartition, int] = {}
-        self._hole_before = False
+        self._before_hole: dict[TopicPartition, int] = {}
+        """Of partitions of which no frame was seen since a hole: where they went on at least."""
         self.batch_count = 0
         self.batch_bytes = 0
         self.segment_count = 0
@@ -75,7 +76,9 @@ class LogCheck:
         yield from self._missing(segments, snapshot)
         end = 0
         for segment in used:
-            self._hole_before = bool(end) and segment.base != end
+            if end and segment.base != end:
+                self._before_hole |= self._next_offsets
+                self._next_offsets.clear()
             end = segment.end
             yield from self._segment(segment, is_last=segment is used[-1])
         if snapshot is not None and snapshot.position > self.end_position:
@@ -122,7 +125,7 @@ class LogCheck:
         try:
             parts, scan = scan_columns(file, segment.base, segment.base, segment.end)
             self.segment_count += 1
-            self.end_position = scan.position
+            self.end_position = segment.end if scan.error is None else scan.position
             if scan.error is not None:
                 reason = scan.error.reason
                 if not is_last:
@@ -149,8 +152,8 @@ class LogCheck:
             self.batch_count += len(columns.bases)
             self.batch_bytes += sum(columns.sizes)
             first = columns.bases[0]
-            expected = self._next_offsets.get(wanted, first)
-            if first < expected or (first > expected and not self._hole_before):
+            expected = self._next_offsets.get(wanted, max(first, self._before_hole.get(wanted, 0)))
+            if first != expected:
                 message = f"{_name(wanted)}: offset {first}, expected {expected}"
                 yield Finding(Severity.ERROR, segment.path, columns.positions[0], message)
             self._next_offsets[wanted] = end_offset

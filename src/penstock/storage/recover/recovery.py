@@ -45,7 +45,7 @@ from penstock.storage.commit_log.pending_change import (
     read_change,
     remove_change,
 )
-from penstock.storage.commit_log.segment_length import restore_lengths
+from penstock.storage.commit_log.segment_length import restore_lengths, settle_length, size_of
 from penstock.storage.commit_log.segments import Segment, index_path, new_segment
 from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot, snapshot_path
 from penstock.storage.commit_log.truncation import add_seeds
@@ -76,6 +76,7 @@ class Recovery:
         self._disk = disk
         self._directory = directory
         self._config = config
+        self._place = disk, directory, config
         self._states = states
         self.report = RecoveryReport()
         self.segments: list[Segment] = []
@@ -150,8 +151,7 @@ class Recovery:
         remove_note(self._disk, self._directory)
         rebuild_missing(self._disk, self._directory, self.segments[:-1], note_damaged)
         if self._are_starts_lost:
-            closed = self.segments[:-1]
-            raise_lost_starts(self._disk, self._directory, closed, self.partitions)
+            raise_lost_starts(self._disk, self._directory, self.segments[:-1], self.partitions)
         self.report.end_position = self.position
 
     def _find_segments(self) -> None:
@@ -163,19 +163,11 @@ class Recovery:
             elif name.endswith(".spare"):
                 self._keep_spare(path)
             elif name.endswith(".log"):
-                self.segments.append(Segment(self._directory, int(name[:20]), self._size_of(path)))
-
-    def _new_segment(self, base: int) -> Segment:
-        return new_segment(self._disk, self._directory, self._config, base)
-
-    def _size_of(self, path: str) -> int:
-        file = self._disk.open(path)
-        size = file.size()
-        file.close()
-        return size
+                size = size_of(disk, path)
+                self.segments.append(Segment(self._directory, int(name[:20]), size))
 
     def _keep_spare(self, path: str) -> None:
-        keep = self._size_of(path) == self._config.segment_bytes
+        keep = size_of(self._disk, path) == self._config.segment_bytes
         if keep and len(self.spares) < self._config.recycle_count:
             self.spares.append(path)
         else:
@@ -221,8 +213,10 @@ class Recovery:
             missing = [base for base in missing if base >= snapshot.active_base]
         if missing:
             raise CorruptLog(self._directory, missing[0], "the segment file is missing")
+        if self.segments and self.segments[0].base > snapshot.active_base:
+            raise CorruptLog(self._directory, snapshot.active_base, "the segment file is missing")
         if not self.segments:
-            self.segments = [self._new_segment(snapshot.position)]
+            self.segments = [new_segment(*self._place, snapshot.position)]
         if not self._is_fallback:
             self._remove_dead()
         self.report.damaged_files += restore_lengths(self._disk, self._directory, self.segments)
@@ -471,8 +465,12 @@ class Recovery:
         for segment in [s for s in self.segments if s.base > self.position]:
             self.segments.remove(segment)
             self._disk.remove(segment.path)
-        if self.segments[-1].end <= self.position:
-            self.segments.append(self._new_segment(self.position))
+        last = self.segments[-1]
+        if last.end <= self.position:
+            settle_length(self._disk, last.path)
+            if last.base == last.end:  # a start was broken off here: the new file takes its name
+                self.segments.pop()
+            self.segments.append(new_segment(*self._place, self.position))
         self._remove_stale_indexes()
         self._disk.sync_directory(f"{self._directory}/log")
         active = self.segments[-1]
@@ -495,6 +493,8 @@ class Recovery:
         try:
             file.allocate(active.end - active.base)
         except OSError:
+            if not used:
+                raise  # two segments would begin at one place
             file.truncate(used)
             active.end = self.position
         file.sync()
