@@ -15,6 +15,7 @@
     now and then                  one live master for each epoch; queues within their bounds;
                                   who was replaced answers no reads (replaced_masters.py);
                                   what a start would find (shadow_starts.py)
+    a disk has done something     what a node that stops there would find (disk_trials.py)
 
 A finding stays in `findings`, in order of time; the first is what matters. Looking draws no random
 number, makes no task and changes nothing that a process can see.
@@ -41,6 +42,7 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.sim.agreed_entries import AgreedEntries
 from penstock.sim.confirmed import ConfirmedLog, Walker
+from penstock.sim.disk_trials import DiskTrials
 from penstock.sim.kept_copies import KeptCopies
 from penstock.sim.kept_entries import KeptEntries
 from penstock.sim.overheard import overheard
@@ -93,6 +95,7 @@ class Invariants:
         self._kept_entries = KeptEntries(self._raft_disks)
         self._set_changes = SetChanges()
         self._shadows = ShadowStarts()
+        self.trials = DiskTrials(self._confirmed_of, self._found)
         self._replaced = ReplacedMasters()
         self._kept_copies = KeptCopies()
         self._watched: dict[int, Watched] = {}
@@ -106,6 +109,7 @@ class Invariants:
         node = server.node
         assert node is not None
         node.image.subscribe(partial(self._on_delta, server))
+        self.trials.watch(server)
 
     @contextmanager
     def hearing(self, servers: Mapping[str, Server]) -> Iterator[None]:
@@ -150,9 +154,13 @@ class Invariants:
             self._found(text)
 
     def _try_start(self, server: Server, member: ReplicaSetMember) -> None:
-        known = self._confirmed[member.replica_set_id]
-        confirmed = max(known.by_masters, self._by_masters(member.replica_set_id))
+        confirmed = self._confirmed_of(member.replica_set_id)
         self._all_found(self._shadows.of_member(server, member, confirmed))
+
+    def _confirmed_of(self, set_id: int) -> int:
+        """Return what masters have called confirmed so far."""
+        known = self._confirmed.get(set_id)
+        return max(known.by_masters if known else 0, self._by_masters(set_id))
 
     # --- metadata ------------------------------------------------------------------------------
 

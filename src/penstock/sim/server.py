@@ -29,7 +29,7 @@ from penstock.sim.kernel.offload import SimOffload
 from penstock.sim.kernel.process import End, Process
 from penstock.sim.kernel.simulation import Simulation
 from penstock.sim.topology import WALL_START_MS, Host, data_directory
-from penstock.storage.config import FlushPolicy
+from penstock.storage.config import FlushPolicy, LogConfig
 
 RESTART_SECONDS = 0.2
 
@@ -122,6 +122,11 @@ class Server:
         self._stopping: Stopping | None = None
         self._simulation = simulation
         self._settings = settings
+
+    @property
+    def log_config(self) -> LogConfig:
+        """Settings of its commit logs."""
+        return self._settings.log
 
     @property
     def is_durable_at_once(self) -> bool:
