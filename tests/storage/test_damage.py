@@ -21,6 +21,7 @@ from tests.storage.world import (
     batches_of,
     open_log,
     partition_number,
+    read_all,
     read_chunk,
 )
 
@@ -222,3 +223,24 @@ def test_a_base_of_an_unconfirmed_snapshot_says_so():
     assert (newest.position, newest.is_confirmed) == (cut, False)
     raw = encode_snapshot(newest, [encode_partition(state) for state in newest.partitions])
     assert decode_snapshot("x", memoryview(raw)) == newest
+
+
+def test_a_read_finds_its_block_in_an_index_that_is_made_anew_with_a_dropped_partition_in_it():
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk)
+    dropped, kept = (log.open_partition(partition_number(number)) for number in range(2))
+    append(log, dropped)
+    append(log, kept)
+    world.run()
+    log.drop_partition(dropped.topic_partition)
+    for number in range(300):
+        append(log, kept, size=300, fill=number)
+        world.run()
+    log.close()
+    path = f"{DIRECTORY}/index/{0:020}.idx"
+    used = len(bytes(disk.names[path].data).rstrip(b"\0"))
+    disk.flip_bit(path, used - 40)
+    world = World()
+    log = open_log(world, disk)
+    found = log.open_partition(partition_number(1))
+    assert len(read_all(world, log, found)) == 301

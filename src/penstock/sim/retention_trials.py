@@ -8,7 +8,9 @@ kept lie behind it. What the active segment has goes when everything before it i
 is too old. Log starts must be exactly there, a segment without a record behind a log start must be
 gone, and no other one; where the snapshot with the new log starts can not be written, none at all.
 
-Source: Kafka `UnifiedLog.deleteOldSegments`; docs/adr/0055. Not here: pins by groups, which move.
+Source: Kafka `UnifiedLog.deleteOldSegments`; docs/adr/0055. Not here: pins by groups, which move;
+and by size, partitions whose bytes are counted otherwise: what lies below a log start counts until
+a pass comes to it.
 """
 
 import errno
@@ -67,6 +69,8 @@ class RetentionTrial:
         parts = {
             key: own for key, own in self._parts(still.log.end_position).items() if key in known
         }
+        if not parts:
+            return
         now_ms, setting = self._setting(parts)
         where = f"{self._known.name}, with {setting}"
         for text in self._story(still, parts, now_ms, setting):
@@ -81,6 +85,7 @@ class RetentionTrial:
     ) -> Iterator[str]:
         starts = {key: one[0] for key, one in still.facts().partitions.items()}
         there = set(self._segments())
+        miscounted = _miscounted(still, parts, starts)
         fails = self._random.random() < FAILED_SHARE
         if fails:
             self._disk.fail("replace", "/snapshot/", errno.EIO, times=None)
@@ -88,6 +93,8 @@ class RetentionTrial:
             still.retain(now_ms, setting)
         self._disk.heal()
         wanted = {key: kept_from(own, starts[key], now_ms, setting) for key, own in parts.items()}
+        if setting.bytes >= 0:
+            wanted |= {key: still.log.partitions[key].log_start_offset for key in miscounted}
         for key, start in wanted.items():
             found = still.log.partitions[key].log_start_offset
             if found != start:
@@ -101,9 +108,8 @@ class RetentionTrial:
         dead = {one.segment for own in parts.values() for one in own if not one.is_active}
         if not fails and (left := (dead - needed) & set(self._segments())):
             yield f"segments {sorted(left)} are kept for nothing"
-        for key, start in wanted.items():
-            if start < parts[key][-1].end:
-                yield from wrong_read(still, key, start)
+        for key in [key for key, start in wanted.items() if start < parts[key][-1].end]:
+            yield from wrong_read(still, key, wanted[key])
 
     def _segments(self) -> list[int]:
         return [one.base for one in list_segments(self._disk, self._known.directory)]
@@ -138,6 +144,18 @@ class RetentionTrial:
             return now_ms, Retention(-1, KEEP_MS)
         kept = sum(one.size for one in own[at:])
         return now_ms, Retention(max(0, kept + draw.randint(-1, 1)), -1)
+
+
+def _miscounted(
+    still: StillLog,
+    parts: dict[TopicPartition, list[Part]],
+    starts: dict[TopicPartition, int],
+) -> list[TopicPartition]:
+    """Return the partitions whose bytes are not those of what they keep."""
+    kept = {
+        key: sum(one.size for one in own if one.end > starts[key]) for key, own in parts.items()
+    }
+    return [key for key, size in kept.items() if still.log.partitions[key].size_bytes != size]
 
 
 def kept_from(parts: list[Part], start: int, now_ms: int, setting: Retention) -> int:

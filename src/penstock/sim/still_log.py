@@ -158,6 +158,10 @@ class StillLog:
         self.log.checkpoint()
         self._ports.run()
 
+    def run(self) -> None:
+        """Do what was asked for off the loop, and what follows from it."""
+        self._ports.run()
+
     def retain(self, now_ms: int, setting: Retention) -> None:
         """Let one pass of retention go over everything."""
         self.log.apply_retention(now_ms, lambda _: setting)

@@ -94,7 +94,13 @@ class SealedLookup:
         )
 
     def _block(self, segment: ClosedSegment, entry: IndexEntry) -> Block:
-        columns = self._with_index(segment, lambda path, _, read: read_block(path, entry, read))
+        def block(path: str, header: IndexHeader, read: Reader) -> Columns:
+            known: IndexEntry | None = entry
+            if segment.base in self._rebuilt:  # it names dropped partitions too: places differ
+                known = find_entry(path, header, entry.topic_partition, read)
+            return read_block(path, known or entry, read)
+
+        columns = self._with_index(segment, block)
         offsets = (entry.first_offset, entry.end_offset)
         return Block(segment.base, segment.path, *offsets, columns)
 
