@@ -171,7 +171,7 @@ class RaftRecount:
 
     def _member(self, raft: Raft) -> MemberCount:
         found = self._members.get(raft)
-        if found is None:
+        if found is None:  # its first call is made by its own process, as it starts
             server = self._servers[current_process().host]
             found = MemberCount(raft, server, self._disks, self._found)
             self._members[raft] = self._running[server.name] = found
@@ -244,6 +244,8 @@ class RaftRecount:
         return proposed
 
     def _look_at_applied(self, host: str, index: int, payload: bytes) -> None:
+        if host not in self._running:  # what the world resets is closed in its name
+            return
         log = self._running[host].core.log
         if not log.first_index <= index <= log.last_index:
             return
