@@ -291,6 +291,14 @@ def test_a_log_that_is_written_again_without_its_directory(monkeypatch: pytest.M
     assert any("and its disk says ''" in one for one in findings())
 
 
+def test_a_log_that_is_begun_without_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    head = RaftStorage._head
+    monkeypatch.setattr(
+        RaftStorage, "_head", lambda self, *base: head(self, *base)._replace(directory_id="")
+    )
+    assert any("votes with directory '', and its disk says ''" in one for one in findings())
+
+
 def test_a_term_that_goes_back_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     write = RaftStorage.write
 

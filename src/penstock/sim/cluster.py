@@ -41,7 +41,7 @@ class SimCluster:
         self.weather = Weather(simulation.network)
         self.garbled = GarbledLinks(simulation.random("garbled links"))
         numbers = {host.name: host.process_id for host in hosts_of(shape)}
-        self.stale = StaleWords(simulation.random("stale words"), numbers.__getitem__)
+        self.stale = StaleWords(simulation.random("stale words"), numbers)
         self.servers = {
             host.name: Server(
                 simulation,

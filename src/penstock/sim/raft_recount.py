@@ -142,14 +142,14 @@ class MemberCount:
         return self._disks.has_now(self.server, index, term)
 
     def look_at_disk(self) -> None:
-        """What it calls durable is, and with its directory."""
+        """What it calls durable is, in the directory that it votes with."""
         log, server = self.core.log, self.server
         if is_unreadable(server):
             return
         if log.last_index and not self._has(log.stable_index):
             self._found(f"{server.name} calls entry {log.stable_index} durable, which it is not")
         known = self._disks.directory_id(server)
-        if known != self.core.own_directory:
+        if not known or known != self.core.own_directory:  # every log here was begun with one
             self._found(
                 f"{server.name} votes with directory {self.core.own_directory!r}, and its disk"
                 f" says {known!r}"
@@ -171,7 +171,7 @@ class RaftRecount:
 
     def _member(self, raft: Raft) -> MemberCount:
         found = self._members.get(raft)
-        if found is None:
+        if found is None:  # its first call is made by its own process, as it starts
             server = self._servers[current_process().host]
             found = MemberCount(raft, server, self._disks, self._found)
             self._members[raft] = self._running[server.name] = found
@@ -244,6 +244,8 @@ class RaftRecount:
         return proposed
 
     def _look_at_applied(self, host: str, index: int, payload: bytes) -> None:
+        if host not in self._running:  # what the world resets is closed in its name
+            return
         log = self._running[host].core.log
         if not log.first_index <= index <= log.last_index:
             return

@@ -16,7 +16,7 @@ Source: docs/formats/ha-link.md; KIP-101, KIP-903; Raft paper 5.1 (messages may 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 
@@ -72,14 +72,14 @@ _FROM_MASTERS = HelloAnswer | Refused | LogRun | Image | Piece
 class StaleWords:
     """Which hosts say what is not so, now; see the module."""
 
-    def __init__(self, draw: Random, number_of: Callable[[str], int]) -> None:
-        """`number_of` a host: the id of its process."""
+    def __init__(self, draw: Random, numbers: Mapping[str, int]) -> None:
+        """`numbers`: host -> id of its process."""
         self.hosts: list[str] = []
         """A host stands here once for each fault that wants it."""
         self.said = 0
         """Messages that were not so."""
         self._random = draw
-        self._number_of = number_of
+        self._numbers = numbers
         self._sets: dict[tuple[str, int, int, bool], dict[type, deque[OfASet]]] = {}
         """(host, to whom, set, whether as its master) -> the last ones of each kind."""
         self._frames: dict[tuple[PeerTransport, int], deque[bytes]] = {}
@@ -92,10 +92,10 @@ class StaleWords:
         replicate, elect = LiveLink.send, PeerTransport.send
 
         def carry(link: LiveLink, message: HaMessage) -> None:
-            if isinstance(message, KeepAlive):
-                replicate(link, message)
-                return
             host = current_process().host
+            if isinstance(message, KeepAlive) or host not in self._numbers:
+                replicate(link, message)  # what the world resets is closed in its name
+                return
             self._look(host, link.peer_id, message, found)
             for one in self._said(host, link.peer_id, message):
                 replicate(link, one)
@@ -128,7 +128,7 @@ class StaleWords:
 
     def _look(self, host: str, to: int, message: OfASet, found: Found) -> None:
         """Look at who is greeted: not who has just named another log than its own."""
-        number, set_id = self._number_of(host), message.replica_set_id
+        number, set_id = self._numbers[host], message.replica_set_id
         if isinstance(message, Hello):
             self._strangers.discard((number, to, set_id))
         elif isinstance(message, HelloAnswer) and (to, number, set_id) in self._strangers:
@@ -169,7 +169,7 @@ class StaleWords:
             case Begin():
                 return message._replace(position=message.position + BEYOND_BYTES)
             case Hello():
-                self._strangers.add((self._number_of(host), to, message.replica_set_id))
+                self._strangers.add((self._numbers[host], to, message.replica_set_id))
                 return message._replace(replica_id=message.replica_id + 1_000)
             case _:
                 self.said -= 1
