@@ -2,8 +2,8 @@
 
 Each client is a thread with a connection of its own to one broker. It never repeats a request: one
 that got no answer stays open in the history, as the second attempt could meet the first one's
-effect. What they did is checked for linearizability (`penstock.sim.linearizability`), topic by
-topic; a topic's name is used for a while and then never again, which keeps each history short.
+effect. What they did is checked for linearizability (`penstock.sim.history.linearizability`),
+topic by topic; a name is used for a while and then never again, which keeps each history short.
 """
 
 import itertools
@@ -17,8 +17,8 @@ from penstock.client.errors import ClientError
 from penstock.client.settings import ClientSettings
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.admin_history import AdminHistory
-from penstock.sim.controller_model import (
+from penstock.sim.history.administration import AdminHistory
+from penstock.sim.history.controllers import (
     AlterConfig,
     ControllerModel,
     CreateTopic,
@@ -27,7 +27,7 @@ from penstock.sim.controller_model import (
     ReadTopic,
     TopicSeen,
 )
-from penstock.sim.linearizability import Judgement, Recorder, check_linearizable
+from penstock.sim.history.linearizability import Judgement, Recorder, check_linearizable
 
 CONFIG = "retention.ms"
 PARTITIONS = 1

@@ -10,7 +10,7 @@ from penstock.base.ports import Clock
 from penstock.runtime.io import clock as clock_module
 from penstock.runtime.io.clock import SystemClock
 from penstock.sim.kernel.simulation import Simulation, simulate
-from penstock.sim.server import HostTime, SimClock
+from penstock.sim.run.server import HostTime, SimClock
 
 
 class Machine:

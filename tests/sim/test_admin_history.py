@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.admin_history import AdminHistory
-from penstock.sim.controller_model import (
+from penstock.sim.history.administration import AdminHistory
+from penstock.sim.history.controllers import (
     AlterConfig,
     ControllerModel,
     CreateTopic,
@@ -15,7 +15,7 @@ from penstock.sim.controller_model import (
     ReadTopic,
     TopicSeen,
 )
-from penstock.sim.linearizability import Recorder, Verdict, check_linearizable
+from penstock.sim.history.linearizability import Recorder, Verdict, check_linearizable
 
 
 @pytest.fixture

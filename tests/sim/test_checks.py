@@ -14,18 +14,18 @@ from penstock.node.node import Node
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import SyncStateKeeper
-from penstock.sim import group_states
-from penstock.sim.admin_history import AdminHistory
-from penstock.sim.clients import Clients
-from penstock.sim.equal_state import differences
+from penstock.sim.checks import group_states
+from penstock.sim.checks.equal_state import differences
+from penstock.sim.checks.invariants import Invariants
+from penstock.sim.checks.remains import Remains
+from penstock.sim.clients.all_clients import Clients
+from penstock.sim.clients.readers import Follower, Reader
+from penstock.sim.faults.weather import Effect, pairs
 from penstock.sim.history import Anomaly, Deletion, Outcome
-from penstock.sim.invariants import Invariants
-from penstock.sim.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.readers import Follower, Reader
-from penstock.sim.remains import Remains
-from penstock.sim.run import Run, run_plan
-from penstock.sim.server import Server
-from penstock.sim.weather import Effect, pairs
+from penstock.sim.history.administration import AdminHistory
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
+from penstock.sim.run.server import Server
 from penstock.storage.inspect.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
 
 pytestmark = [
@@ -178,7 +178,7 @@ def test_a_segment_that_only_a_deleted_topic_keeps() -> None:
 
 
 def test_a_wish_after_which_a_set_is_not_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.sim.run.WISHES", (FaultKind.TRANSFER, FaultKind.ELECT))
+    monkeypatch.setattr("penstock.sim.run.one_run.WISHES", (FaultKind.TRANSFER, FaultKind.ELECT))
     looked = Run._not_equal
 
     def never_after_a_wish(run: Run) -> list[str]:

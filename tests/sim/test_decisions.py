@@ -20,11 +20,11 @@ from penstock.replication.epochs import EpochHistory, EpochStart
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import Slave, SyncStateKeeper
 from penstock.runtime.ha.master_set import MasterSet
-from penstock.sim.plan import Plan, Shape
-from penstock.sim.run import Run, run_plan
-from penstock.sim.server import Server
-from penstock.sim.topology import TOPIC
-from penstock.sim.weather import Effect, pairs
+from penstock.sim.faults.weather import Effect, pairs
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Plan, Shape
+from penstock.sim.run.server import Server
+from penstock.sim.run.topology import TOPIC
 from penstock.storage.index.producers import Duplicate, ProducerTable
 
 pytestmark = [

@@ -9,10 +9,10 @@ import pytest
 
 from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
-from penstock.sim.plan import Plan, Shape
-from penstock.sim.run import Run, run_plan
-from penstock.sim.server import Server
-from penstock.sim.weather import Effect, pairs
+from penstock.sim.faults.weather import Effect, pairs
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Plan, Shape
+from penstock.sim.run.server import Server
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

@@ -4,9 +4,9 @@ import errno
 
 import pytest
 
-from penstock.sim.plan import Plan
-from penstock.sim.run import Run, run_plan
-from penstock.sim.weather import Effect, pairs
+from penstock.sim.faults.weather import Effect, pairs
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Plan
 from tests.sim.test_directed import (
     BUSY,
     SET_WITH_RECORDS,

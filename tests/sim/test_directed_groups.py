@@ -12,17 +12,17 @@ from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.kafka.handlers.groups import offset_fetch
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.group_member import GroupNotes
-from penstock.sim.group_wire import NEWER, Seat, open_coordinator
+from penstock.sim.clients.group_member import GroupNotes
+from penstock.sim.clients.group_wire import NEWER, Seat, open_coordinator
+from penstock.sim.clients.wire import BrokerLink, LinkFailed
+from penstock.sim.clients.world import now_ns, pause
+from penstock.sim.faults.weather import Effect, pairs
 from penstock.sim.history import Outcome
 from penstock.sim.kernel.process import Process
-from penstock.sim.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.run import Run, Schedule, run_plan
-from penstock.sim.server import Server
-from penstock.sim.topology import KAFKA_PORT, SESSION_TIMEOUT_MS, TOPIC
-from penstock.sim.weather import Effect, pairs
-from penstock.sim.wire import BrokerLink, LinkFailed
-from penstock.sim.world import now_ns, pause
+from penstock.sim.run.one_run import Run, Schedule, run_plan
+from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
+from penstock.sim.run.server import Server
+from penstock.sim.run.topology import KAFKA_PORT, SESSION_TIMEOUT_MS, TOPIC
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

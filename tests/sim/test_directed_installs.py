@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.sim.plan import Plan
-from penstock.sim.run import Run, run_plan
-from penstock.sim.server import Server
-from penstock.sim.weather import Effect, pairs
+from penstock.sim.faults.weather import Effect, pairs
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Plan
+from penstock.sim.run.server import Server
 from tests.sim.test_directed import BUSY, SET_WITH_RECORDS, image_of, server
 from tests.sim.test_directed_sets import member_of
 

@@ -14,11 +14,11 @@ from penstock.controller.metadata.image import NO_MASTER
 from penstock.node.node import Node
 from penstock.replication.sync_state import Change
 from penstock.runtime.ha.master_set import MasterSet
+from penstock.sim.faults.weather import Effect, pairs
 from penstock.sim.kernel.disk import SimDisk
-from penstock.sim.plan import Plan
-from penstock.sim.run import Run, run_plan
-from penstock.sim.server import Server
-from penstock.sim.weather import Effect, pairs
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Plan
+from penstock.sim.run.server import Server
 from tests.sim.test_directed import (
     APART,
     BUSY,

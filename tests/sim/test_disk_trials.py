@@ -15,15 +15,17 @@ from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.storage import RaftStorage
-from penstock.sim import damage_trials, disk_trials, raft_trials
-from penstock.sim.damage_trials import LogDamage, Place, RaftDamage
-from penstock.sim.disk_trials import DiskTrials
 from penstock.sim.kernel.disk import SimDisk
-from penstock.sim.log_trials import Known, LogTrial, Loss
-from penstock.sim.plan import Plan, Shape
-from penstock.sim.raft_trials import RaftTrial, open_raft
-from penstock.sim.run import Run, run_plan
-from penstock.sim.still_log import NEW_PARTITION, StillLog
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Plan, Shape
+from penstock.sim.trials import damage as damage_trials
+from penstock.sim.trials import operations as disk_trials
+from penstock.sim.trials import raft as raft_trials
+from penstock.sim.trials.damage import LogDamage, Place, RaftDamage
+from penstock.sim.trials.logs import Known, LogTrial, Loss
+from penstock.sim.trials.operations import DiskTrials
+from penstock.sim.trials.raft import RaftTrial, open_raft
+from penstock.sim.trials.still_log import NEW_PARTITION, StillLog
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.set_log import Chunk, SetLog
 from penstock.storage.config import LogConfig
@@ -178,7 +180,7 @@ def test_a_number_that_two_partitions_share(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(LogParts, "take_over", begin_anew)
     key = NEW_PARTITION._replace(partition=7)
-    monkeypatch.setattr("penstock.sim.still_log.NEW_PARTITION", key)
+    monkeypatch.setattr("penstock.sim.trials.still_log.NEW_PARTITION", key)
     assert has(node.told(Loss.KILL), "share a number")
 
 

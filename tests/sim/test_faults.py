@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.sim.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.run import run_plan
+from penstock.sim.run.one_run import run_plan
+from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

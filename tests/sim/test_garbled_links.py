@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from penstock.sim.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.run import Run, run_plan
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
 from tests.sim.test_talk import members
 
 pytestmark = [

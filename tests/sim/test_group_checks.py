@@ -13,13 +13,13 @@ from penstock.groups.offsets import commits
 from penstock.groups.ownership import PartitionOwnership
 from penstock.groups.unread import UnreadRecords
 from penstock.protocol.error_codes import ErrorCode
-from penstock.sim import group_member
-from penstock.sim.group_wire import assigned_in, assignment, owned_in, subscription
-from penstock.sim.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.planning import make_plan
-from penstock.sim.readers import Place
-from penstock.sim.run import run_plan
-from penstock.sim.topology import TOPIC
+from penstock.sim.clients import group_member
+from penstock.sim.clients.group_wire import assigned_in, assignment, owned_in, subscription
+from penstock.sim.clients.readers import Place
+from penstock.sim.run.one_run import run_plan
+from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
+from penstock.sim.run.planning import make_plan
+from penstock.sim.run.topology import TOPIC
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.sim.controller_model import (
+from penstock.sim.history.controllers import (
     AlterConfig,
     Answer,
     CompareAndSet,
@@ -22,7 +22,7 @@ from penstock.sim.controller_model import (
     ReadTopic,
     TopicSeen,
 )
-from penstock.sim.linearizability import (
+from penstock.sim.history.linearizability import (
     UNKNOWN,
     Operation,
     Recorder,

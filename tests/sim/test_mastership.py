@@ -6,7 +6,7 @@ import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
-from penstock.sim.mastership import (
+from penstock.sim.checks.mastership import (
     OPEN_MAX,
     Asked,
     Log,

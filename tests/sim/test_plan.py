@@ -5,8 +5,8 @@ from itertools import pairwise
 import pytest
 
 from penstock.base.errors import ConfigError
-from penstock.sim.plan import DAMAGE, Fault, FaultKind, Plan
-from penstock.sim.planning import make_plan
+from penstock.sim.run.plan import DAMAGE, Fault, FaultKind, Plan
+from penstock.sim.run.planning import make_plan
 
 SEEDS = range(300)
 

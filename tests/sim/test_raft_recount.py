@@ -21,9 +21,9 @@ from penstock.raft.roles.leader import Leader
 from penstock.raft.roles.replication import Replicator
 from penstock.raft.roles.rounds import Rounds
 from penstock.runtime.raft.storage import RaftStorage
-from penstock.sim.plan import Plan, Shape
-from penstock.sim.raft_recount import MemberCount, RaftRecount
-from penstock.sim.run import Run, run_plan
+from penstock.sim.checks.raft_recount import MemberCount, RaftRecount
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Plan, Shape
 from tests.raft.group import led
 from tests.raft.single import Single, append, entries, entry, granted, success, vote_request
 from tests.raft.test_safety import Schedule

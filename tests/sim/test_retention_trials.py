@@ -9,9 +9,9 @@ from penstock.base.ids import TopicId, TopicPartition
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
 from penstock.sim.kernel.disk import SimDisk
-from penstock.sim.log_trials import Known
-from penstock.sim.retention_trials import Part, RetentionTrial, kept_from
-from penstock.sim.still_log import NOW_MS, StillLog
+from penstock.sim.trials.logs import Known
+from penstock.sim.trials.retention import Part, RetentionTrial, kept_from
+from penstock.sim.trials.still_log import NOW_MS, StillLog
 from penstock.storage.commit_log.retention import RetentionPass
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.index.partition_log import PartitionLog

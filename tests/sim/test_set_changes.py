@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.controller.metadata.image import NO_MASTER, BrokerImage, ReplicaSetImage
-from penstock.sim.set_changes import SetChanges, broken_rules
+from penstock.sim.checks.set_changes import SetChanges, broken_rules
 
 LED = ReplicaSetImage(
     replica_set_id=1,

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from penstock.sim.kernel.disk import SimDisk
-from penstock.sim.plan import Plan, Shape
-from penstock.sim.run import Run, run_plan
-from penstock.sim.shadow_starts import ShadowStarts
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Plan, Shape
+from penstock.sim.trials.shadow_starts import ShadowStarts
 from penstock.storage.commit_log.writer import LogWriter
 from tests.sim.test_talk import members
 

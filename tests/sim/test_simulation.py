@@ -13,11 +13,11 @@ from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.messages import Acknowledge
 from penstock.runtime.ha.followed_set import FollowedSet
+from penstock.sim.clients.stock import StockProducer
 from penstock.sim.history import Outcome
-from penstock.sim.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.planning import make_plan
-from penstock.sim.run import Run, RunResult, run_plan
-from penstock.sim.stock import StockProducer
+from penstock.sim.run.one_run import Run, RunResult, run_plan
+from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
+from penstock.sim.run.planning import make_plan
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 SEEDS_RUN = 110

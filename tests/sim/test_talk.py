@@ -23,10 +23,10 @@ from penstock.raft.messages import AppendEntries, VoteRequest, VoteResponse
 from penstock.replication.messages import Acknowledge, Begin, Hello, HelloAnswer, LogRun
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.reads import Reads
-from penstock.sim.plan import Plan, Shape
-from penstock.sim.run import Run, run_plan
-from penstock.sim.server import Server
-from penstock.sim.weather import Effect, pairs
+from penstock.sim.faults.weather import Effect, pairs
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Plan, Shape
+from penstock.sim.run.server import Server
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

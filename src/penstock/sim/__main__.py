@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.base.errors import ConfigError
-from penstock.sim.campaign import Campaign
-from penstock.sim.plan import Plan
-from penstock.sim.planning import make_plan
 from penstock.sim.reach.table import lines
-from penstock.sim.report import story
-from penstock.sim.run import RunResult, run_plan
-from penstock.sim.shrink import RUNS_MAX, shrink
+from penstock.sim.run.campaign import Campaign
+from penstock.sim.run.one_run import RunResult, run_plan
+from penstock.sim.run.plan import Plan
+from penstock.sim.run.planning import make_plan
+from penstock.sim.run.report import story
+from penstock.sim.run.shrink import RUNS_MAX, shrink
 
 FAULTS_DEFAULT = 12
 

@@ -16,7 +16,7 @@ Source: the anomaly names of the Jepsen Kafka workload (jepsen-io/jepsen, tests/
 definitions; `report.Anomaly` lists them all with ours.
 
 Deliberately not here: transactions (aborted by a transaction, precommitted reads, cycles); state of
-the controllers (`penstock.sim.linearizability`).
+the controllers (`penstock.sim.history.linearizability`).
 """
 
 from collections import defaultdict

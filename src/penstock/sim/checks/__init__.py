@@ -1,0 +1,1 @@
+"""What must hold at every moment, looked at inside the running processes."""

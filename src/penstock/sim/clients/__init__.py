@@ -1,0 +1,1 @@
+"""What clients do in a run, and note: producers, readers, groups, an administrator."""

@@ -1,0 +1,1 @@
+"""One run and many: its plan, its hosts, what is told of it, and the shortest plan that fails."""
