@@ -44,7 +44,7 @@ def shown(number: int) -> str:
         ("long requests", f"above {long_requests.LONG_FRAME_BYTES // KIB} KiB"),
         ("long requests", f"fetches above {fetch.LONG_FRAME_BYTES // KIB} KiB"),
         ("long requests", f"more than {long_fetch.PARTITIONS_HERE} partitions"),
-        ("batches of one produce request", shown(produce.BATCHES_MAX)),
+        ("topics and batches of one produce request", shown(produce.BATCHES_MAX)),
         ("partitions that long fetches are parked on", shown(fetch_partitions.PARKED_MAX)),
         ("protocols that a member offers", shown(join_group.PROTOCOLS_MAX)),
         ("tagged fields in one place", shown(header.TAGS_MAX)),
