@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.broker import FEW_BYTES
 from penstock.broker.long_places import AWAY_BYTES_MAX, LET_GO_BYTES, LONG_PLACES, LongPlaces
 from penstock.controller.commands.command import CreateTopics
+from penstock.kafka.front import FEW_BYTES
 from penstock.kafka.long_requests import LONG_FRAME_BYTES
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import encode_request
@@ -175,11 +175,11 @@ def test_memory_is_given_back_when_a_long_request_has_gone(
 
 def test_what_groups_have_left_behind_is_not_looked_through_for_memory(node: LiveNode) -> None:
     pinned = node.broker.groups._table.pinned
-    assert not node.call(lambda: node.broker.has_long_work)
+    assert not node.call(lambda: node.front.has_long_work)
     pinned.offsets = FEW_BYTES + 1
-    assert node.call(lambda: node.broker.has_long_work)
+    assert node.call(lambda: node.front.has_long_work)
     pinned.offsets, pinned.total = 0, FEW_BYTES + 1
-    assert node.call(lambda: node.broker.has_long_work)
+    assert node.call(lambda: node.front.has_long_work)
     pinned.total = 0
 
 

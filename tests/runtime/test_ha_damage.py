@@ -25,7 +25,12 @@ def flip(broker: Broker, at: int, *, path: str = LOG) -> None:
         file.write(bytes([old ^ 0x40]))
 
 
-async def filled(cluster: HaCluster, batches: int = 40) -> tuple[Brain, int, bytes]:
+BATCHES = 40
+DAMAGED = BATCHES // 2
+"""Offset of the batch in the middle, whose position `filled` returns."""
+
+
+async def filled(cluster: HaCluster, batches: int = BATCHES) -> tuple[Brain, int, bytes]:
     """Return the controller, the position of a batch in the middle, and all frames."""
     brain = Brain(cluster)
     await cluster.until(lambda: 1 in cluster.controllers.judge.image.replica_sets)
@@ -108,7 +113,7 @@ def test_a_master_that_reads_damage_serves_none_and_lets_another_lead(tmp_path: 
             partition = member.log.partitions[PARTITION]
             flip(cluster[1], position + FRAME_HEADER_BYTES + 3)
             with pytest.raises(CorruptFrame):
-                member.log.read(partition, 0, 1 << 20, member.confirm_position)
+                member.log.read(partition, DAMAGED, 1 << 20, member.confirm_position)
             await cluster.until(lambda: cluster.controllers.image_of(1).master in {2, 3})
             assert cluster.controllers.image_of(1).last_cause == "log failed"
             await mended(cluster, 1, log_id, frames)
@@ -211,7 +216,7 @@ def test_a_master_that_nobody_could_replace_leads_on_without_what_is_damaged(
             partition = member.log.partitions[PARTITION]
             flip(cluster[1], position + 30)
             with pytest.raises(CorruptFrame):
-                member.log.read(partition, 0, 1 << 20, member.confirm_position)
+                member.log.read(partition, DAMAGED, 1 << 20, member.confirm_position)
             driver = cluster[1].manager.drivers[1]
             await cluster.until(lambda: driver.mending.damage is not None)
             assert "damaged at position" in driver.trouble

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.groups.portions import Steps
 from penstock.kafka.handlers.groups import offset_fetch
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -205,9 +206,9 @@ def test_a_wall_clock_that_jumps_ahead_expires_no_positions() -> None:
 def test_a_coordinator_that_expires_by_the_wall_clock_is_found(monkeypatch) -> None:
     expire = GroupCoordinator._expire_groups
 
-    def by_the_wall_clock(self: GroupCoordinator) -> None:
+    def by_the_wall_clock(self: GroupCoordinator) -> Steps:
         self._retention_now_ms = self._clock.wall_ms
-        expire(self)
+        return expire(self)
 
     monkeypatch.setattr(GroupCoordinator, "_expire_groups", by_the_wall_clock)
     assert any(REGRESSION in one for one in findings(month_ahead, UNATTENDED))

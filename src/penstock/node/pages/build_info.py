@@ -17,6 +17,7 @@ TWINS = (
     "penstock.record._columns",
     "penstock.record._encode",
     "penstock.record._scan",
+    "penstock.record._single_frame",
     "penstock.record._walk",
     "penstock.runtime.io._gather",
     "penstock.storage.commit_log._frames",

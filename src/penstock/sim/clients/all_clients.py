@@ -215,8 +215,8 @@ class Clients:
         return [send for lane in self.lanes for send in lane.events()]
 
     def refused(self) -> int:
-        """Count what producers sent with a replaced epoch and heard to be refused."""
-        return sum(lane.refused for lane in self.lanes if isinstance(lane, Zombie))
+        """Count what was sent with a replaced epoch, or out of order, and refused for that."""
+        return sum(lane.refused for lane in self.lanes if isinstance(lane, Zombie | Sequences))
 
     def acked_ends(self) -> dict[Partition, int]:
         """Return the last offset of each partition that was acknowledged to the writers."""

@@ -50,6 +50,8 @@ class Sequences:
     last_error: str = ""
     rounds: int = 0
     """How often all four rules were tried."""
+    refused: int = 0
+    """Batches that are out of order, and were told so."""
     _sends: list[Send] = field(default_factory=list)
 
     @property
@@ -144,6 +146,7 @@ class _Producer:
         """Write a batch that may not be stored."""
         number, data = self._make(sequence)
         error, offset = await self._send(data)
+        self.owner.refused += error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if error in _STORED:
             self.owner.is_stored(number, offset)
             self.owner.complain(self, f"a batch that {why} is stored at {offset}")

@@ -72,7 +72,7 @@ class RunResult:
     sent: int = 0
     acked: int = 0
     refused: int = 0
-    """Sent with a replaced epoch, and refused as it should."""
+    """Sent with a replaced epoch or out of order, and refused as it should."""
     read: int = 0
     checks: int = 0
     findings: list[str] = field(default_factory=list)
