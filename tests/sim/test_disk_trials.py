@@ -170,6 +170,21 @@ def test_bytes_that_a_start_leaves_behind_the_end(monkeypatch: pytest.MonkeyPatc
     assert has(node.told(Loss.KILL), "left behind the end")
 
 
+def test_what_a_recycled_file_has_held_may_stay_behind_a_clean_end_and_a_frame_may_not() -> None:
+    node, other = Node(), Node()
+    path = f"{DIRECTORY}/log/{0:020}.log"
+    node.still.confirm()
+    node.still.close()
+    inode = node.disk.names[path]
+    inode.data[-9:] = inode.durable[-9:] = b"leftovers"
+    assert node.told(Loss.POWER) == []
+    begin = other.still.lead()
+    end = other.still.lead()
+    frames = other.disk.names[path].data[begin:end]
+    inode.data[begin:end] = inode.durable[begin:end] = frames
+    assert has(node.told(Loss.POWER), "a frame is left behind the end")
+
+
 def test_a_number_that_two_partitions_share(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node()
     numbered = LogParts.take_over

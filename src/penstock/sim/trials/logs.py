@@ -27,7 +27,7 @@ from penstock.storage.commit_log.catching_up import note_path
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
 from penstock.storage.inspect.verify import LogCheck, Severity
-from penstock.storage.recover.scan import SegmentScan
+from penstock.storage.recover.scan import SegmentScan, find_good_frames
 
 CUT_AFTER_MAX = 40
 """Operations of a start before it is cut off: about as many as it has."""
@@ -196,10 +196,19 @@ class LogTrial:
     # --- what it is then -----------------------------------------------------------------------
 
     def _tail(self, found: StillLog) -> Iterator[str]:
-        """Nothing may lie behind the end: it would come to life when the log grows up to it."""
+        """Nothing may lie behind the end: it would come to life when the log grows up to it.
+
+        A start that has nothing to replay leaves the file as it is, and a recycled one has older
+        bytes there. They may stay as long as no frame among them names the place that it lies at.
+        """
         end, directory = found.log.end_position, self._known.directory
         active = found.segment_bases[-1]
-        inode = self._disk.names[f"{directory}/log/{active:020}.log"]
+        path = f"{directory}/log/{active:020}.log"
+        inode, report = self._disk.names[path], found.log.recovery
+        if report.was_clean and not report.replayed_frames:
+            behind = find_good_frames(self._disk.open(path), active, end, active + len(inode.data))
+            yield from (f"a frame is left behind the end, {end}: {one}" for one in behind)
+            return
         for content in (inode.data, inode.durable):
             if content.count(0, end - active) != max(0, len(content) - (end - active)):
                 yield f"bytes are left behind the end, {end}"
