@@ -154,8 +154,8 @@ def test_a_segment_file_that_belongs_to_nothing() -> None:
         server.disk.open(path, create=True)
         await asyncio.sleep(0.1)
 
-    (finding,) = run_plan(PLAN, leave).findings
-    assert finding.endswith(f"{1 << 50:020d}.log belongs to nothing")
+    findings = run_plan(PLAN, leave).findings
+    assert any(one.endswith(f"{1 << 50:020d}.log belongs to nothing") for one in findings)
 
 
 def test_a_segment_that_only_a_deleted_topic_keeps() -> None:

@@ -68,12 +68,18 @@ class DiskTrials:
         self._counts: Counter[tuple[str, str, bool]] = Counter()
         self._durable: dict[tuple[str, int], int] = {}
         """(host, set) -> what was told to be durable, and was not cut since."""
+        self._disks: dict[str, SimDisk] = {}
+        """By host; another one holds nothing yet."""
         self._voters: dict[tuple[int, int], Configuration] = {}
         """(index, term) of a snapshot -> the voters in it, as they were seen first."""
         self.trials = 0
 
     def watch(self, server: Server) -> None:
         """Look at every operation of its disk from now on."""
+        if self._disks.get(server.name) is not server.disk:
+            self._disks[server.name] = server.disk
+            for key in [key for key in self._durable if key[0] == server.name]:
+                del self._durable[key]
         server.disk.on_operation = partial(self._operation, server)
         if server.process is not None:
             server.process.on_end.append(partial(self._ended, server, server.node))
