@@ -82,6 +82,20 @@ class PendingChange(NamedTuple):
         return b"".join((head, CRC.pack(crc32c(head)), self.payload))
 
 
+def settle_directories(disk: Disk, directory: str) -> None:
+    """Make the directories of a log, and make durable which files are in them. Raises OSError.
+
+    A process that was killed may have removed or renamed a file in the page cache only. A change
+    that was over would come back with a loss of power, and cut off what was written since.
+    """
+    for path in (*(f"{directory}/{part}" for part in PARTS), directory):
+        disk.make_directory(path)
+        for left in disk.list(path):
+            if left.endswith(".tmp"):
+                disk.remove(f"{path}/{left}")
+        disk.sync_directory(path)
+
+
 def write_change(disk: Disk, directory: str, change: PendingChange) -> None:
     """Make the change certain: from here on it happens, now or at the next start."""
     disk.replace(change.path(directory), change.encode())

@@ -44,6 +44,7 @@ from penstock.storage.commit_log.pending_change import (
     complete_change,
     read_change,
     remove_change,
+    settle_directories,
 )
 from penstock.storage.commit_log.segment_length import restore_lengths, settle_length, size_of
 from penstock.storage.commit_log.segments import Segment, index_path, new_segment
@@ -126,12 +127,7 @@ class Recovery:
             CorruptLog: durable data is damaged or missing.
             OSError: the disk does not work, or has no room for a first segment.
         """
-        for name in ("", "/log", "/index", "/snapshot"):
-            directory = f"{self._directory}{name}"
-            self._disk.make_directory(directory)
-            for left in self._disk.list(directory):
-                if left.endswith(".tmp"):
-                    self._disk.remove(f"{directory}/{left}")
+        settle_directories(self._disk, self._directory)
         self._change = read_change(self._disk, self._directory)
         if self._change is not None:
             complete_change(self._disk, self._directory, self._change)
@@ -462,9 +458,9 @@ class Recovery:
     def _cut(self) -> None:
         """Take away, durably, everything behind the last good frame; open the active segment."""
         is_untouched = self.report.was_clean and not self.report.replayed_frames
-        for segment in [s for s in self.segments if s.base > self.position]:
-            self.segments.remove(segment)
-            self._disk.remove(segment.path)
+        while self.segments[-1].base > self.position:
+            # The newest first: cut off in between, no hole is left before one that is to go.
+            self._disk.remove(self.segments.pop().path)
         last = self.segments[-1]
         if last.end <= self.position:
             settle_length(self._disk, last.path)
