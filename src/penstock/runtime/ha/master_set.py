@@ -214,12 +214,17 @@ class MasterSet:
         self.acknowledged(session.broker_id, session.acknowledged)
 
     def acknowledged(self, broker_id: int, position: int) -> None:
-        """A slave holds the log durably up to `position`."""
-        now_ms = self._clock.monotonic_ms()
-        if self.member.role is not Role.MASTER or self.is_over:
+        """A slave holds the log durably up to `position`.
+
+        Who is in step is judged by it also where the mastership is still to resume.
+        """
+        if self.is_over:
+            return
+        log_end, now_ms = self.member.log.end_position, self._clock.monotonic_ms()
+        self.keeper.acknowledged(broker_id, position, log_end, now_ms)
+        if self.member.role is not Role.MASTER:
             return
         self.heard(broker_id)
-        self.keeper.acknowledged(broker_id, position, self.member.log.end_position, now_ms)
         self.member.acknowledge(broker_id, position)
         if not self.keeper.is_in_step(broker_id):
             self.judge()
