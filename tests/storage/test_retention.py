@@ -151,6 +151,27 @@ def test_where_an_older_snapshot_has_to_do_log_starts_are_where_records_are(
     assert again.start_position > log.start_position or kept_bytes == 0
 
 
+def test_where_an_older_snapshot_has_to_do_no_log_start_lies_before_a_gap(world, log, disk):
+    # The first segment is kept for another partition, and those behind it went.
+    pinning, partition = (log.open_partition(partition_number(number)) for number in (1, 0))
+    append(log, pinning, size=100)
+    fill(world, log, partition, 300)
+    settings = {key_of(pinning): KEEP, key_of(partition): Retention(40_000, -1)}
+    log.apply_retention(0, settings.__getitem__)
+    world.run()
+    newest = sorted(name for name in disk.names if name.endswith(".snap"))[-1]
+    disk.names[newest].data[20] ^= 1
+    world = World()
+    again = open_log(world, disk)
+    assert again.recovery.damaged_files
+    found = again.partitions[key_of(partition)]
+    records = read_all(world, again, found)
+    assert 0 < found.log_start_offset <= partition.log_start_offset
+    assert len(records) == 300 - found.log_start_offset
+    assert found.size_bytes == 1000 * len(records)
+    assert len(read_all(world, again, again.partitions[key_of(pinning)])) == 1
+
+
 def key_of(partition):
     return partition.topic_partition
 

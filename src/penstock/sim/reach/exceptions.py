@@ -17,11 +17,9 @@ EXCEPTIONS: dict[str, str] = {
     "runtime/io/disk.py:[!D]*": _REAL,
     "runtime/io/gather.py:*": _REAL,
     "runtime/io/clock.py:SystemClock.*": _REAL,
-    "storage/read/read_check.py:check_[!r]*": _TWIN,
     "storage/read/regions.py:choose": _TWIN,
     "storage/commit_log/frames.py:put_batch_frame": _TWIN,
     "storage/inspect/dump.py:*": _OFFLINE,
-    "storage/inspect/verify.py:LogCheck*": _OFFLINE,
     "storage/inspect/pins_of_files.py:*": _OFFLINE,
     "controller/metadata/metadata_file.py:*": "kept beside an etcd",
 }

@@ -4,7 +4,8 @@
 
 Retention removes a segment once a snapshot has the log starts behind it. Where just that one is
 damaged, an older one names log starts at records that went since: whoever reads from there would
-find nothing, and retention, which goes from a log start on, would never move it again.
+find nothing, and retention, which goes from a log start on, would never move it again. Segments may
+be gone behind others that are kept for another partition: what lies before such a gap goes too.
 
 Source: the order of retention (retention.py); Kafka's log start checkpoint has the same gap.
 """
@@ -26,18 +27,22 @@ def raise_lost_starts(
     closed: Sequence[Segment],
     partitions: Mapping[TopicPartition, PartitionLog],
 ) -> None:
-    """Raise each log start to the first record that there is, and count what is kept anew.
+    """Raise each log start to where records are without a gap from, and count what is kept anew.
 
     `closed` are all closed segments, oldest first, each with an index or whole enough to make one.
     """
     segments = [ClosedSegment(one.base, one.path) for one in closed]
     lookup = SealedLookup(disk, directory, segments)
     entries = [entry for one in segments for entry in lookup.directory_of(one)]
-    firsts = {entry.topic_partition: entry.first_offset for entry in reversed(entries)}
+    firsts = {
+        key: partition.bases[0] if partition.bases else partition.log_end_offset
+        for key, partition in partitions.items()
+    }
+    for entry in reversed(entries):
+        if firsts.get(entry.topic_partition) == entry.end_offset:
+            firsts[entry.topic_partition] = entry.first_offset
     for key, partition in partitions.items():
-        active = partition.bases[0] if partition.bases else partition.log_end_offset
-        first = firsts.get(key, active)
-        partition.log_start_offset = max(partition.log_start_offset, first)
+        partition.log_start_offset = max(partition.log_start_offset, firsts[key])
     kept = _kept_bytes(entries, partitions)
     for key, partition in partitions.items():
         partition.size_bytes = kept[key] + sum(partition.sizes)
