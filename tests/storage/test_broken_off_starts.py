@@ -73,16 +73,12 @@ def with_segments_behind_its_end() -> tuple[FaultyDisk, int]:
     world, disk = World(), FaultyDisk()
     log = open_member(world, disk, CONFIG)
     end = write(world, log, 3)
-    before = disk.duplicate("", Random(0))
+    kept = {path: bytes(inode.data) for path, inode in disk.names.items()}
     write(world, log, BATCHES)
-    for path, inode in disk.names.items():
-        if path.endswith(".log"):
-            old = before.names.get(path)
-            disk.open(path).truncate(0)
-            disk.open(path).truncate(CONFIG.segment_bytes)
-            disk.open(path).write(0, [bytes(old.data) if old else b""])
-            disk.open(path).sync()
-            assert len(inode.data) == CONFIG.segment_bytes
+    for path in [path for path in disk.names if path.endswith(".log")]:
+        file = disk.open(path)
+        file.write(0, [kept.get(path, bytes(CONFIG.segment_bytes))])
+        file.sync()
     disk.remove(f"{DIRECTORY}/durable")
     disk.sync_directory(DIRECTORY)
     disk.kill()
