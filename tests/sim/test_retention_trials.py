@@ -28,9 +28,8 @@ CONFIG = LogConfig(
 KEYS = [TopicPartition(TopicId(b"some topic in it"), number) for number in range(2)]
 
 
-@pytest.fixture(scope="module")
-def disk() -> SimDisk:
-    """A log of four segments; times rise, save for one partition's last records."""
+def filled() -> tuple[SimDisk, StillLog]:
+    """Return a log of four segments; times rise, save for one partition's last records."""
     disk = SimDisk(Random(1))
     still = StillLog(disk, "set-1", CONFIG)
     still.lead()
@@ -40,6 +39,12 @@ def disk() -> SimDisk:
         batch = memoryview(bytearray(build_batch([Record(b"k", bytes(2_000), (), at_ms)])))
         still.log.append(partition, batch, read_header(batch))
         still.run()
+    return disk, still
+
+
+@pytest.fixture(scope="module")
+def disk() -> SimDisk:
+    disk, still = filled()
     still.confirm()
     return disk
 
@@ -93,6 +98,15 @@ def test_segments_that_go_though_no_snapshot_has_the_new_log_starts(
     delete = RetentionPass._delete_dead
     monkeypatch.setattr(RetentionPass, "_delete_dead", lambda self, _: delete(self, True))
     assert has(told(disk), "are gone without a snapshot")
+
+
+def test_a_partition_that_counts_bytes_that_it_does_not_have() -> None:
+    disk, still = filled()
+    still.log.partitions[KEYS[0]].size_bytes += 714
+    still.confirm()
+    texts = told(disk)
+    assert has(texts, "bytes from 0 on, and has")
+    assert has(texts, "begins at")
 
 
 def part(first: int, end: int, newest_ms: int, *, is_active: bool = False) -> Part:

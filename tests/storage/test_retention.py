@@ -7,6 +7,7 @@ import pytest
 from penstock.base.invariant import InvariantViolation
 from penstock.storage.config import Retention
 from penstock.storage.errors import OffsetOutOfRange
+from penstock.storage.inspect.pins import Pin
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import (
     SMALL,
@@ -366,3 +367,66 @@ def test_files_stay_where_the_snapshot_with_the_new_log_starts_was_not_written(w
     log.apply_retention(0, lambda _: Retention(0, -1))
     world.run()
     assert not set(files[:3]) & set(segment_files(disk))
+
+
+def sharing(world, log):
+    """Return a partition of 300 records; another one keeps the first segment, which both are in."""
+    other, partition = (log.open_partition(partition_number(number)) for number in (1, 0))
+    append(log, other)
+    fill(world, log, partition, 300)
+    return partition
+
+
+def looked(world, log, kept_bytes=-1):
+    log.apply_retention(0, lambda one: Retention(kept_bytes if one.partition == 0 else -1, -1))
+    world.run()
+
+
+def is_counted_exactly(partition):
+    """Whether only what shares a segment with the log start is counted beyond what is kept."""
+    kept = 1000 * (partition.log_end_offset - partition.log_start_offset)
+    return kept <= partition.size_bytes < kept + SMALL.segment_bytes
+
+
+def test_what_lies_in_a_segment_that_could_not_be_read_is_counted_off_when_it_can_be(
+    world, log, disk
+):
+    partition = sharing(world, log)
+    log.delete_records(partition, 200)
+    world.run()
+    disk.fail("read", ".idx", errno.EIO)
+    looked(world, log)
+    assert [one.pin for one in log.pins.segments[:2]] == [Pin.UNREAD, Pin.BEHIND]
+    looked(world, log)
+    assert is_counted_exactly(partition)
+    looked(world, log, 100_000)
+    assert partition.log_start_offset == 200
+
+
+def test_what_lies_in_a_segment_that_is_still_to_be_sealed_is_counted_off_when_it_is(world, log):
+    partition = sharing(world, log)
+    log.delete_records(partition, 200)
+    world.run()
+    first = log.parts.store.segments[0]
+    first.pending = {}
+    looked(world, log)
+    assert [one.pin for one in log.pins.segments[:2]] == [Pin.CLOSING, Pin.BEHIND]
+    first.pending = None
+    looked(world, log)
+    assert is_counted_exactly(partition)
+
+
+def test_where_an_older_snapshot_has_to_do_dead_records_are_counted_off_once(world, log, disk):
+    partition = sharing(world, log)
+    log.delete_records(partition, 200)
+    log.checkpoint()
+    world.run()
+    looked(world, log)
+    newest = sorted(name for name in disk.names if name.endswith(".snap"))[-1]
+    disk.names[newest].data[20] ^= 1
+    world = World()
+    again = open_log(world, disk)
+    looked(world, again)
+    found = again.partitions[key_of(partition)]
+    assert found.log_start_offset == 200
+    assert is_counted_exactly(found)

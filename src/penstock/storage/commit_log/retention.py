@@ -7,9 +7,10 @@
       ─► who keeps each of the others? `pins` has the report of the last whole pass (pins.py)
 
 A partition's data goes in segment steps and from its old end only: an entry is looked at when
-everything before it is gone already. A segment is dead when each of its partitions is dropped or
-has its log start behind it. The order matters: only when a snapshot has the new log starts may the
-bytes go, otherwise a crash would bring back a log start that points at nothing.
+everything before it is gone already, and a pass goes no further than a segment that it can not look
+into. A segment is dead when each of its partitions is dropped or has its log start behind it. The
+order matters: only when a snapshot has the new log starts may the bytes go, otherwise a crash would
+bring back a log start that points at nothing.
 
 A quiet node may take months to fill a segment. So a partition whose data in the active one are all
 too old, and that nobody wrote to since the last pass, is emptied by a frame, as DeleteRecords does;
@@ -22,8 +23,9 @@ segment of which all is too old). Departure: a segment goes when its last partit
 retention: long retention wants segments of one partition each, which do not exist yet (ADR 0002).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import takewhile
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
@@ -92,14 +94,23 @@ class RetentionPass:
         self._partitions = partitions
         self._now_ms = now_ms
         self._settings_of = settings_of
-        self._queue = [s for s in self._store.segments[:-1] if s.pending is None]
-        self._queue.reverse()
+        closed = self._store.segments[:-1]
+        ready = list(takewhile(lambda segment: segment.pending is None, closed))
+        self._queue = ready[::-1]
         self._dead = []
         self._collector = PinCollector(self.pins.number + 1)
-        for segment in self._store.segments[:-1]:
-            if segment.pending is not None:
-                self._collector.add(segment.base, segment.end - segment.base, Pin.CLOSING)
+        self._pass_over(closed[len(ready) :], Pin.CLOSING)
         self._next_segment()
+
+    def _pass_over(self, segments: Sequence[Segment], pin: Pin) -> None:
+        """Leave the first one, for this reason, and all behind it to the next pass.
+
+        What partitions have in the first one is still in their count: by it, newer records would
+        seem to be too many, and what is taken from the count behind it could not be told apart.
+        """
+        for number, segment in enumerate(segments):
+            why = Pin.BEHIND if number else pin
+            self._collector.add(segment.base, segment.end - segment.base, why)
 
     def _next_segment(self) -> None:
         if not self._queue or self._store.is_closed:
@@ -112,7 +123,8 @@ class RetentionPass:
 
         def loaded(entries: list[IndexEntry] | None, _: BaseException | None) -> None:
             if entries is None:
-                self._collector.add(segment.base, segment.end - segment.base, Pin.UNREAD)
+                behind, self._queue = self._queue[::-1], []
+                self._pass_over([segment, *behind], Pin.UNREAD)
                 self._next_segment()
                 return
             self._slice(segment, entries, 0)

@@ -32,6 +32,8 @@ class Pin(StrEnum):
     """What it holds could not be read: it stays until that can be."""
     CLOSING = "closing"
     """Its index is not written yet."""
+    BEHIND = "behind one not looked at"
+    """Retention goes by size from the old end on, so it waits for the older one."""
     ACTIVE = "active"
     """It is being written."""
     GOING = "going"

@@ -11,14 +11,13 @@ Source: the order of retention (retention.py); Kafka's log start checkpoint has 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
 from penstock.storage.commit_log.segments import Segment
 from penstock.storage.index.lookup import ClosedSegment, SealedLookup
 from penstock.storage.index.partition_log import PartitionLog
-from penstock.storage.index.sealed_index import IndexEntry
 
 
 def raise_lost_starts(
@@ -27,7 +26,9 @@ def raise_lost_starts(
     closed: Sequence[Segment],
     partitions: Mapping[TopicPartition, PartitionLog],
 ) -> None:
-    """Raise each log start to where records are without a gap from, and count what is kept anew.
+    """Raise each log start to where records are without a gap from, and count what is there anew.
+
+    What lies below a log start counts too, until a pass of retention takes it from the count.
 
     `closed` are all closed segments, oldest first, each with an index or whole enough to make one.
     """
@@ -43,18 +44,9 @@ def raise_lost_starts(
             firsts[entry.topic_partition] = entry.first_offset
     for key, partition in partitions.items():
         partition.log_start_offset = max(partition.log_start_offset, firsts[key])
-    kept = _kept_bytes(entries, partitions)
-    for key, partition in partitions.items():
-        partition.size_bytes = kept[key] + sum(partition.sizes)
-        partition.sized_from = closed[0].base if closed else 0
-
-
-def _kept_bytes(
-    entries: Iterable[IndexEntry], partitions: Mapping[TopicPartition, PartitionLog]
-) -> Counter[TopicPartition]:
-    kept: Counter[TopicPartition] = Counter()
+    counted: Counter[TopicPartition] = Counter()
     for entry in entries:
-        partition = partitions.get(entry.topic_partition)
-        if partition is not None and entry.end_offset > partition.log_start_offset:
-            kept[entry.topic_partition] += entry.batch_bytes
-    return kept
+        counted[entry.topic_partition] += entry.batch_bytes
+    for key, partition in partitions.items():
+        partition.size_bytes = counted[key] + sum(partition.sizes)
+        partition.sized_from = closed[0].base if closed else 0
