@@ -207,7 +207,8 @@ def test_it_goes_by_what_is_recorded_and_by_all_that_may_be() -> None:
     assert list(made.wrong_sets(one, (1, 2), ((1, 2, 3),))) == []
     (told,) = made.wrong_sets(one, (1, 2), ())
     assert told == "does not go by (1, 2, 3), which may have been recorded"
-    (told,) = made.wrong_sets(one, (1, 2, 3), ())
+    assert made.wrong_recorded(one, (1, 2)) == ""
+    told = made.wrong_recorded(one, (1, 2, 3))
     assert told == "goes by the set (1, 2, 3), and (1, 2) is recorded"
     (told,) = made.wrong_sets(one, (1, 2), ((1, 2, 3), (1,)))
     assert told == "goes by (1,), which was not asked for since epoch 1"

@@ -38,6 +38,8 @@ class Led:
         self.tracked = 0
         """Up to where enough members hold everything, as the master has counted last."""
         self.quiet_ms = self.now_ms
+        self.wrong_recorded = "", self.now_ms
+        """How the recorded set was misunderstood at the last look, and since when in ms."""
         """When it last asked, or heard an answer, or nothing was overdue."""
         self.model = Mastership(
             own_id=self.own_id,

@@ -259,13 +259,18 @@ class Mastership:
         heard_ms = self.slave(broker_id).heard_ms
         return heard_ms is not None and heard_ms > oldest_ms
 
+    def wrong_recorded(self, one: ReplicaSetImage, committed: Members) -> str:
+        """Return what is wrong with the set that the master takes for the recorded one."""
+        self.follow(one)
+        if {*committed} == {*one.sync_state_set}:
+            return ""
+        return f"goes by the set {committed}, and {one.sync_state_set} is recorded"
+
     def wrong_sets(
         self, one: ReplicaSetImage, committed: Members, proposed: tuple[Members, ...]
     ) -> Iterator[str]:
-        """Yield what is wrong with the sets that the master goes by."""
+        """Yield what is wrong with the sets that the master goes by beside the recorded one."""
         self.follow(one)
-        if {*committed} != {*one.sync_state_set}:
-            yield f"goes by the set {committed}, and {one.sync_state_set} is recorded"
         for some in self.possible(one)[1:]:
             if some not in {committed, *proposed}:
                 yield f"does not go by {some}, which may have been recorded"

@@ -94,6 +94,12 @@ class Masterships:
         goes_by = led.real.member.confirm.membership
         for wrong in led.model.wrong_sets(one, goes_by.committed, goes_by.proposed):
             self._tell(led, wrong)
+        # Not in the very moment of a change: the image may be seen here before its master sees it.
+        wrong, now_ms = led.model.wrong_recorded(one, goes_by.committed), led.now_ms
+        since_ms = led.wrong_recorded[1] if wrong == led.wrong_recorded[0] else now_ms
+        led.wrong_recorded = wrong, since_ms
+        if wrong and since_ms < now_ms:
+            self._tell(led, wrong)
         tracked = led.real.member.confirm.position
         if tracked < led.tracked:
             self._tell(led, f"takes back what enough members hold, {led.tracked}: {tracked}")
