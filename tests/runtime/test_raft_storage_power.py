@@ -205,3 +205,38 @@ def test_entries_that_a_kill_left_in_the_page_cache_are_durable_after_the_next_s
     assert found.entries == ((1, 2, b""),)
     member.disk.power_loss()
     assert view_of(member.open()) == found
+
+
+class Killed(BaseException):
+    """The process ends here; nothing may catch it."""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_log_that_was_rewritten_as_its_process_was_killed_keeps_what_the_next_one_writes(
+    seed: int,
+) -> None:
+    """The new file has its name in the page cache only: the old one would come back."""
+    disk = SimDisk(Random(seed))
+    storage = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
+    entries = [Entry(index=at, term=1, payload=b"x") for at in (1, 2, 3)]
+    storage.write(HardState(term=1, voted_for=1), entries)
+
+    before = ""
+
+    def kill(operation: str, path: str) -> None:
+        nonlocal before
+        if before == "rename metadata/raft.log.new":
+            raise Killed
+        before = f"{operation} {path}"
+
+    disk.on_operation = kill
+    with pytest.raises(Killed):
+        storage.compact(Snapshot(index=2, term=1, configuration=MEMBERS, data=b"state"))
+    disk.on_operation = None
+    disk.kill()
+    second = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
+    second.write(HardState(term=2, voted_for=2), [Entry(index=4, term=2, payload=b"y")])
+    disk.power_loss(Random(seed))
+    third = RaftStorage(disk, "metadata", own_id=1, first=first_start(MEMBERS))
+    assert third.found.state.voted_for == 2
+    assert [one.index for one in third.found.entries][-1] == 4

@@ -451,3 +451,30 @@ def test_what_retention_has_taken_from_a_partition_that_ends_at_the_cut_stays_ta
     settle(world, log.truncate, position)
     found = log.open_partition(partition_number(0))
     assert (found.log_start_offset, found.log_end_offset) == (start, end)
+
+
+def test_a_truncation_between_two_snapshots_does_not_go_by_the_older_one_where_its_segments_went():
+    world, disk, log, partition = member(300)
+    log.note_confirmed(log.end_position)
+    log.checkpoint()
+    world.run()
+    older = log.snapshot_position
+    append(log, partition)
+    world.run()
+    cut = log.end_position
+    append(log, partition)
+    world.run()
+    log.note_confirmed(log.end_position)
+    log.apply_retention(0, lambda _: Retention(70_000, -1))
+    world.run()
+    assert older < cut < log.snapshot_position
+    assert log.start_position > 0
+    start = partition.log_start_offset
+    errors = []
+    log.truncate(cut, errors.append)
+    world.run()
+    assert errors == [None]
+    assert log.end_position == cut
+    world, again, found = reopened(disk)
+    assert (again.end_position, found.log_start_offset, found.log_end_offset) == (cut, start, 301)
+    assert len(read_all(world, again, found)) == 301 - start

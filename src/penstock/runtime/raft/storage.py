@@ -109,6 +109,9 @@ class RaftStorage:
         self._end_mark = EndMark(disk, self._path(_END))
         for name in (_LOG, _SNAPSHOT):
             disk.remove(self._path(name + _NEW))
+        # A process that was killed may have renamed a file in the page cache only: the old one
+        # would come back over what is written from here on, with the votes in it.
+        disk.sync_directory(directory)
         self._file, self.found = self._open(first)
         self._commit_file = disk.open(self._path(_COMMIT), create=True)
         self._end_mark.write(self._end_position)

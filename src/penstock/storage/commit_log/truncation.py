@@ -1,6 +1,7 @@
 """Planning the truncation of a log: what has to be known before the tail is gone.
 
-    snapshot at or below the cut?   yes: cut, recover from it   (always after a clean election)
+    snapshot at or below the cut,   yes: cut, recover from it   (always after a clean election)
+    with all of its segments?
                                     no: rebuild from the first segment, helped by seeds
 
 Seeds: partitions whose older batches retention has deleted are not in the segments below the cut.
@@ -55,7 +56,8 @@ def plan_truncation(
     base, end = last or [bounds for bounds in segments if bounds[0] <= position][-1]
     snapshots = list(read_snapshots(disk, directory))
     usable = [snapshot for snapshot in snapshots if snapshot.position <= position]
-    if usable and all(snapshot.active_base <= base for snapshot in usable):
+    are_below = all(snapshot.active_base <= base for snapshot in usable)
+    if usable and are_below and _is_all_there(usable[0], segments):
         return PendingChange(ChangeKind.TRUNCATE, position, base, end)
     payload = b""
     if snapshots:
@@ -64,6 +66,12 @@ def plan_truncation(
     else:
         payload = encode_snapshot(_no_seeds(position), [])
     return PendingChange(ChangeKind.REBUILD, position, base, end, payload)
+
+
+def _is_all_there(snapshot: Snapshot, segments: Sequence[SegmentBounds]) -> bool:
+    """Whether retention has taken no segment that the snapshot counts on, as a newer one allows."""
+    there = {base for base, _ in segments}
+    return all(base in there for base in snapshot.segments if base < snapshot.position)
 
 
 def read_snapshots(disk: Disk, directory: str) -> Iterator[Snapshot]:
