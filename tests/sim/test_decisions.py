@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from penstock.replication.epochs import EpochHistory, EpochStart
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import Slave, SyncStateKeeper
 from penstock.runtime.ha.master_set import MasterSet
+from penstock.sim.checks.masterships import Masterships
 from penstock.sim.faults.weather import Effect, pairs
 from penstock.sim.run.one_run import Run, run_plan
 from penstock.sim.run.plan import Plan, Shape
@@ -287,3 +289,18 @@ def test_sequences_that_are_not_looked_at(
 
     monkeypatch.setattr(ProducerTable, "check", lax)
     assert told in all_told()
+
+
+def test_the_model_looks_before_its_master_judges() -> None:
+    # Who stood still may write before the next look, and its slaves would seem to be behind.
+    seen: list[object] = []
+    model = SimpleNamespace(sees=lambda *seeing: seen.append(seeing))
+    led = SimpleNamespace(is_leading=True, image="set", log=lambda: "log", now_ms=7, model=model)
+    masterships, keeper = Masterships({}, _unexpected), object()
+    masterships._judging[id(keeper)] = led
+    masterships._judges(lambda _: seen.append("judged"), keeper)
+    assert seen == [("set", "log", 7), "judged"]
+
+
+def _unexpected(text: str) -> None:
+    raise AssertionError(text)

@@ -325,8 +325,11 @@ class Masterships:
     def _judges(
         self, real: Real, keeper: SyncStateKeeper, *args: Any, **named: Any
     ) -> Change | None:
-        change: Change | None = real(keeper, *args, **named)
         led = self._judging.get(id(keeper))
+        one = None if led is None or not led.is_leading else led.image
+        if led is not None and one is not None:  # who stood still may write before the next look
+            led.model.sees(one, led.log(), led.now_ms)
+        change: Change | None = real(keeper, *args, **named)
         if change is not None and led is not None:
             self._asks(led, change)
         return change
