@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from penstock.node.pages import build_info
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,3 +70,13 @@ def test_every_twin_in_the_tree_is_known():
     )
     assert found == sorted(build_info.TWINS)
     assert all(name.split(".")[-1] in (ROOT / "setup.py").read_text() for name in found)
+
+
+@pytest.mark.skipif(bool(build_info.interpreted()), reason="without compiled functions")
+@pytest.mark.parametrize("twin", build_info.TWINS)
+def test_a_twin_that_is_imported_before_its_module_is_used_by_it(twin):
+    used = "from penstock.record import single_frame, walk; print(single_frame.COMPILED, walk.COMPILED)"
+    told = subprocess.run(
+        [sys.executable, "-c", f"import {twin}\n{used}"], capture_output=True, text=True, check=True
+    )
+    assert "None" not in told.stdout

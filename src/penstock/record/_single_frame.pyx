@@ -9,9 +9,6 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 from penstock.record._wire cimport bytes_of
 
-from penstock.record.single_frame import find_lz4_frame as find_lz4_interpreted
-from penstock.record.single_frame import find_zstd_frame as find_zstd_interpreted
-
 cdef enum:
     LZ4_BLOCK_CHECKSUMS = 0x10
     LZ4_CONTENT_SIZE = 0x08
@@ -92,7 +89,9 @@ def find_lz4_frame(object block):
     cdef Py_ssize_t size = 0
     cdef const uint8_t* data = bytes_of(block, &size)
     if data == NULL:
-        return find_lz4_interpreted(block)
+        from penstock.record.single_frame import find_lz4_frame as interpreted  # it imports this
+
+        return interpreted(block)
     cdef bint found
     with nogil:
         found = walk_lz4(data, size)
@@ -104,7 +103,9 @@ def find_zstd_frame(object block):
     cdef Py_ssize_t size = 0
     cdef const uint8_t* data = bytes_of(block, &size)
     if data == NULL:
-        return find_zstd_interpreted(block)
+        from penstock.record.single_frame import find_zstd_frame as interpreted  # it imports this
+
+        return interpreted(block)
     cdef bint found
     with nogil:
         found = walk_zstd(data, size)

@@ -10,8 +10,6 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32
 
 from penstock.record._wire cimport bytes_of
 
-from penstock.record.walk import find_fault as find_interpreted
-
 cdef enum:
     SOUND = 0
     LENGTH = 1
@@ -214,7 +212,9 @@ def find_fault(object block, int64_t record_count, int64_t base_timestamp):
     cdef Py_ssize_t size = 0
     cdef const uint8_t* data = bytes_of(block, &size)
     if data == NULL:
-        return find_interpreted(block, record_count, base_timestamp)
+        from penstock.record.walk import find_fault as interpreted  # it imports this module
+
+        return interpreted(block, record_count, base_timestamp)
     cdef Walk walk
     cdef int fault
     walk.index = 0
