@@ -75,7 +75,9 @@ def test_every_twin_in_the_tree_is_known():
 @pytest.mark.skipif(bool(build_info.interpreted()), reason="without compiled functions")
 @pytest.mark.parametrize("twin", build_info.TWINS)
 def test_a_twin_that_is_imported_before_its_module_is_used_by_it(twin):
-    used = "from penstock.record import single_frame, walk; print(single_frame.COMPILED, walk.COMPILED)"
+    used = (
+        "from penstock.record import single_frame as one, walk; print(one.COMPILED, walk.COMPILED)"
+    )
     told = subprocess.run(
         [sys.executable, "-c", f"import {twin}\n{used}"], capture_output=True, text=True, check=True
     )
