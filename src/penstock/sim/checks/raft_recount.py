@@ -109,6 +109,9 @@ class MemberCount:
         """Ask for a read."""
         self._votes.asked(question)
 
+    def asked_to_add(self, peer_id: int) -> None:
+        """Take a voter: those of its log count from the next answer on, before it is sent."""
+
     def asked_to_remove(self, peer_id: int) -> None:
         """Ask for a voter to be removed."""
         self._log.asked_to_remove(peer_id)
@@ -188,6 +191,7 @@ class RaftRecount:
             "advance": lambda member, call, _: self._advance(member, call),
             "peer_lost": _noted(MemberCount.peer_lost),
             "read_index": _noted(MemberCount.asked),
+            "add_voter": _noted(MemberCount.asked_to_add),
             "remove_voter": _noted(MemberCount.asked_to_remove),
         }
         before: dict[str, Any] = {name: getattr(Raft, name) for name in calls}
