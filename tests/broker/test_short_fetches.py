@@ -26,7 +26,7 @@ def test_a_connection_with_many_fetches_that_wait_is_read_on_when_they_are_answe
     for _ in range(10):
         client.send(ApiKey.FETCH, 11, request(MANY - 20, max_wait_ms=30_000))
     until(node, lambda: node.broker.short_fetches.waiting == 3 * (MANY - 20))
-    pinned = node.call(lambda: node.broker.pinned_bytes - node.broker.groups.pinned_bytes)
+    pinned = node.call(lambda: node.front.pinned_bytes - node.broker.groups.pinned_bytes)
     assert pinned == 3 * (MANY - 20) * PARTITION_BYTES
     assert node.call(lambda: node.broker.stats.fetches_parked) == 3
     with closing(node.connect()) as other:
