@@ -416,6 +416,29 @@ def test_what_lies_in_a_segment_that_is_still_to_be_sealed_is_counted_off_when_i
     assert is_counted_exactly(partition)
 
 
+def test_records_deleted_during_a_pass_are_counted_off_from_the_oldest_segment_on(
+    world, log, disk
+):
+    partition, seen = sharing(world, log), []
+
+    def deleting(one):
+        if one == partition.topic_partition and len(seen) < 2:
+            seen.append(one)
+            if len(seen) == 2:  # the first segment is behind the pass, the second one is looked at
+                log.delete_records(partition, 200)
+        return KEEP
+
+    files = segment_files(disk)
+    log.apply_retention(0, deleting)
+    world.run()
+    assert segment_files(disk) == files
+    looked(world, log)
+    assert is_counted_exactly(partition)
+    assert files[1] not in segment_files(disk)
+    looked(world, log, 100_000)
+    assert partition.log_start_offset == 200
+
+
 def test_where_an_older_snapshot_has_to_do_dead_records_are_counted_off_once(world, log, disk):
     partition = sharing(world, log)
     log.delete_records(partition, 200)

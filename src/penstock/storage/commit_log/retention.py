@@ -68,6 +68,8 @@ class RetentionPass:
         self._partitions: dict[TopicPartition, PartitionLog] = {}
         self._queue: list[Segment] = []
         self._dead: list[Segment] = []
+        self._kept: set[int] = set()
+        """Serials of partitions of which this pass has kept something: all behind it stays."""
         self._now_ms = 0
         self._settings_of: SettingsOf = _keep_all
         self._at_rest: dict[int, int] = {}
@@ -98,6 +100,7 @@ class RetentionPass:
         ready = list(takewhile(lambda segment: segment.pending is None, closed))
         self._queue = ready[::-1]
         self._dead = []
+        self._kept.clear()
         self._collector = PinCollector(self.pins.number + 1)
         self._pass_over(closed[len(ready) :], Pin.CLOSING)
         self._next_segment()
@@ -144,17 +147,25 @@ class RetentionPass:
         self._next_segment()
 
     def _judge(self, segment: Segment, entry: IndexEntry) -> None:
-        """Raise the log start if the entry is out of retention, else note who keeps the segment."""
+        """Raise the log start if the entry is out of retention, else note who keeps the segment.
+
+        A log start that is raised meanwhile, behind what the pass has kept, waits for the next one:
+        what is counted is counted off from the oldest segment on.
+        """
         partition = self._partitions.get(entry.topic_partition)
         if partition is None:
             return
         settings = self._settings_of(partition.topic_partition)
+        if partition.serial in self._kept:
+            self._collector.pin(partition.topic_partition, is_movable=settings.is_movable)
+            return
         start = partition.log_start_offset
         if entry.first_offset <= start < entry.end_offset and self._is_over(
             settings, partition, entry
         ):
             partition.log_start_offset = entry.end_offset
         if partition.log_start_offset < entry.end_offset:
+            self._kept.add(partition.serial)
             self._collector.pin(partition.topic_partition, is_movable=settings.is_movable)
         elif partition.sized_from <= segment.base:
             partition.size_bytes -= entry.batch_bytes
