@@ -416,9 +416,7 @@ def test_what_lies_in_a_segment_that_is_still_to_be_sealed_is_counted_off_when_i
     assert is_counted_exactly(partition)
 
 
-def test_records_deleted_during_a_pass_are_counted_off_from_the_oldest_segment_on(
-    world, log, disk
-):
+def test_records_deleted_during_a_pass_are_counted_off_from_the_oldest_segment_on(world, log, disk):
     partition, seen = sharing(world, log), []
 
     def deleting(one):
