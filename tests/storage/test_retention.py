@@ -169,7 +169,8 @@ def test_where_an_older_snapshot_has_to_do_no_log_start_lies_before_a_gap(world,
     records = read_all(world, again, found)
     assert 0 < found.log_start_offset <= partition.log_start_offset
     assert len(records) == 300 - found.log_start_offset
-    assert found.size_bytes >= 1000 * len(records)  # with what lies before the gap
+    looked(world, again)  # what lies before the gap is counted until a pass has looked
+    assert found.size_bytes == 1000 * len(records)
     assert len(read_all(world, again, again.partitions[key_of(pinning)])) == 1
 
 

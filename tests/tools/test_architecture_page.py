@@ -64,6 +64,18 @@ def test_every_link_leads_to_a_file_that_is_there() -> None:
                 assert (document.parent / target).exists(), (document, target)
 
 
+def test_every_module_that_is_named_in_the_source_exists() -> None:
+    files = [one for one in (ROOT / "src").rglob("*") if one.suffix in {".py", ".pyx"}]
+    names = {one.name for one in files} | {one.name for one in (ROOT / "tests").rglob("*.py")}
+    lost = {
+        (one.name, named)
+        for one in files
+        for named in re.findall(r"(?<![\w/.])([a-z_]+\.py)\b", one.read_text())
+        if named not in names
+    }
+    assert not lost
+
+
 def test_every_test_that_a_decision_names_exists() -> None:
     for page in (ROOT / "docs/adr").glob("*.md"):
         for file in re.findall(r"`(tests/[a-z_/]+\.py)", page.read_text()):

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.base.ports import Clock, Offload, Scheduler
 from penstock.broker.append.producer_ids import ProducerIdPool
@@ -37,7 +37,6 @@ from penstock.controller.session import ElectRequest, TransferRequest
 if TYPE_CHECKING:
     from penstock.groups.coordinator import GroupCoordinator
 
-Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 log = logging.getLogger(__name__)
 
 

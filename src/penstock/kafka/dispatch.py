@@ -32,16 +32,16 @@ from penstock.protocol.header import RequestHeader
 from penstock.protocol.messages import decode_request
 
 if TYPE_CHECKING:
-    from penstock.broker.broker import Spawn
     from penstock.kafka.front import KafkaFront
 
+Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 log = logging.getLogger(__name__)
 
 
 class Dispatcher:
     """Hands frames of all connections to the handlers of one broker."""
 
-    def __init__(self, front: "KafkaFront", spawn: "Spawn") -> None:
+    def __init__(self, front: "KafkaFront", spawn: Spawn) -> None:
         """`spawn(name, coroutine)` runs a control-plane handler under supervision."""
         broker = front.broker
         self._front = front

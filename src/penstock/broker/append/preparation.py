@@ -1,7 +1,7 @@
 """Work on a batch before it is appended: here on the loop where that is little, else on a worker.
 
     batch ─► prepare_here ─► little: Prepared ─► append
-                    └─► None: the rest of the request waits (unprepared_produce.py)
+                    └─► None: the rest of the request waits (kafka/produce/unprepared.py)
                               worker: prepare ─► Prepared ─► append
 
 Two kinds of work: every record is walked through, and the codec is changed where the topic has one

@@ -7,14 +7,14 @@
 
 One of a connection at a time, and looked at in the places of long requests, when there is room for
 an answer (net/answer_room.py); that room is kept until the answer is sent. The partitions that
-all of them together look at and are parked on are bounded (fetch_partitions.py), and count in the
+all of them together look at and are parked on are bounded (partition_shares.py), and count in the
 budget. Room comes first: a client that does not take its answers waits without a share of those.
 
 A look that has found records goes through the others without reading: they come next time, as a
 session puts what was served behind them. It answers with what there is: the least number of bytes
 that a fetch may ask for would have to be counted over all of them at every wake-up.
 
-Source: fetch_operation.py, which does the looking; Kafka `DelayedFetch`.
+Source: operation.py, which does the looking; Kafka `DelayedFetch`.
 """
 
 import asyncio

@@ -5,7 +5,7 @@
     rewrite     ── snapshot ──► batches at the head ──► confirmed ──► trim all that is older
 
 There is no compaction yet, so a partition that has grown, or that keeps too much of the log from
-being deleted, is rewritten (group_rewrite.py): its live records are appended in slices, and once
+being deleted, is rewritten (rewrite.py): its live records are appended in slices, and once
 they are confirmed what lies before them is cut off. A crash or an election in between leaves both
 copies, which replay to the same state.
 

@@ -1,6 +1,6 @@
 """A fetch request of many partitions, from its bytes to its answer, in slices (long_fetch.py).
 
-Source: as in handlers/fetch.py, which takes those that are short.
+Source: as in kafka/handlers/records/fetch.py, which takes those that are short.
 """
 
 from collections.abc import Collection

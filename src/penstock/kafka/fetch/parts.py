@@ -1,6 +1,6 @@
 """What a fetch request means here: its partitions, its session, and which replicas serve it.
 
-Source: as in handlers/fetch.py; KIP-227 (sessions), KIP-392 (slaves).
+Source: as in kafka/handlers/records/fetch.py; KIP-227 (sessions), KIP-392 (slaves).
 """
 
 from penstock.broker.broker import Broker

@@ -2,7 +2,7 @@
 
 An incremental session's answer names only partitions with news (KIP-227); any other names all.
 
-Source: as in handlers/fetch.py.
+Source: as in kafka/handlers/records/fetch.py.
 """
 
 from penstock.broker.broker import Broker

@@ -1,4 +1,4 @@
-"""Metrics of controllers and of replication; the rest of the page is metrics_page.py.
+"""Metrics of controllers and of replication; the rest of the page is metrics.py.
 
 What concerns the whole cluster (elections, sets that lack copies) is counted by every controller
 from its own image and is meant to be read from the active one, which says so of itself. What

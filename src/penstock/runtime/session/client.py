@@ -7,7 +7,7 @@ Which controller is active is learned from heartbeat answers (the highest contro
 and from refusals that name another one. Where that is this process itself, its driver is asked
 directly.
 
-What is asked of the active one, and what may be asked again, stands in session_commands.py.
+What is asked of the active one, and what may be asked again, stands in commands.py.
 
 Source: RIP-44 (a broker registers with and heartbeats every controller); KIP-631.
 """

@@ -17,7 +17,7 @@
     now and then                  one live master for each epoch; queues within their bounds;
                                   who was replaced answers no reads (replaced_masters.py);
                                   what a start would find (shadow_starts.py)
-    a disk has done something     what a node that stops there would find (disk_trials.py)
+    a disk has done something     what a node that stops there would find (trials/operations.py)
 
 A finding stays in `findings`, in order of time; the first is what matters. Looking draws no random
 number, makes no task and changes nothing that a process can see.

@@ -11,7 +11,7 @@ Heal = Callable[[], None]
 
 
 class ClockFaults:
-    """See the module, and faults.py."""
+    """See the module, and doing.py."""
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster

@@ -39,7 +39,7 @@ FULL_AT: tuple[tuple[str, str], ...] = (
 
 
 class DiskFaults:
-    """See the module, and faults.py."""
+    """See the module, and doing.py."""
 
     def __init__(self, cluster: SimCluster, draw: Random) -> None:
         self._cluster = cluster

@@ -41,7 +41,7 @@ NO_SET = 77
 
 
 class Operators:
-    """See the module, and faults.py."""
+    """See the module, and doing.py."""
 
     def __init__(self, cluster: SimCluster, draw: Random) -> None:
         self._cluster = cluster

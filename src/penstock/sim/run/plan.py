@@ -9,7 +9,7 @@ replica set at that moment, `slave:0` somebody who follows it, `slaves:0` all of
 active controller, `*` every server. Times are milliseconds of virtual time since the first fault
 could begin.
 
-It knows nothing of how a fault is done: see faults.py.
+It knows nothing of how a fault is done: see faults/doing.py.
 """
 
 import json

@@ -73,7 +73,7 @@ class LogDamage:
         try:
             before = self._start().facts()
         except (PlatformError, OSError):
-            return  # log_trials.py says so
+            return  # logs.py says so
         place = self._choose(before.end)
         if place is None:
             return
@@ -157,7 +157,7 @@ class RaftDamage:
         try:
             before = self._start()
         except (PlatformError, OSError):
-            return  # raft_trials.py says so
+            return  # raft.py says so
         place = choose(self._sizes(), self._random)
         if place is None:
             return

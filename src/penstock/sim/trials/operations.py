@@ -3,8 +3,8 @@
     operation of a disk ─► what was the one before it? ─► seldom, or done seldom so far? ─► trial
 
 A trial asks what would be if the node stopped dead just now, between two operations: see
-log_trials.py and raft_trials.py. A part of the trials asks about damage there, or what
-retention takes: damage_trials.py, retention_trials.py.
+logs.py and raft.py. A part of the trials asks about damage there, or what
+retention takes: damage.py, retention.py.
 Operations are told apart by name, kind of file, and whether a change of the whole log is under way.
 Of each kind the first ones are the likeliest to be tried, so that a step that happens once in a run
 has about as good a chance as one that happens ten thousand times.

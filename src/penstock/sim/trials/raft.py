@@ -1,6 +1,6 @@
 """What becomes of a metadata log whose controller stops dead at this operation: tried on a copy.
 
-    the same ways to stop as in log_trials.py ─► start ─► write, rewrite or install a snapshot,
+    the same ways to stop as in logs.py ─► start ─► write, rewrite or install a snapshot,
         perhaps cut off in the middle ─► loss of power ─► start
 
 Durable on the disk before are terms, votes and entries; none of them may be gone or another one,

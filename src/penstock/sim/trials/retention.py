@@ -63,7 +63,7 @@ class RetentionTrial:
             still.lead()
             still.confirm()
         except (PlatformError, OSError):
-            return  # log_trials.py says so
+            return  # logs.py says so
         known = still.log.partitions
         parts = {
             key: own for key, own in self._parts(still.log.end_position).items() if key in known

@@ -6,7 +6,7 @@ What production does off the loop is done when `run` is called, in the order in 
 for; timers never come to an end. So a start can be tried in the middle of a run that goes on as
 without it.
 
-Not here: where the copy comes from and what has happened to it (disk_trials.py).
+Not here: where the copy comes from and what has happened to it (operations.py).
 """
 
 from collections import deque
