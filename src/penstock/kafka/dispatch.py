@@ -165,7 +165,7 @@ class Dispatcher:
     def _tell_long(
         self, reply: Reply, make: Callable[[Pace], Coroutine[Any, Any, Mapping[str, Any]]]
     ) -> None:
-        """Make a long answer and send it in slices (`TellLong` in broker.py)."""
+        """Make a long answer and send it in slices (`TellLong` in front.py)."""
         api = self._apis[reply.api_key]
         work = self._long.tell(reply, make)
         self._spawn(api.name, self._watched(api, reply.connection, work))
