@@ -163,8 +163,8 @@ class Node:
             config=GroupConfig(partition_count=2),
             new_suffix=lambda: f"{broker_id}-{next(self._suffixes)}",
         )
-        self.front = KafkaFront(self.broker, APIS, lambda: 7)
-        self._dispatcher = Dispatcher(self.front, _run_at_once)
+        self.front = KafkaFront(self.broker, APIS, lambda: 7, run_at_once)
+        self._dispatcher = Dispatcher(self.front)
         self.broker.follow(image)
         self.broker.start_groups(GroupOwnership(self.broker, self.journal))
 
@@ -329,7 +329,7 @@ def _shape(member: ReplicaSetMember) -> LogShape:
     return LogShape(EpochHistory(log.epochs).entries(), start, end)
 
 
-def _run_at_once(_: str, work: Coroutine[Any, Any, None]) -> None:
+def run_at_once(_: str, work: Coroutine[Any, Any, None]) -> None:
     """Run a handler to its end: nothing in this world makes it wait."""
     try:
         work.send(None)

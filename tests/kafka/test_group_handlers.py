@@ -24,6 +24,7 @@ from penstock.protocol.messages import (
     unknown_fields,
 )
 from penstock.protocol.schema import response_schema
+from tests.broker.cluster import run_at_once
 from tests.groups.world import World, subscription
 from tests.kafka.group_front import TOPIC_ID, NoController, Scheduler, Slot, cluster, topic
 
@@ -43,7 +44,7 @@ class Front:
             scheduler=Scheduler(),
             metadata=cluster(),
         )
-        self.front = KafkaFront(self.broker, APIS, lambda: 1)
+        self.front = KafkaFront(self.broker, APIS, lambda: 1, run_at_once)
         self.broker.groups = self.world.coordinator
         self.broker.controller = NoController()
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.broker import topics_on_demand
 from penstock.broker.fetch import long_fetch
 from penstock.broker.fetch import partition_shares as fetch_partitions
 from penstock.cli import up
@@ -57,6 +58,8 @@ def shown(number: int) -> str:
         ("a frame between peers", f"{client.FRAME_BYTES_MAX // MIB} MiB on the HA"),
         ("bytes that a peer does not take", f"{peer_link._UNSENT_BYTES_MAX // MIB} MiB"),
         ("bytes a slave keeps", f"{followed_set.PENDING_FACTOR} times"),
+        ("topics that clients have made", shown(topics_on_demand.UNDER_WAY_MAX)),
+        ("topics that clients have made", f"{topics_on_demand.WAIT_MS // SECOND} s at most"),
         ("copies of a log given away at once", shown(base_export.EXPORTS_MAX)),
         ("copies of a log given away at once", f"{base_export.SILENCE_MS // SECOND} s"),
         ("changes of metadata that wait", shown(controller_driver.COMMANDS_MAX)),

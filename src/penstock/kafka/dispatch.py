@@ -34,20 +34,18 @@ from penstock.protocol.messages import decode_request
 if TYPE_CHECKING:
     from penstock.kafka.front import KafkaFront
 
-Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
 log = logging.getLogger(__name__)
 
 
 class Dispatcher:
     """Hands frames of all connections to the handlers of one broker."""
 
-    def __init__(self, front: "KafkaFront", spawn: Spawn) -> None:
-        """`spawn(name, coroutine)` runs a control-plane handler under supervision."""
+    def __init__(self, front: "KafkaFront") -> None:
         broker = front.broker
         self._front = front
         self._broker = broker
         self._apis = apis = front.apis
-        self._spawn = spawn
+        self._spawn = front.spawn
         self._clock = broker.clock
         self._stats = {key: ApiStats(api.name) for key, api in apis.items()}
         self._produce = apis.get(ApiKey.PRODUCE)

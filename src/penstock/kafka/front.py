@@ -4,6 +4,7 @@
     apis               what is advertised, from the handler modules
     fetch_sessions     what consumers named once (KIP-227)
     refused_batches    what producers with several requests under way were told
+    on_demand          topics that requests need and that are not there yet
 
 Who is in front of the broker knows it; the broker does not know its fronts.
 """
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.broker.fetch.partition_shares import PARTITION_BYTES
 from penstock.broker.groups.internal_topic import InternalTopic
+from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.broker.turns import Pace
 from penstock.kafka.fetch.session_cache import FetchSessionCache
 from penstock.kafka.produce.refused_batches import RefusedBatches
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from penstock.kafka.request import Reply
     from penstock.protocol.header import RequestHeader
 
+Spawn = Callable[[str, Coroutine[Any, Any, None]], None]
+"""Runs a coroutine of this name under supervision."""
 RunLong = Callable[["Reply", "RequestHeader", int, Coroutine[Any, Any, None]], None]
 """Runs what a request has to be done for it, while its connection hands over nothing more and
 keeps so many bytes."""
@@ -48,18 +52,27 @@ class KafkaFront:
     """See the module; one for a broker."""
 
     def __init__(
-        self, broker: Broker, apis: dict[int, Api], new_session_id: Callable[[], int]
+        self,
+        broker: Broker,
+        apis: dict[int, Api],
+        new_session_id: Callable[[], int],
+        spawn: Spawn,
     ) -> None:
-        """`new_session_id` draws ids of fetch sessions at random from [1, 2^31)."""
+        """`new_session_id` draws ids of fetch sessions at random from [1, 2^31).
+
+        `spawn(name, coroutine)` runs what a request has to be done, under supervision.
+        """
         config = broker.config
         self.broker = broker
+        self.spawn = spawn
         self.apis = apis
         self.fetch_sessions = FetchSessionCache(
             config.fetch_sessions_max, config.fetch_session_idle_ms_max, new_session_id
         )
         broker.on_expire.append(self.fetch_sessions.expire)
         self.refused_batches = RefusedBatches(broker.clock)
-        self.internal_topic = InternalTopic(broker)
+        self.on_demand = TopicsOnDemand(broker, spawn)
+        self.internal_topic = InternalTopic(broker, self.on_demand)
         self.settings_entries: SettingsEntries = list
         self.run_long: RunLong
         self.tell_long: TellLong

@@ -100,7 +100,9 @@ class Node:
             metadata=self._image,
         )
         self._broker.workers = self._batch_workers
-        self._front = KafkaFront(self._broker, load_apis(), self._new_session_id)
+        self._front = KafkaFront(
+            self._broker, load_apis(), self._new_session_id, self._supervisor.run_once
+        )
         self.journal = InternalTopicJournal(self._broker)
         self.housekeeping = Housekeeping(self._broker, self.journal)
         first = self._directories[0]
@@ -385,7 +387,7 @@ class Node:
         # Made now: the texts are read from files, and no request shall wait for that.
         entries = settings_entries(self._settings)
         self._front.settings_entries = lambda: entries
-        dispatcher = Dispatcher(self._front, self._supervisor.run_once)
+        dispatcher = Dispatcher(self._front)
         endpoint = Endpoint(node.host, node.port)
         net = self._settings.net
         budget = FrameBudget(pinned_bytes_max(net))

@@ -8,29 +8,28 @@ Source: Kafka `AutoTopicCreationManager` (`__consumer_offsets`).
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.broker.submitting import submit
-from penstock.controller.commands.command import CreateTopics, NewTopic
-from penstock.controller.errors import MetadataError, TopicExists
+from penstock.controller.commands.command import NewTopic
+from penstock.controller.errors import TopicExists
 from penstock.groups.partitioning import INTERNAL_TOPIC
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+    from penstock.broker.topics_on_demand import TopicsOnDemand
 
 log = logging.getLogger(__name__)
 
 
 class InternalTopic:
-    """Makes the topic once, however many ask for it at the same time."""
+    """Has the topic made where it is missing."""
 
-    __slots__ = ("_broker", "_turn")
+    __slots__ = ("_broker", "_on_demand")
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, on_demand: TopicsOnDemand) -> None:
         self._broker = broker
-        self._turn = asyncio.Lock()
+        self._on_demand = on_demand
 
     @property
     def exists(self) -> bool:
@@ -41,15 +40,9 @@ class InternalTopic:
         """Make the topic unless it is there; returns whether it is. Clients ask again if not."""
         if self.exists:
             return True
-        async with self._turn:
-            if not self.exists:
-                await self._create()
-        return self.exists
-
-    async def _create(self) -> None:
         count = self._broker.groups.config.partition_count
         topic = NewTopic(name=INTERNAL_TOPIC, partition_count=count)
-        outcomes = await submit(self._broker, CreateTopics(topics=(topic,), internal=True))
-        error = outcomes if isinstance(outcomes, MetadataError) else outcomes[0].error
+        error = (await self._on_demand.create((topic,), is_internal=True))[INTERNAL_TOPIC]
         if error is not None and not isinstance(error, TopicExists):
             log.warning("internal topic not created yet: %s", error)
+        return self.exists

@@ -16,9 +16,9 @@ from typing import Any
 
 from penstock.base.ids import TopicId
 from penstock.broker.broker import Broker
-from penstock.broker.submitting import submit
+from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.broker.turns import Pace
-from penstock.controller.commands.command import CreateTopics, NewTopic
+from penstock.controller.commands.command import NewTopic
 from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topic_name
 from penstock.controller.errors import (
     InvalidTopicName,
@@ -65,7 +65,7 @@ async def handle(front: KafkaFront, request: Request) -> bytes:
     if wanted is None or (request.api_version == 0 and not wanted):
         found: list[TopicImage | TopicMetadata] = list(front.broker.metadata.topics_by_id.values())
     else:
-        found = await _wanted_topics(front.broker, request.body, wanted, pace)
+        found = await _wanted_topics(front, request.body, wanted, pace)
     image = front.broker.metadata
     states = partition_states(image, front.broker.is_suspect)
     on_topic, on_cluster = _operations(request.body)
@@ -113,7 +113,7 @@ def _cluster(image: ClusterImage, operations: int) -> ClusterMetadata:
 
 
 async def _wanted_topics(
-    broker: Broker, body: Any, wanted: tuple[Any, ...], pace: Pace
+    front: KafkaFront, body: Any, wanted: tuple[Any, ...], pace: Pace
 ) -> list[TopicImage | TopicMetadata]:
     """Return the topics asked for, each once: those by name, then those by id."""
     names: dict[str, None] = {}
@@ -125,9 +125,10 @@ async def _wanted_topics(
             names[one.name or ""] = None
         else:
             ids[topic_id] = None
+    broker = front.broker
     created: Mapping[str, MetadataError | None] = {}
     if broker.config.auto_create_topics and getattr(body, "allow_auto_topic_creation", True):
-        created = await _create_missing(broker, names, pace)
+        created = await _create_missing(broker, front.on_demand, names, pace)
     image = broker.metadata
     found: list[TopicImage | TopicMetadata] = []
     for name in names:
@@ -167,7 +168,7 @@ def _just_created(name: str, error: MetadataError | None) -> TopicMetadata:
 
 
 async def _create_missing(
-    broker: Broker, names: Iterable[str], pace: Pace
+    broker: Broker, on_demand: TopicsOnDemand, names: Iterable[str], pace: Pace
 ) -> dict[str, MetadataError | None]:
     """Create what is missing and may be; returns what became of each."""
     known = broker.metadata.topics_by_name
@@ -181,8 +182,5 @@ async def _create_missing(
             missing.append(name)
     if not missing:
         return {}
-    command = CreateTopics(topics=tuple(NewTopic(name=name) for name in missing))
-    outcomes = await submit(broker, command)
-    if isinstance(outcomes, MetadataError):
-        return dict.fromkeys(missing, outcomes)
-    return {one.name: one.error for one in outcomes if not isinstance(one.error, TopicExists)}
+    outcomes = await on_demand.create(NewTopic(name=name) for name in missing)
+    return {name: error for name, error in outcomes.items() if not isinstance(error, TopicExists)}

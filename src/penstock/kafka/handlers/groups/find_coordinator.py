@@ -34,8 +34,7 @@ async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
     body = request.body
     key_type = getattr(body, "key_type", GROUP_KEY_TYPE)
     if key_type == GROUP_KEY_TYPE:
-        async with front.broker.long_places.away():
-            await front.internal_topic.ensure()
+        await front.internal_topic.ensure()
     if request.api_version < 4:
         return _coordinator(front.broker, key_type, body.key)
     keys = [key for key in body.coordinator_keys if request.is_first(key)]
