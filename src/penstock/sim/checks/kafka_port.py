@@ -282,9 +282,9 @@ class KafkaPort:
         self._produced(pending)
         real(pending)
 
-    def _made(self, real: Real, made: Dispatcher, front: KafkaFront, spawn: Any) -> None:
+    def _made(self, real: Real, made: Dispatcher, front: KafkaFront) -> None:
         front.apis = {key: self._heard_api(api) for key, api in front.apis.items()}
-        real(made, front, spawn)
+        real(made, front)
 
     def _tell_of(self, read: PartitionRead, wrong: str) -> None:
         if read.hosted is not None:
