@@ -64,9 +64,9 @@ def metadata_code(client: RawClient, *names: str) -> Any:
 
 
 def test_a_coordinator_asked_for_is_not_waited_for_while_controllers_do_not_answer(
-    node: LiveNode, held: HeldCommands
+    node: LiveNode, held: HeldCommands, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One command for all who ask."""
+    """One command for all who ask, and no line in the log for each of them."""
     topics = node.broker.metadata.topics_by_name
     made = node.call(lambda: topics.pop(INTERNAL_TOPIC))
     with connected(node) as client, connected(node) as other:
@@ -74,9 +74,31 @@ def test_a_coordinator_asked_for_is_not_waited_for_while_controllers_do_not_answ
         assert coordinator(other).error_code == Code.COORDINATOR_NOT_AVAILABLE
         assert coordinator(client).error_code == Code.COORDINATOR_NOT_AVAILABLE
         assert len(held.commands) == 1
+        assert not [line for line in caplog.messages if "not created yet" in line]
         node.call(lambda: topics.update({INTERNAL_TOPIC: made}))
         assert coordinator(client).error_code == Code.NONE
     node.call(held.is_let_go.set)
+
+
+def test_a_command_for_the_internal_topic_that_failed_is_told_once(
+    node: LiveNode, held: HeldCommands, caplog: pytest.LogCaptureFixture
+) -> None:
+    topics = node.broker.metadata.topics_by_name
+    made = node.call(lambda: topics.pop(INTERNAL_TOPIC))
+
+    def fail(command: Any) -> Any:
+        raise MetadataTimeout(30_000)
+
+    real, held._real = held._real, type("Failing", (), {"submit": staticmethod(fail)})
+    with connected(node) as client:
+        assert coordinator(client).error_code == Code.COORDINATOR_NOT_AVAILABLE
+        node.call(held.is_let_go.set)
+        node.call(lambda: topics.update({INTERNAL_TOPIC: made}))
+        assert coordinator(client).error_code == Code.NONE
+    told = [line for line in caplog.messages if "not created yet" in line]
+    assert len(told) == 1
+    assert "30000 ms" in told[0]
+    held._real = real
 
 
 def test_metadata_of_a_missing_topic_is_not_waited_for_either(

@@ -14,11 +14,17 @@ their backoff, also where the topic is there a few milliseconds later.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 from penstock.broker.submitting import submit
 from penstock.controller.commands.command import CreateTopics, NewTopic
-from penstock.controller.errors import MetadataError, MetadataQueueFull, MetadataTimeout
+from penstock.controller.errors import (
+    MetadataError,
+    MetadataQueueFull,
+    MetadataTimeout,
+    TopicExists,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -30,6 +36,7 @@ WAIT_MS = 1_000
 UNDER_WAY_MAX = 1_000
 """Topics that are being made at one time for all clients."""
 _STILL_OPEN = MetadataTimeout(WAIT_MS)
+log = logging.getLogger(__name__)
 
 
 class _Attempt:
@@ -88,6 +95,8 @@ class TopicsOnDemand:
                 attempt.error_of = dict.fromkeys(names, outcomes)
             else:
                 attempt.error_of = {one.name: one.error for one in outcomes}
+            if command.internal:
+                _tell(attempt.error_of)
         finally:
             for name in names:
                 del self._under_way[name]
@@ -102,6 +111,13 @@ class TopicsOnDemand:
                 await attempt.over.wait()
         except TimeoutError:
             return
+
+
+def _tell(error_of: Mapping[str, MetadataError | None]) -> None:
+    """Once for a command, however many ask: what groups wait for is the operator's business."""
+    for name, error in error_of.items():
+        if error is not None and not isinstance(error, TopicExists):
+            log.warning("internal topic %s not created yet: %s", name, error)
 
 
 def _outcome(name: str, attempt: _Attempt | None) -> MetadataError | None:

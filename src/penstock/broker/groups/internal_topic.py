@@ -8,18 +8,14 @@ Source: Kafka `AutoTopicCreationManager` (`__consumer_offsets`).
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from penstock.controller.commands.command import NewTopic
-from penstock.controller.errors import TopicExists
 from penstock.groups.partitioning import INTERNAL_TOPIC
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
     from penstock.broker.topics_on_demand import TopicsOnDemand
-
-log = logging.getLogger(__name__)
 
 
 class InternalTopic:
@@ -42,7 +38,5 @@ class InternalTopic:
             return True
         count = self._broker.groups.config.partition_count
         topic = NewTopic(name=INTERNAL_TOPIC, partition_count=count)
-        error = (await self._on_demand.create((topic,), is_internal=True))[INTERNAL_TOPIC]
-        if error is not None and not isinstance(error, TopicExists):
-            log.warning("internal topic not created yet: %s", error)
+        await self._on_demand.create((topic,), is_internal=True)
         return self.exists
