@@ -5,6 +5,8 @@
     a metadata entry was applied  it changes sets as it may (set_changes.py)
                                   one master for each (set, leader epoch), in its sync-state set;
                                   the same image at the same index in every process, for ever
+                                  what else might be asked of the controllers now, on a copy
+                                  (trials/metadata.py)
     a confirm position moved      it never falls; what is confirmed never changes (confirmed.py)
                                   a slave names none that no master has named before
                                   what a master names is durable on enough disks (kept_copies.py)
@@ -57,6 +59,7 @@ from penstock.sim.checks.replica_talk import ReplicaTalk
 from penstock.sim.checks.set_changes import SetChanges
 from penstock.sim.run.server import Server
 from penstock.sim.run.topology import data_path
+from penstock.sim.trials.metadata import MetadataTrials
 from penstock.sim.trials.operations import DiskTrials
 from penstock.sim.trials.shadow_starts import ShadowStarts
 
@@ -101,6 +104,7 @@ class Invariants:
         self._set_changes = SetChanges()
         self._shadows = ShadowStarts()
         self.trials = DiskTrials(self._confirmed_of, self._found)
+        self.metadata_trials = MetadataTrials(self._found)
         self._replaced = ReplacedMasters()
         self._kept_copies = KeptCopies()
         self._watched: dict[int, Watched] = {}
@@ -140,6 +144,7 @@ class Invariants:
             recount.at_work(),
             self.masterships.hearing(),
             self.kafka_port.hearing(),
+            self.metadata_trials.hearing(),
         ):
             yield
 
@@ -208,6 +213,7 @@ class Invariants:
                     f"outside of its sync-state set {one.sync_state_set}"
                 )
         self._compare_image(server, index, node.image)
+        self.metadata_trials.applied(server.name, node.image)
 
     def _leadership(self, server: Server, leadership: Leadership) -> None:
         if not leadership.is_leader:

@@ -1,0 +1,294 @@
+"""What a command about brokers and replica sets may come to, said a second time.
+
+    command, what was so before ─► is it to be refused? ─► what may sets and brokers be after it?
+
+The handlers' own helpers take no part. Where a rule leaves a choice (which policy fits a set), a
+refusal is no finding; what was taken is judged all the same. How many copies are left after a
+change is counted in copies_kept.py.
+
+Source: RIP-44, KIP-497, KIP-903, KIP-841; docs/adr/0013, 0025.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple, Self
+
+from penstock.base.ack_policy import PolicyKind
+from penstock.controller.commands import command as c
+from penstock.controller.metadata.image import (
+    NO_MASTER,
+    BrokerImage,
+    ClusterImage,
+    ReplicaSetImage,
+)
+
+Sets = Mapping[int, ReplicaSetImage]
+
+
+class State(NamedTuple):
+    """The part of an image that is judged, as it was at a moment."""
+
+    sets: Sets
+    brokers: Mapping[int, BrokerImage]
+
+    @classmethod
+    def of(cls, image: ClusterImage) -> Self:
+        """Return what an image says now."""
+        return cls(dict(image.replica_sets), dict(image.brokers))
+
+    def is_able(self, broker_id: int, dead: tuple[int, ...] = ()) -> bool:
+        """Whether a broker may get duties."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.is_fenced and broker_id not in dead
+
+
+def refusal(  # noqa: PLR0911  one for each command
+    state: State, command: c.Command[object]
+) -> str:
+    """Say why a command is to be refused; an empty text where it is not, or may be either."""
+    match command:
+        case c.ChangeSyncStateSet():
+            return _change_refused(state, command)
+        case c.BeginMasterships():
+            return _masterships_refused(state, command.masterships, ())
+        case c.FenceBrokers():
+            return _masterships_refused(state, command.masterships, fenced_by(state, command))
+        case c.RegisterBroker():
+            known = state.brokers.get(command.broker_id)
+            is_taken = known is not None and known.identity not in {"", command.identity}
+            return "another data directory has the id" if is_taken else ""
+        case c.RegisterReplica():
+            return _log_refused(state, command)
+        case c.RemoveReplica():
+            is_led = state.sets[command.replica_set_id].master == command.broker_id
+            return "it is the master" if is_led else ""
+        case c.LeaveSyncStateSets():
+            known = state.brokers.get(command.broker_id)
+            return "" if known is not None and known.is_draining else "it is not being drained"
+        case _:
+            return ""
+
+
+def must_be_taken(command: c.Command[object]) -> bool:
+    """Whether a command for which there is no reason to refuse it has to be taken."""
+    return isinstance(
+        command,
+        c.ChangeSyncStateSet | c.BeginMasterships | c.FenceBrokers | c.RegisterBroker
+        | c.RegisterReplica | c.LeaveSyncStateSets | c.DrainBroker,
+    )  # fmt: skip
+
+
+def _change_refused(state: State, command: c.ChangeSyncStateSet) -> str:
+    one, wanted = state.sets[command.replica_set_id], {*command.sync_state_set}
+    asked = command.master, command.leader_epoch, command.sync_state_set_epoch
+    if asked != (one.master, one.leader_epoch, one.sync_state_set_epoch):
+        return f"(master, epochs) are not {asked}"
+    if command.master not in wanted or not wanted <= {*one.replicas}:
+        return f"{sorted(wanted)} is no set of members with the master"
+    judged = {each.broker_id: (each.replica_id, each.broker_epoch) for each in command.joining}
+    for broker_id in sorted(wanted - {*one.sync_state_set}):
+        broker = state.brokers[broker_id]
+        if broker.is_fenced or broker.is_draining:
+            return f"{broker_id} is fenced or being drained"
+        if judged.get(broker_id) != (one.replica_ids.get(broker_id), broker.broker_epoch):
+            return f"{broker_id} was judged by another log or process"
+    return ""
+
+
+def _masterships_refused(
+    state: State, masterships: tuple[c.NewMastership, ...], dead: tuple[int, ...]
+) -> str:
+    for wanted in masterships:
+        one = state.sets[wanted.replica_set_id]
+        decided_by = wanted.leader_epoch, wanted.sync_state_set_epoch
+        if decided_by != (one.leader_epoch, one.sync_state_set_epoch):
+            return f"the epochs of set {one.replica_set_id} are not {decided_by}"
+        members = one.sync_state_set if wanted.sync_state_set is None else wanted.sync_state_set
+        if wanted.master == NO_MASTER:
+            continue
+        if not state.is_able(wanted.master, dead) or wanted.master not in members:
+            return f"{wanted.master} is dead, or not in {members}"
+        if not {*members} <= {*eligible(one, is_unclean=wanted.is_unclean)}:
+            return f"not all of {members} may lead"
+    return ""
+
+
+def _log_refused(state: State, command: c.RegisterReplica) -> str:
+    one, broker = state.sets[command.replica_set_id], state.brokers.get(command.broker_id)
+    if command.broker_id not in one.replicas:
+        return "it is no member"
+    process = "" if broker is None else broker.incarnation
+    return "another process is registered" if command.incarnation not in {"", process} else ""
+
+
+def eligible(one: ReplicaSetImage, *, is_unclean: bool) -> tuple[int, ...]:
+    """Return who may lead: whoever may have a copy that was counted, or anybody."""
+    is_anybody = is_unclean or one.policy.kind in {PolicyKind.K_OF_N, PolicyKind.QUORUM}
+    return tuple(each for each in one.replicas if is_anybody or each in one.sync_state_set)
+
+
+def fenced_by(state: State, command: c.FenceBrokers) -> tuple[int, ...]:
+    """Return whom a command fences: those that have not registered again since."""
+    known = state.brokers
+    return tuple(
+        broker_id
+        for broker_id, epoch in command.brokers
+        if broker_id in known and known[broker_id].broker_epoch == epoch
+    )
+
+
+# --- what was taken ------------------------------------------------------------------------------
+
+
+def wrong_sets(before: State, after: State, command: c.Command[object]) -> Iterator[str]:
+    """Yield in what the sets are not as a command that was taken makes them.
+
+    Epochs of masterships that may lose records are told by `lossy_masterships`, floors counted in
+    copies_kept.py: here they are taken as they are.
+    """
+    expected = dict(_expected(before, command))
+    for set_id, one in before.sets.items():
+        found, wanted = after.sets[set_id], expected.get(set_id, one)
+        if _is_kept_by_its_master(one, wanted, found):
+            wanted = replace(wanted, sync_state_set=found.sync_state_set)
+        if _facts(found) != _facts(wanted):
+            yield f"set {set_id} is {_facts(found)}, and not {_facts(wanted)}"
+
+
+def _is_kept_by_its_master(
+    one: ReplicaSetImage, wanted: ReplicaSetImage, found: ReplicaSetImage
+) -> bool:
+    """Whether a log was lost, and the copies left of what it held may be too few.
+
+    Then the master alone surely has everything.
+    """
+    is_lost = any(wanted.replica_ids.get(each, old) != old for each, old in one.replica_ids.items())
+    return is_lost and found.sync_state_set == (wanted.master,)
+
+
+def _facts(one: ReplicaSetImage) -> tuple[object, ...]:
+    in_step = tuple(sorted(one.sync_state_set))
+    return one.master, one.leader_epoch, in_step, one.sync_state_set_epoch, dict(one.replica_ids)
+
+
+def _expected(before: State, command: c.Command[object]) -> Iterator[tuple[int, ReplicaSetImage]]:
+    """Yield the sets that are others afterwards; of operators' changes what must hold of them."""
+    sets = before.sets
+    match command:
+        case c.ChangeSyncStateSet():
+            one = sets[command.replica_set_id]
+            yield one.replica_set_id, _with_members(one, command.sync_state_set)
+        case c.BeginMasterships():
+            yield from _begun(before, command.masterships)
+        case c.FenceBrokers():
+            yield from _orphans(before, fenced_by(before, command))
+            yield from _begun(before, command.masterships)
+        case c.RegisterBroker():
+            known = before.brokers.get(command.broker_id)
+            if known is not None and known.incarnation != command.incarnation:
+                yield from _orphans(before, (command.broker_id,))
+        case c.RegisterReplica():
+            yield command.replica_set_id, _with_log(sets[command.replica_set_id], command)
+        case _:
+            return
+
+
+def _with_members(one: ReplicaSetImage, members: tuple[int, ...]) -> ReplicaSetImage:
+    epoch = one.sync_state_set_epoch + 1
+    return replace(one, sync_state_set=tuple({*members}), sync_state_set_epoch=epoch)
+
+
+def _orphans(before: State, dead: tuple[int, ...]) -> Iterator[tuple[int, ReplicaSetImage]]:
+    for set_id, one in before.sets.items():
+        if one.master in dead:
+            yield set_id, replace(one, master=NO_MASTER, leader_epoch=one.leader_epoch + 1)
+
+
+def _begun(
+    before: State, masterships: tuple[c.NewMastership, ...]
+) -> Iterator[tuple[int, ReplicaSetImage]]:
+    for wanted in masterships:
+        one = before.sets[wanted.replica_set_id]
+        if wanted.master != NO_MASTER and wanted.sync_state_set is not None:
+            one = _with_members(one, wanted.sync_state_set)
+        one = replace(one, master=wanted.master, leader_epoch=one.leader_epoch + 1)
+        yield one.replica_set_id, one
+
+
+def _with_log(one: ReplicaSetImage, command: c.RegisterReplica) -> ReplicaSetImage:
+    broker_id = command.broker_id
+    if one.log_ids.get(broker_id) == command.log_id:
+        return one
+    numbers = {**one.replica_ids, broker_id: one.next_replica_id}
+    if broker_id not in one.log_ids:
+        return replace(one, replica_ids=numbers)
+    is_led = one.master == broker_id
+    master, epoch = (NO_MASTER, one.leader_epoch + 1) if is_led else (one.master, one.leader_epoch)
+    is_new = one.leader_epoch < 0  # nothing was confirmed in it yet, and all begin alike
+    left = tuple(each for each in one.sync_state_set if is_new or each != broker_id)
+    return replace(_with_members(one, left), replica_ids=numbers, master=master, leader_epoch=epoch)
+
+
+def wrong_brokers(before: State, after: State, command: c.Command[object]) -> Iterator[str]:
+    """Yield in what the brokers are not as a command that was taken makes them."""
+    for broker_id, one in before.brokers.items():
+        wanted = one
+        match command:
+            case c.FenceBrokers() if broker_id in fenced_by(before, command):
+                wanted = replace(one, is_fenced=True)
+            case c.DrainBroker(broker_id=who, is_draining=is_draining) if who == broker_id:
+                wanted = replace(one, is_draining=is_draining)
+            case c.RegisterBroker(broker_id=who) if who == broker_id:
+                wanted = replace(one, is_fenced=False)
+            case _:
+                pass
+        found = after.brokers[broker_id]
+        facts = found.is_fenced, found.is_draining
+        if facts != (wanted.is_fenced, wanted.is_draining):
+            yield f"(fenced, drained) of broker {broker_id} are {facts}"
+        if found.broker_epoch < one.broker_epoch:
+            yield f"the epoch of broker {broker_id} falls to {found.broker_epoch}"
+        is_other = found.incarnation != one.incarnation
+        if is_other and found.broker_epoch == one.broker_epoch:
+            yield f"another process of broker {broker_id} has epoch {one.broker_epoch} as well"
+
+
+def wrong_members(before: State, after: State, command: c.Command[object]) -> Iterator[str]:
+    """Yield what an operator's change of a set may not come to."""
+    match command:
+        case c.RemoveReplica() | c.AddReplica() | c.SetAckPolicy():
+            set_id = command.replica_set_id
+        case _:
+            return
+    one, found = before.sets[set_id], after.sets[set_id]
+    is_same = (one.replicas, one.policy) == (found.replicas, found.policy)
+    gained = {*found.sync_state_set} - {*one.sync_state_set}
+    if gained and one.leader_epoch >= 0:
+        yield f"{sorted(gained)} get in step in set {set_id} by it"
+    if (found.master, found.leader_epoch) != (one.master, one.leader_epoch):
+        yield f"set {set_id} has another mastership after it"
+    if not is_same and found.sync_state_set_epoch == one.sync_state_set_epoch:
+        yield f"set {set_id} has other members or another policy, and the same epoch"
+
+
+def leaves(before: State, after: State, broker_id: int) -> Iterator[str]:
+    """Yield what is wrong after a drained broker has left: it is out, or the set needs it."""
+    for set_id, one in before.sets.items():
+        found = {*after.sets[set_id].sync_state_set}
+        in_step = {*one.sync_state_set}
+        if broker_id not in in_step or found == in_step:
+            continue
+        if one.policy.kind is PolicyKind.ADAPTIVE:
+            in_step &= {one.master, broker_id}
+        if found != in_step - {broker_id} or one.master == broker_id:
+            yield f"set {set_id} has {sorted(found)} in step after it, led by {one.master}"
+
+
+def lossy_masterships(before: State, command: c.Command[object]) -> Iterator[tuple[int, int]]:
+    """Yield (set, leader epoch) of each mastership begun whose master may lack records."""
+    if isinstance(command, c.BeginMasterships | c.FenceBrokers):
+        for wanted in command.masterships:
+            one = before.sets[wanted.replica_set_id]
+            may_lose = wanted.is_unclean or one.policy.kind is PolicyKind.ASYNC
+            if wanted.master != NO_MASTER and may_lose:
+                yield one.replica_set_id, one.leader_epoch + 1
