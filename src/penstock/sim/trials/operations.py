@@ -18,7 +18,8 @@ program; here they are drawn from long ones.
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from random import Random
 
@@ -73,6 +74,24 @@ class DiskTrials:
         self._voters: dict[tuple[int, int], Configuration] = {}
         """(index, term) of a snapshot -> the voters in it, as they were seen first."""
         self.trials = 0
+        self._dense: dict[str, int] = {}
+        """Host -> of how many operations one is tried, whatever its kind."""
+        self._seen: Counter[str] = Counter()
+        """Host -> operations seen while it is among those."""
+
+    @contextmanager
+    def densely(self, hosts: Iterable[str], every: int = 1) -> Iterator[None]:
+        """Try every n-th operation of these hosts' disks for as long as this lasts.
+
+        For schedules that bring about the one moment that matters, and let it be the worst.
+        """
+        dense = dict.fromkeys(hosts, every)
+        self._dense |= dense
+        try:
+            yield
+        finally:
+            for host in dense:
+                del self._dense[host]
 
     def watch(self, server: Server) -> None:
         """Look at every operation of its disk from now on."""
@@ -100,12 +119,19 @@ class DiskTrials:
         is_changing = PendingChange.path(directory) in server.disk.names
         key = *kind, is_changing
         count = self._counts[key] = self._counts[key] + 1
-        if self._random.random() * count < SHARE and is_askable(server):
+        is_drawn = self._random.random() * count < SHARE
+        if (is_drawn or self._is_turn(server.name)) and is_askable(server):
             after, set_id = f"{before[0]} {before[1]}", _set_of(directory)
             if set_id is not None:
                 self._try(server, set_id, after, _member(server, set_id))
             else:
                 self._try_raft(server, after)
+
+    def _is_turn(self, host: str) -> bool:
+        if host not in self._dense:
+            return False
+        self._seen[host] += 1
+        return self._seen[host] % self._dense[host] == 0
 
     def _ended(self, server: Server, node: object, end: End) -> None:
         """Try what a process that has ended in good order leaves, were the power to go then."""
