@@ -156,6 +156,7 @@ def test_a_stream_that_the_caller_closed_is_an_empty_one(closed):
 def test_an_interrupt_while_the_commands_load_ends_the_process_without_a_word():
     script = (
         "import os, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "class Interrupted:\n"
         "    def find_spec(self, name, path, target=None):\n"
         "        if name == 'typer':\n"
