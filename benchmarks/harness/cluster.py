@@ -53,9 +53,11 @@ class ClusterProcess:
         data_of: DataOf | None = None,
         advertised_host: str = "",
         place_of: PlaceOf = lambda _: Place(LOOPBACK),
+        listener: str = "",
     ) -> None:
         """With an `advertised_host` something has to listen there and pass bytes on.
 
+        With a `listener` each broker has one of that name beside its first, at `listener_ports`.
         `data_of` says where the data of each process lie, `place_of` where it runs.
         """
         self.directory = directory
@@ -70,6 +72,8 @@ class ClusterProcess:
         self._place_of = place_of
         self._peer_ports: dict[int, int] = {}
         broker_ids = range(1, brokers + 1)
+        self._listener = listener
+        self.listener_ports = {one: free_port() for one in broker_ids} if listener else {}
         apart = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)
         self.voters = tuple(apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX])
         ports = {peer_id: free_port() for peer_id in (*broker_ids, *apart)}
@@ -221,6 +225,9 @@ class ClusterProcess:
             "controller": {"default_replication_factor": self._replicas},
             "log": {"segment_bytes": SEGMENT_BYTES},
         }
+        if peer_id in self.listener_ports:
+            port = self.listener_ports[peer_id]
+            merged["node"]["listeners"] = [f"{self._listener}://{LOOPBACK}:{port}"]
         for section, values in self._extra.items():
             merged.setdefault(section, {}).update(values)
         return merged

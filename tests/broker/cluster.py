@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
+from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
@@ -50,7 +51,9 @@ class Wire:
     """A connection without a socket: answers are kept whole, in the order of their coming."""
 
     client_host = "10.0.0.9"
+    listener_name = FIRST_LISTENER
     is_closed = False
+    state: Any = None
 
     def __init__(self) -> None:
         self.answers: dict[int, bytes] = {}

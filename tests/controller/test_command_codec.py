@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.endpoints import NamedEndpoint
 from penstock.controller import errors as e
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import (
@@ -37,6 +38,8 @@ def _sample(wanted: Any) -> Any:
         return wanted(**{one.name: _sample(hints[one.name]) for one in fields(wanted)})
     if isinstance(wanted, type) and issubclass(wanted, Enum):
         return list(wanted)[-1]
+    if wanted is NamedEndpoint:
+        return NamedEndpoint("outside", "fd00::1", 9095)
     plain = {int: 2**40, str: "tëxt", bool: True, bytes: bytes(range(16)), NoneType: None}
     return plain[wanted] if wanted in plain else _sample_of(get_origin(wanted), get_args(wanted))
 

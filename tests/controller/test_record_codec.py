@@ -1,7 +1,11 @@
 """Bytes of metadata records."""
 
+import struct
+from dataclasses import replace
+
 import pytest
 
+from penstock.base.endpoints import NamedEndpoint
 from penstock.base.ids import TopicId
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.controller.metadata import records as r
@@ -25,6 +29,13 @@ _ALL: list[r.MetadataRecord] = [
         broker_epoch=7,
         directory_count=2,
         is_draining=True,
+    ),
+    r.BrokerRegistered(
+        broker_id=1,
+        host="h",
+        port=9,
+        rack=None,
+        listeners=(NamedEndpoint("inside", "fd00::1", 9095), NamedEndpoint("outside", "o", 9096)),
     ),
     r.BrokerFenced(broker_id=1),
     r.BrokerDrained(broker_id=1, is_draining=True),
@@ -139,6 +150,27 @@ def test_the_text_of_a_masterships_cause_in_version_2_is_read(
         replica_set_id=1, master=1, leader_epoch=3, at_ms=9, last_master=1, **fields
     )
     assert decode_records(head + body) == [begun]
+
+
+def test_a_broker_with_one_listener_is_written_as_earlier_releases_read_it() -> None:
+    plain = r.BrokerRegistered(broker_id=1, host="h", port=9, rack=None)
+    (kind, version) = struct.unpack_from(">HH", encode_records([plain]))
+    assert (kind, version) == (r.RecordKind.BROKER_REGISTERED, 2)
+    named = replace(plain, listeners=(NamedEndpoint("inside", "i", 9095),))
+    assert struct.unpack_from(">HH", encode_records([named]))[1] == 3
+
+
+@pytest.mark.parametrize(
+    "listeners", ['"inside"', "[1]", '[["a","b"]]', '[["a","b","c"]]', "[[1,2,3]]"]
+)
+def test_listeners_that_can_not_be_are_refused(listeners: str) -> None:
+    named = r.BrokerRegistered(
+        broker_id=1, host="h", port=9, rack=None, listeners=(NamedEndpoint("a", "b", 1),)
+    )
+    good = encode_records([named])
+    body = good[8:].replace(b'[["a","b",1]]', listeners.encode())
+    with pytest.raises(CorruptMetadata):
+        decode_records(struct.pack(">HHI", named.KIND, 3, len(body)) + body)
 
 
 def test_a_cause_of_a_newer_release_is_refused() -> None:

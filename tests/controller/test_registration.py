@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.endpoints import FIRST_LISTENER, LISTENERS_MAX, NamedEndpoint
 from penstock.controller import errors as e
 from penstock.controller.commands import command as c
 from penstock.controller.metadata.causes import Cause
@@ -46,6 +47,13 @@ def _register(cluster: Cluster, broker_id: int = 0, **changed: object) -> int:
         {"directory_count": 2**33},
         {"host": "h" * 2_000},
         {"rack": "r" * 2_000},
+        {"listeners": (NamedEndpoint("a", "h", 1), NamedEndpoint("a", "i", 2))},
+        {"listeners": (NamedEndpoint(FIRST_LISTENER, "h", 1),)},
+        {"listeners": (NamedEndpoint("a", "h", 0),)},
+        {"listeners": (NamedEndpoint("a", "h", 2**16),)},
+        {"listeners": (NamedEndpoint("a b", "h", 1),)},
+        {"listeners": (NamedEndpoint("a", "h" * 2_000, 1),)},
+        {"listeners": tuple(NamedEndpoint(str(n), "h", 1) for n in range(LISTENERS_MAX + 1))},
     ],
 )
 def test_a_registration_that_no_broker_can_mean_is_refused(wrong: dict[str, object]) -> None:

@@ -172,10 +172,9 @@ def test_what_is_loaded_again_is_not_deleted_by_a_deletion_from_before() -> None
     world.coordinator.delete_groups([GROUP], lambda reply: answers.append(dict(reply)))
     partition = world.coordinator.partition_of(GROUP)
     world.coordinator.unload(partition)
-    world.coordinator.begin_loading(partition)
-    for record in world.journal.logs[partition]:
-        world.coordinator.load(partition, record)
-    world.coordinator.finish_loading(partition)
+    world.load(partition)
+    while world.coordinator.is_loading:
+        world.turn()
     there = world.all_committed()
     assert there
     world.all_turns()

@@ -4,9 +4,11 @@ import pytest
 
 from penstock.base.invariant import InvariantViolation
 from penstock.broker.groups.rewrite import SLICE_BYTES
+from penstock.groups.classic.group import Group
 from penstock.groups.counters import GroupCounters
 from penstock.groups.housekeeping import JournalRecord, records_bytes
 from penstock.groups.loading import PartitionLoader
+from penstock.groups.pinned import PinnedBytes
 from penstock.groups.records import (
     CommittedOffset,
     GroupRecord,
@@ -260,14 +262,19 @@ def test_a_group_deleted_between_two_batches_stays_deleted() -> None:
 def test_metadata_that_can_not_be_read_counts_until_its_tombstone() -> None:
     key = encode_group_key("another")
     records = UnreadRecords(0, bytes_max=1_000)
-    counted = PartitionLoader(0, GroupCounters(), unread_bytes_max=1_000)
-    for size in (300, 200):
-        counted.load(UnreadRecord(key, b"\x00\x63" + bytes(size)))
-    records.keep(UnreadRecord(key, b"\x00\x63" + bytes(200)))
-    assert counted.unread.size_bytes == records.size_bytes > 200
-    counted.load(UnreadRecord(key, None))
-    assert counted.unread.size_bytes == 0
-    assert counted.groups(wall_ms=0) == []
+    newest = UnreadRecord(key, b"\x00\x63" + bytes(200))
+    records.keep(newest)
+    for tombstones in (0, 1):
+        loader = PartitionLoader(0, GroupCounters(), unread_bytes_max=1_000)
+        for record in (newest._replace(value=b"\x00\x63" + bytes(300)), newest):
+            loader.load(record)
+        for _ in range(tombstones):
+            loader.load(newest._replace(value=None))
+        groups: dict[str, Group] = {}
+        for _ in loader.make_groups(groups, PinnedBytes(), wall_ms=0):
+            pass
+        assert loader.unread.size_bytes == (0 if tombstones else records.size_bytes)
+        assert len(groups) == 1 - tombstones
 
 
 def test_readable_metadata_and_its_tombstone_count_nothing() -> None:

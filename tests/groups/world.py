@@ -135,6 +135,15 @@ class World:
         self.journal.waiting.clear()
         self.turns.clear()
         self.coordinator = self._start()
+        while self.coordinator.is_loading:
+            self.turn()
+
+    def load(self, partition: int) -> None:
+        """Read a partition of the journal; its groups are there when turns have passed."""
+        self.coordinator.begin_loading(partition)
+        for record in self.journal.logs[partition]:
+            self.coordinator.load(partition, record)
+        self.coordinator.finish_loading(partition)
 
     def turn(self) -> None:
         """One turn of the loop, in which long work goes on."""

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from penstock.base.endpoints import NamedEndpoint
 from penstock.controller.commands.command import EndMastership
 from penstock.controller.errors import TransferFailed
 from penstock.controller.session import ElectRequest, TransferRequest
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from tests.broker.cluster import SET, Cluster, Node
+from tests.broker.cluster import SET, Cluster, Node, Wire
 
 
 def three() -> Cluster:
@@ -55,6 +56,49 @@ def test_a_fenced_broker_is_not_named_and_its_partitions_have_no_leader() -> Non
     described = cluster.nodes[1].ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, fields)
     first = described.topics[0].partitions[0]
     assert (first.leader_id, first.offline_replicas) == (-1, (0,))
+
+
+def with_listener(cluster: Cluster, *broker_ids: int) -> None:
+    brokers = cluster.metadata.image.brokers
+    for one in broker_ids:
+        listeners = (NamedEndpoint("outside", f"outside-{one}", 9100 + one),)
+        brokers[one] = replace(brokers[one], listeners=listeners)
+
+
+def test_who_came_in_by_a_listener_is_told_of_brokers_that_have_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What a broker without it leads is there and can not be reached, and says so."""
+    cluster = three()
+    with_listener(cluster, 1, 2)
+    monkeypatch.setattr(Wire, "listener_name", "outside")
+    answer = metadata(cluster.nodes[1])
+    assert [(one.host, one.port) for one in answer.brokers] == [
+        ("outside-1", 9101),
+        ("outside-2", 9102),
+    ]
+    for partition in answer.topics[0].partitions:
+        assert (partition.leader_id, partition.error_code) == (-1, ErrorCode.LISTENER_NOT_FOUND)
+        assert partition.replica_nodes == (0, 1, 2)
+    described = cluster.nodes[1].ask(
+        ApiKey.DESCRIBE_CLUSTER, 0, {"include_cluster_authorized_operations": False}
+    )
+    assert [one.host for one in described.brokers] == ["outside-1", "outside-2"]
+    assert answer.controller_id in {1, 2}
+
+
+def test_a_hint_at_a_leader_says_where_it_has_the_clients_listener(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = three()
+    with_listener(cluster, 1)
+    monkeypatch.setattr(Wire, "listener_name", "outside")
+    for leader, endpoints in ((1, [("outside-1", 9101)]), (2, [])):
+        cluster.lead(leader)
+        asked = cluster.nodes[0].produce(b"v")
+        cluster.world.run()
+        told = [(one.host, one.port) for one in asked.answer.node_endpoints]
+        assert told == endpoints
 
 
 def test_a_set_without_a_master_keeps_its_members_in_the_answer() -> None:

@@ -63,7 +63,7 @@ class Served:
     def _start(self, only: Api) -> int:
         spawn = self.node.node._supervisor.run_once
         dispatcher = Dispatcher(KafkaFront(self.node.broker, {KEY: only}, lambda: 7, spawn))
-        self._listener = Listener(Endpoint("127.0.0.1", 0), NetLimits(), dispatcher.on_frame)
+        self._listener = Listener([Endpoint("127.0.0.1", 0)], NetLimits(), dispatcher.on_frame)
         self._listener.start()
         return self._listener.port
 

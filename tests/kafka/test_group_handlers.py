@@ -11,6 +11,7 @@ from penstock.base.ids import TopicId
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
 from penstock.broker.stats import ApiStats
+from penstock.kafka.context import context_of
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.registry import load_apis
 from penstock.kafka.request import Reply, Request
@@ -52,15 +53,18 @@ class Front:
         api = APIS[key]
         assert api.min_version <= version <= api.max_version
         body = decode_request(key, version, memoryview(encode_request(key, version, fields)), 0)
-        connection: Any = SimpleNamespace(client_host="10.1.1.1", is_closed=False)
-        request = Request(version, "cli", body, connection)
+        connection: Any = SimpleNamespace(
+            client_host="10.1.1.1", listener_name="kafka", is_closed=False, state=None
+        )
+        context = context_of(self.front, connection, "cli")
+        request = Request(version, body, connection)
         slot: Any = Slot()
         header = RequestHeader(key, version, 9, "cli", 0)
         reply = CheckedReply(Reply(slot, header, self.world.clock, ApiStats("x"), 0), key)
         if api.is_async:
-            reply(asyncio.run(api.handle(self.front, request)))
+            reply(asyncio.run(api.handle(context, request)))
         else:
-            api.handle(self.front, request, reply)
+            api.handle(context, request, reply)
         return slot  # type: ignore[no-any-return]
 
     def ask(self, key: ApiKey, version: int, /, **fields: Any) -> Any:

@@ -187,10 +187,10 @@ def test_what_is_encoded_of_an_answer_counts_until_it_is_sent() -> None:
     assert sent[0] > -given_back
 
 
-def long_request(key: ApiKey, version: int, fields: dict[str, Any]) -> tuple[Api, Any, bytes]:
+def long_request(key: ApiKey, version: int, fields: dict[str, Any]) -> tuple[Api, Any, Any, bytes]:
     api = load_apis()[key]
     header = RequestHeader(key, version, 1, None, 0)
-    return api, header, encode_request(key, version, fields)
+    return api, None, header, encode_request(key, version, fields)
 
 
 def test_a_large_request_leaves_its_place_as_nothing_of_it_is_decoded_yet() -> None:
@@ -213,11 +213,15 @@ def test_what_is_answered_when_it_is_due_needs_no_room_to_be_heard() -> None:
     async def story() -> None:
         room, heard = Room(), list[Any]()
         fields = {"group_id": "g", "generation_id": 1, "member_id": "m", "assignments": []}
-        api, header, frame = long_request(ApiKey.SYNC_GROUP, 2, fields)
+        api, _, header, frame = long_request(ApiKey.SYNC_GROUP, 2, fields)
         api = api._replace(handle=lambda _, request, __: heard.append(request.body.group_id))
         room.requests._broker.clock = cast("Any", SimpleNamespace(monotonic_us=int))
         told = Told(Connection(is_choked=True))
-        await (await room.begin(room.requests.answer(api, header, frame, cast("Reply", told))))
+        await (
+            await room.begin(
+                room.requests.answer(api, cast("Any", None), header, frame, cast("Reply", told))
+            )
+        )
         assert heard == ["g"]
         assert not told.connection.asked
 

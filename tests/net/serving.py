@@ -127,7 +127,7 @@ async def serving(
 ) -> AsyncIterator[Server]:
     """Serve `on_frame` with open limits, changed by `limits`."""
     limits_now = replace(OPEN_LIMITS, **limits)
-    listener = Listener(Endpoint("127.0.0.1", 0), limits_now, on_frame, on_run=on_run)
+    listener = Listener([Endpoint("127.0.0.1", 0)], limits_now, on_frame, on_run=on_run)
     listener.measure_by(lambda: 0.0)  # however slow the machine is, turns are as long as handlers
     listener.start()
     server = Server(listener)

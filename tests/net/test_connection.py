@@ -391,7 +391,6 @@ def connected(
             handler.slots[-1].send(answer)
 
     context = ConnectionContext(
-        listener_name="test",
         limits=OPEN_LIMITS,
         buffers=ReceiveBuffers(budget or FrameBudget(1 << 30)),
         on_frame=on_frame,
@@ -399,7 +398,7 @@ def connected(
         on_gone=lambda _: None,
     )
     context.turn.stopwatch = lambda: 0.0
-    connection = Connection(context, "127.0.0.1")
+    connection = Connection(context, "127.0.0.1", "test")
     transport = RecordingTransport()
     connection.connection_made(transport)
     return connection, transport

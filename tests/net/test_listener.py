@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.parametrize("loop", LOOPS)
 def test_a_port_in_use_is_reported_in_one_line(loop: str) -> None:
     async def scenario() -> None:
         async with serving(echo) as server:
-            other = Listener(Endpoint("127.0.0.1", server.listener.port), OPEN_LIMITS, echo)
+            other = Listener([Endpoint("127.0.0.1", server.listener.port)], OPEN_LIMITS, echo)
             with pytest.raises(ConfigError, match=r"can not listen on 127\.0\.0\.1:\d+: .*port"):
                 other.start()
 
@@ -136,7 +137,7 @@ def test_the_layer_above_hears_of_closed_connections(loop: str) -> None:
     async def scenario() -> None:
         gone: list[object] = []
         listener = Listener(
-            Endpoint("127.0.0.1", 0, "name"), OPEN_LIMITS, echo, on_close=gone.append
+            [Endpoint("127.0.0.1", 0, "name")], OPEN_LIMITS, echo, on_close=gone.append
         )
         listener.start()
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
@@ -146,6 +147,38 @@ def test_the_layer_above_hears_of_closed_connections(loop: str) -> None:
         writer.close()
         await listener.stop()
         assert gone == [connection]
+
+    run(scenario(), loop)
+
+
+def test_several_ports_are_known_apart_and_limited_together(loop: str) -> None:
+    async def scenario() -> None:
+        endpoints = [Endpoint("127.0.0.1", 0, "one"), Endpoint("127.0.0.1", 0, "two")]
+        listener = Listener(endpoints, replace(OPEN_LIMITS, connections_max=2), echo)
+        listener.start()
+        ports = listener.ports
+        peers = []
+        for name in ("two", "one", "one"):
+            peers.append(Peer(*await asyncio.open_connection("127.0.0.1", ports[name])))
+            await is_served(peers[-1])
+        assert [one.listener_name for one in listener.connections] == ["two", "one"]
+        assert await peers[-1].is_ended(), "a third one, whichever port it takes"
+        for peer in peers:
+            peer.writer.close()
+        await listener.stop()
+        assert listener.ports == {}
+
+    run(scenario(), loop)
+
+
+def test_a_port_that_can_not_be_opened_leaves_none_open(loop: str) -> None:
+    async def scenario() -> None:
+        async with serving(echo) as server:
+            taken = Endpoint("127.0.0.1", server.listener.port, "taken")
+            listener = Listener([Endpoint("127.0.0.1", 0, "free"), taken], OPEN_LIMITS, echo)
+            with pytest.raises(ConfigError, match=str(server.listener.port)):
+                listener.start()
+            assert listener.ports == {}
 
     run(scenario(), loop)
 

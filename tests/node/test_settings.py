@@ -1,3 +1,4 @@
+import socket
 import subprocess
 import sys
 
@@ -38,6 +39,18 @@ def test_relative_data_directories_start_at_the_settings_file(tmp_path):
     assert load(tmp_path, text).node.data_directories == (str(tmp_path / "one"), "/two")
 
 
+def test_further_listeners_are_told_as_advertised_or_as_bound(tmp_path):
+    listeners = "node.listeners=in://[fd00::1]:9095,out://0.0.0.0:9096,all://0.0.0.0:9097"
+    told = "node.advertised_listeners=out://broker.example:443"
+    node = load(tmp_path, overrides=[listeners, told]).node
+    assert [str(one) for one in node.told_listeners()] == [
+        "in://[fd00::1]:9095",
+        "out://broker.example:443",
+        f"all://{socket.gethostname()}:9097",
+    ]
+    assert [one.host for one in node.named_listeners()] == ["fd00::1", "0.0.0.0", "0.0.0.0"]
+
+
 def test_a_list_can_be_given_as_text_with_commas(tmp_path):
     node = load(tmp_path, overrides=["node.data_directories=/a, /b"]).node
     assert node.data_directories == ("/a", "/b")
@@ -56,6 +69,29 @@ def test_a_list_can_be_given_as_text_with_commas(tmp_path):
         (
             "[node]\nport = 9092\nmetrics_port = 9092",
             "node.port and node.metrics_port are the same: change one of them",
+        ),
+        (
+            '[node]\nlisteners = ["inside:9095"]',
+            "node.listeners: 'inside:9095' is no listener: write NAME://host:port, as in"
+            " INTERNAL://10.0.0.1:9095",
+        ),
+        (
+            '[node]\nlisteners = ["a://h:9095", "a://h:9096"]',
+            "node.listeners names a listener twice: give each a name of its own",
+        ),
+        (
+            '[node]\nlisteners = ["kafka://h:9095"]',
+            "node.listeners: kafka is the listener of node.host and node.port: give the others"
+            " names of their own",
+        ),
+        (
+            '[node]\nlisteners = ["a://h:9092"]',
+            "node.listeners opens a port twice: give each listener its own",
+        ),
+        (
+            '[node]\nadvertised_listeners = ["a://h:9095"]',
+            "node.advertised_listeners names a, which node.listeners does not: add a://host:port"
+            " there",
         ),
     ],
 )

@@ -131,11 +131,11 @@ POSITIONS = (
         kind=Kind.ORDER, near=GROUPS,
     ),
     plant(
-        "groups-metadata-tombstone-counts", "Groups",
-        "metadata that can not be read counts against the bound after its tombstone",
-        ("groups/loading.py", "        if isinstance(before, UnreadRecord):\n            self.unread.drop(before)\n        if record.value is None:",
-         "        if isinstance(before, UnreadRecord) and record.value is not None:\n            self.unread.drop(before)\n        if record.value is None:"),
-        kind=Kind.CLEARED, near=("tests/groups/test_unread_records.py", *GROUPS),
+        "groups-metadata-half-read", "Groups",
+        "a group of whose record only the front can be read has the members before the damage",
+        ("groups/loading.py", "            self._note_unread(error.reason)\n            group = self._new_group(group_id, wall_ms)\n",
+         "            self._note_unread(error.reason)\n"),
+        kind=Kind.CLEARED, near=("tests/groups/test_partition_portions.py", *GROUPS),
     ),
 )  # fmt: skip
 

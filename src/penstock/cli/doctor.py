@@ -162,6 +162,7 @@ def wanted_ports(settings: "NodeSettings", number: int, *, is_cluster: bool) -> 
         Port("node.metrics_port", node.metrics_host, metrics),
         Port("cluster.controller_port", peers, controller),
         Port("cluster.ha_port", peers, ha),
+        *(Port(f"node.listeners {one.name}", one.host, one.port) for one in node.named_listeners()),
     ]
 
 

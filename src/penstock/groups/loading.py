@@ -18,11 +18,15 @@ Source: Kafka, GroupMetadataManager.doLoadGroupsAndOffsets (it refuses to load s
 """
 
 import logging
+from collections.abc import Generator, Mapping
+from itertools import islice
 
 from penstock.groups.classic.group import METADATA, Group
 from penstock.groups.classic.snapshot import restore_group
 from penstock.groups.counters import GroupCounters
 from penstock.groups.errors import MalformedGroupRecord
+from penstock.groups.pinned import PinnedBytes
+from penstock.groups.portions import POSITIONS, Steps
 from penstock.groups.records import (
     NO_OFFSET,
     CommittedOffset,
@@ -30,15 +34,19 @@ from penstock.groups.records import (
     OffsetKey,
     TopicKey,
     UnreadRecord,
-    decode_group_value,
     decode_key,
     decode_offset_value,
     encode_offset_value,
+    read_group_value,
 )
 from penstock.groups.unread import IN_LOG_ONLY, UnreadRecords
 
 NOTES_MAX = 16
 """Log lines of one loading about single records; the rest is counted."""
+
+GROUPS_TOGETHER = 4
+"""Groups that are made for one unit of a portion."""
+POSITIONS_TOGETHER = 500
 
 _log = logging.getLogger("penstock.groups")
 
@@ -63,7 +71,8 @@ class PartitionLoader:
         self._counters = counters
         self._notes = 0
         self._offsets: dict[str, dict[TopicKey, CommittedOffset]] = {}
-        self._metadata: dict[str, bytes | UnreadRecord] = {}
+        self._metadata: dict[str, UnreadRecord] = {}
+        """Only the newest record of each group is looked into, when all are here."""
 
     def load(self, record: UnreadRecord) -> None:
         """Take the next record in log order; a value of None is a tombstone."""
@@ -75,10 +84,26 @@ class PartitionLoader:
         else:
             self.unread.put(record)
 
-    def groups(self, *, wall_ms: int) -> list[Group]:
-        """Return the groups, in the order of their ids."""
-        ids = dict.fromkeys([*self._metadata, *self._offsets])
-        return [self._group(group_id, wall_ms) for group_id in sorted(ids)]
+    def make_groups(self, groups: dict[str, Group], meter: PinnedBytes, *, wall_ms: int) -> Steps:
+        """Fill `groups`, in portions: first those with metadata, then those with positions alone.
+
+        They count in `meter` from when they are made; they are whole when all steps are done.
+        """
+        for number, (group_id, record) in enumerate(self._metadata.items()):
+            group = groups[group_id] = yield from self._group(group_id, record, wall_ms)
+            group.count_in(meter)
+            if number % GROUPS_TOGETHER == 0:
+                yield 1
+        for number, (group_id, offsets) in enumerate(self._offsets.items()):
+            known = groups.get(group_id)
+            if known is None:
+                known = groups[group_id] = self._new_group(group_id, wall_ms)
+                known.count_in(meter)
+            yield from _restore_offsets(known, offsets)
+            if number % GROUPS_TOGETHER == 0:
+                yield 1
+        if self.unread.is_in_log_only:
+            yield from _keep_no_records(groups)
 
     def _name(self, record: UnreadRecord) -> OffsetKey | GroupKey | None:
         """Return what the record is of, or None after saying why that is unknown."""
@@ -124,52 +149,58 @@ class PartitionLoader:
         return offset._replace(unread=self.unread.keep(record))
 
     def _load_metadata(self, name: GroupKey, record: UnreadRecord) -> None:
-        before = self._metadata.pop(name.group_id, None)
-        if isinstance(before, UnreadRecord):
-            self.unread.drop(before)
-        if record.value is None:
-            return
-        try:
-            decode_group_value(record.value)
-        except MalformedGroupRecord as error:
-            self._note_unread(error.reason)
-            self._metadata[name.group_id] = self.unread.keep(record)
-            return
-        is_kept = bool(record.headers) and self.unread.keep(record) is record
-        self._metadata[name.group_id] = record if is_kept else record.value
+        self._metadata.pop(name.group_id, None)
+        if record.value is not None:
+            self._metadata[name.group_id] = record
 
-    def _group(self, group_id: str, wall_ms: int) -> Group:
+    def _new_group(self, group_id: str, wall_ms: int) -> Group:
         group = Group(group_id, self.partition, wall_ms=wall_ms)
-        offsets = self._offsets.get(group_id, {})
-        value = self._metadata.get(group_id)
-        if self.unread.is_in_log_only:
-            offsets = {key: _without_record(offset) for key, offset in offsets.items()}
-        group.offsets.restore(offsets)
-        raw = value.value if isinstance(value, UnreadRecord) else value
-        if isinstance(value, UnreadRecord) and self.unread.is_in_log_only:
-            value = IN_LOG_ONLY
-        if value is not None:
-            group.metadata.values[METADATA] = value
         # Of a group without readable metadata its offsets' own times decide about expiry.
         group.state_since_ms = 0
-        if raw is not None:
-            self._restore(group, raw)
         return group
 
-    @staticmethod
-    def _restore(group: Group, raw: bytes) -> None:
-        """Fill the group from its metadata; from what can not be read nothing is taken."""
+    def _group(
+        self, group_id: str, record: UnreadRecord, wall_ms: int
+    ) -> Generator[int, None, Group]:
+        """Return the group of a record; of one that can not be read nothing is taken."""
+        assert record.value is not None, "a tombstone is no group"
+        group = self._new_group(group_id, wall_ms)
         try:
-            record = decode_group_value(raw)
-        except MalformedGroupRecord:
-            return
-        restore_group(group, record)
+            yield from restore_group(group, *read_group_value(record.value))
+        except MalformedGroupRecord as error:
+            self._note_unread(error.reason)
+            group = self._new_group(group_id, wall_ms)
+            is_kept = True
+        else:
+            is_kept = bool(record.headers)
+        group.metadata.values[METADATA] = self.unread.keep(record) if is_kept else record.value
+        return group
 
     def _note_unread(self, reason: str) -> None:
         self._counters.records_unread += 1
         self._notes += 1
         if self._notes <= NOTES_MAX:
             _log.warning("internal partition=%d record not understood: %s", self.partition, reason)
+
+
+def _restore_offsets(group: Group, offsets: Mapping[TopicKey, CommittedOffset]) -> Steps:
+    left = iter(offsets.items())
+    while some := dict(islice(left, POSITIONS_TOGETHER)):
+        group.offsets.restore(some)
+        yield len(some) // POSITIONS
+
+
+def _keep_no_records(groups: Mapping[str, Group]) -> Steps:
+    """Leave what could not be read in the log alone; that it is there is remembered."""
+    for number, group in enumerate(groups.values()):
+        if group.has_unread_metadata:
+            group.metadata.values[METADATA] = IN_LOG_ONLY
+        left = iter([*group.offsets.values.items()])
+        while some := [*islice(left, POSITIONS_TOGETHER)]:
+            group.offsets.restore({key: _without_record(offset) for key, offset in some})
+            yield len(some) // POSITIONS
+        if number % GROUPS_TOGETHER == 0:
+            yield 1
 
 
 def _without_record(offset: CommittedOffset) -> CommittedOffset:

@@ -4,6 +4,10 @@
          ▲                     │                                         │
          └──────── unload ─────┴─────────────────────────────────────────┘
 
+A partition may have thousands of groups, and members: they are made, and told of the end, in
+portions. They are shown all at once when all of them are made, and gone all at once before any is
+told.
+
 Who owns a partition is the master of its replica set; broker/groups/ownership.py moves it.
 
 Source: Kafka, handleGroupImmigration, onGroupLoaded, onGroupUnloaded; housekeeping.py for rewrites.
@@ -24,13 +28,16 @@ from penstock.groups.housekeeping import (
     records_bytes,
 )
 from penstock.groups.journal import live_metadata, live_records
-from penstock.groups.loading import PartitionLoader
+from penstock.groups.loading import GROUPS_TOGETHER, PartitionLoader
 from penstock.groups.messages import JoinReply, SyncReply
+from penstock.groups.portions import PORTION, TO_TELL, Steps
 from penstock.groups.records import UnreadRecord
 from penstock.groups.table import GroupTable, PartitionState
 from penstock.groups.unread import UnreadRecords
 from penstock.protocol.error_codes import ErrorCode
 
+MEMBERS_TOGETHER = 4
+"""Members whose sessions begin or end for one unit of a portion."""
 POSITIONS_TOGETHER = 64
 """Positions of one batch of a rewrite: 256 KiB where each has the longest metadata."""
 
@@ -38,7 +45,15 @@ POSITIONS_TOGETHER = 64
 class PartitionOwnership:
     """Which internal partitions this coordinator has, for the broker that gives and takes them."""
 
-    __slots__ = ("_context", "_loaders", "_rebalances", "_rewrites", "_table", "_unread")
+    __slots__ = (
+        "_context",
+        "_leaving",
+        "_loaders",
+        "_rebalances",
+        "_rewrites",
+        "_table",
+        "_unread",
+    )
 
     def __init__(
         self,
@@ -53,6 +68,8 @@ class PartitionOwnership:
         self._rewrites = rewrites
         self._loaders: dict[int, PartitionLoader] = {}
         self._unread: dict[int, UnreadRecords] = {}
+        self._leaving: dict[int, int] = {}
+        """How often each partition was given up with groups that are not all told of it yet."""
 
     def begin_loading(self, partition: int) -> None:
         """Take over a partition: its groups answer that they are being loaded."""
@@ -77,31 +94,23 @@ class PartitionOwnership:
         self._loaders[partition].unread.leave_in_log(reason)
 
     def finish_loading(self, partition: int) -> None:
-        """Answer for the partition's groups from now on; sessions of loaded members start now."""
+        """Answer for the partition's groups once they are made, which is done in portions.
+
+        Until all of them are there, they answer that they are being loaded.
+        """
         with self._context.outbox.turn():
-            loader = self._loaders.pop(partition)
-            self._table.partitions[partition] = PartitionState.ACTIVE
-            # Counted only now: a rewrite of a partition that is half loaded would lose the rest.
-            self._rewrites.appended(partition, loader.loaded_bytes)
-            self._unread[partition] = loader.unread
-            if loader.unread.is_in_log_only:
-                self._rewrites.hold(partition)
-            for group in loader.groups(wall_ms=self._context.clock.wall_ms()):
-                self._table.adopt(group)
-                for member in group.members.values():
-                    self._rebalances.keep_alive(group, member)
-                if len(group.members) > self._context.config.group_size_max:
-                    self._rebalances.prepare(group, "loaded with more members than allowed")
+            self._context.portions.begin(self._adopt(partition, self._loaders[partition]))
 
     def unload(self, partition: int) -> None:
-        """Give a partition up: parked requests are answered with NOT_COORDINATOR."""
-        self._table.partitions.pop(partition, None)
+        """Give a partition up: parked requests are answered with NOT_COORDINATOR, in portions."""
         self._loaders.pop(partition, None)
         self._unread.pop(partition, None)
         self._rewrites.forget(partition)
         with self._context.outbox.turn():
-            for group in self._groups_of(partition):
-                self._unload_group(group)
+            gone = self._table.close(partition)
+            if gone:
+                self._leaving[partition] = self._leaving.get(partition, 0) + 1
+                self._context.portions.begin(self._let_go(partition, gone))
 
     def snapshot(self, partition: int) -> Iterator[list[JournalRecord]]:
         """Yield the live records of a partition, some at a time, for a rewrite.
@@ -135,7 +144,7 @@ class PartitionOwnership:
         return is_active and partition not in self._rewrites.held
 
     def _live_records(self, partition: int, unread: UnreadRecords) -> Iterator[list[JournalRecord]]:
-        for group_id in sorted(group.group_id for group in self._groups_of(partition)):
+        for group_id in [group.group_id for group in self._table.groups_of(partition)]:
             group = self._table.groups.get(group_id)
             if group is None:
                 continue
@@ -150,24 +159,83 @@ class PartitionOwnership:
                     yield records
         yield from in_batches(unread.records())
 
-    def _groups_of(self, partition: int) -> list[Group]:
-        return [group for group in self._table.groups.values() if group.partition == partition]
+    def _adopt(self, partition: int, loader: PartitionLoader) -> Steps:
+        """Make the groups of a partition, show them all at once, then start their sessions."""
 
-    def _unload_group(self, group: Group) -> None:
-        self._table.forget(group)
-        for member in group.members.values():
+        def is_over() -> bool:
+            return self._loaders.get(partition) is not loader
+
+        while partition in self._leaving and not is_over():
+            # Deadlines go by names: those of the groups before must be gone.
+            yield PORTION
+        groups: dict[str, Group] = {}
+        wall_ms = self._context.clock.wall_ms()
+        for cost in loader.make_groups(groups, self._table.pinned, wall_ms=wall_ms):
+            if is_over():
+                break
+            yield cost
+        if is_over():
+            yield from _count_out(groups)
+            return
+        del self._loaders[partition]
+        self._table.open(partition, groups)
+        # Counted only now: a rewrite of a partition that is half loaded would lose the rest.
+        self._rewrites.appended(partition, loader.loaded_bytes)
+        self._unread[partition] = loader.unread
+        if loader.unread.is_in_log_only:
+            self._rewrites.hold(partition)
+        yield from self._begin_sessions([*groups.values()])
+
+    def _begin_sessions(self, groups: list[Group]) -> Steps:
+        """Let members be silent from now on; some may have been heard of since they are shown."""
+        for number, group in enumerate(groups):
+            if number % GROUPS_TOGETHER == 0:
+                yield 1
+            if self._table.groups.get(group.group_id) is not group:
+                continue
+            members = [*group.members.values()]
+            is_too_large = len(members) > self._context.config.group_size_max
+            if is_too_large and group.state is GroupState.STABLE:
+                self._rebalances.prepare(group, "loaded with more members than allowed")
+            for at, member in enumerate(members):
+                self._rebalances.keep_alive_if_there(group, member)
+                if at % MEMBERS_TOGETHER == 0:
+                    yield 1
+
+    def _let_go(self, partition: int, groups: list[Group]) -> Steps:
+        while groups:
+            # Taken out one by one: to free thousands of them at the end would be a long turn.
+            yield from self._let_group_go(groups.pop())
+            if len(groups) % GROUPS_TOGETHER == 0:
+                yield 1
+        left = self._leaving.pop(partition) - 1
+        if left:
+            self._leaving[partition] = left
+
+    def _let_group_go(self, group: Group) -> Steps:
+        group.count_in(None)
+        refused = ErrorCode.NOT_COORDINATOR
+        for number, member in enumerate([*group.members.values()]):
             self._context.newcomers.pop(member, None)
-            member.answer_join(
-                JoinReply(error=ErrorCode.NOT_COORDINATOR, member_id=member.member_id)
-            )
-            member.answer_sync(SyncReply(error=ErrorCode.NOT_COORDINATOR))
+            was_told = member.answer_join(JoinReply(error=refused, member_id=member.member_id))
+            was_told |= member.answer_sync(SyncReply(error=refused))
             self._cancel(DeadlineKind.SESSION, group, member.member_id)
-        for member_id in group.pending:
+            if was_told or number % MEMBERS_TOGETHER == 0:
+                yield TO_TELL if was_told else 1
+        for number, member_id in enumerate(group.pending):
             self._cancel(DeadlineKind.PENDING_MEMBER, group, member_id)
+            if number % MEMBERS_TOGETHER == 0:
+                yield 1
         self._cancel(DeadlineKind.JOIN, group)
         self._cancel(DeadlineKind.SYNC, group)
-        if group.state is not GroupState.DEAD:
-            group.transition(GroupState.DEAD, self._context.clock.wall_ms())
 
     def _cancel(self, kind: DeadlineKind, group: Group, member_id: str = "") -> None:
         self._context.deadlines.cancel(DeadlineKey(kind, group.group_id, member_id))
+
+
+def _count_out(groups: dict[str, Group]) -> Steps:
+    """Let groups go that nobody has seen."""
+    while groups:
+        groups.popitem()[1].count_in(None)
+        if len(groups) % GROUPS_TOGETHER == 0:
+            yield 1

@@ -13,6 +13,7 @@ KIP-915 for tagged fields. Other key versions (newer group types) are told apart
 """
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from penstock.groups import wire
@@ -211,6 +212,15 @@ def encode_member(member: MemberRecord) -> bytes:
 
 def decode_group_value(data: bytes) -> GroupRecord:
     """Return the group in a value of version 0 to 4. Raises MalformedGroupRecord."""
+    group, members = read_group_value(data)
+    return group._replace(members=tuple(members))
+
+
+def read_group_value(data: bytes) -> tuple[GroupRecord, Iterator[MemberRecord]]:
+    """Return its front, without members, and them one by one: there may be thousands.
+
+    Raises MalformedGroupRecord, also while the members are gone through.
+    """
     reader = wire.Reader(data)
     version = reader.int16()
     if not 0 <= version <= 4:
@@ -224,8 +234,8 @@ def decode_group_value(data: bytes) -> GroupRecord:
     count = reader.varint() - 1 if compact else reader.int32()
     if not 0 <= count * _MEMBER_BYTES_MIN <= 2 * len(data):
         raise MalformedGroupRecord(f"{count} members in {len(data)} bytes")
-    members = tuple(_decode_member(reader, version) for _ in range(count))
-    return GroupRecord(protocol_type, generation, protocol_name, leader_id, timestamp, members)
+    front = GroupRecord(protocol_type, generation, protocol_name, leader_id, timestamp, ())
+    return front, (_decode_member(reader, version) for _ in range(count))
 
 
 def _decode_member(reader: wire.Reader, version: int) -> MemberRecord:

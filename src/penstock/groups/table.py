@@ -1,7 +1,8 @@
 """The groups of a coordinator by id, and which internal partitions it may answer for.
 
-A group that is in the table belongs to a partition that is owned and loaded. For one that is not,
-the state of its partition decides the answer: not ours, still loading, or: there is no such group.
+A group that is in the table belongs to a partition that is owned and loaded whole: what is loaded
+comes in, and goes, all at once. For one that is not, the state of its partition decides the answer:
+not ours, still loading, or: there is no such group.
 
 Source: Kafka, GroupCoordinator.validateGroupStatus (the order of its checks).
 """
@@ -9,7 +10,7 @@ Source: Kafka, GroupCoordinator.validateGroupStatus (the order of its checks).
 from enum import Enum
 
 from penstock.base.ports import Clock
-from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, Group
+from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, Group, GroupState
 from penstock.groups.config import GroupConfig
 from penstock.groups.partitioning import partition_of
 from penstock.groups.pinned import PinnedBytes
@@ -29,12 +30,14 @@ class PartitionState(Enum):
 class GroupTable:
     """Finds, makes and forgets groups."""
 
-    __slots__ = ("_clock", "_config", "groups", "partition_count", "partitions", "pinned")
+    __slots__ = ("_clock", "_config", "_of", "groups", "partition_count", "partitions", "pinned")
 
     def __init__(self, config: GroupConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
         self.groups: dict[str, Group] = {}
+        self._of: dict[int, dict[str, Group]] = {}
+        """The same by partition."""
         self.pinned = PinnedBytes()
         self.partitions: dict[int, PartitionState] = {}
         self.partition_count = config.partition_count
@@ -93,16 +96,41 @@ class GroupTable:
         return self.pinned.total + min(self.pinned.offsets, self._config.offsets_bytes_max)
 
     def adopt(self, group: Group) -> None:
-        """Take in a group that was made or loaded."""
+        """Take in a group that was made."""
         assert group.group_id not in self.groups, group.group_id
         self.groups[group.group_id] = group
+        self._of.setdefault(group.partition, {})[group.group_id] = group
         group.count_in(self.pinned)
 
     def forget(self, group: Group) -> None:
         """Take a group out, unless another one of that id has taken its place."""
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
+            del self._of[group.partition][group.group_id]
             group.count_in(None)
+
+    def groups_of(self, partition: int) -> list[Group]:
+        """Return the groups of a partition, in the order in which they were made or loaded."""
+        return [*self._of.get(partition, {}).values()]
+
+    def open(self, partition: int, groups: dict[str, Group]) -> None:
+        """Answer for a partition from now on, with all groups that were loaded, at once."""
+        assert not self._of.get(partition), partition
+        self.partitions[partition] = PartitionState.ACTIVE
+        self.groups.update(groups)
+        self._of[partition] = groups
+
+    def close(self, partition: int) -> list[Group]:
+        """Answer for a partition no more; return its groups, dead all at once and counted still.
+
+        Whatever of them is under way ends at their state, and what it costs is 0.1 us for each.
+        """
+        self.partitions.pop(partition, None)
+        gone = self._of.pop(partition, {})
+        for group_id, group in gone.items():
+            del self.groups[group_id]
+            group.state = GroupState.DEAD
+        return [*gone.values()]
 
     @property
     def is_loading(self) -> bool:

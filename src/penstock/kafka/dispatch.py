@@ -20,6 +20,7 @@ from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
 from penstock.broker.stats import ApiStats
 from penstock.broker.turns import Pace
+from penstock.kafka.context import RequestContext, context_of
 from penstock.kafka.long_requests import LONG_FRAME_BYTES, LongRequests
 from penstock.kafka.registry import Api
 from penstock.kafka.request import Reply, Request
@@ -72,7 +73,8 @@ class Dispatcher:
         reply = Reply(connection, header, self._clock, stats, started_us)
         try:
             if api.is_raw:
-                api.handle(self._front, header, frame, reply)
+                context = context_of(self._front, connection, header.client_id)
+                api.handle(context, header, frame, reply)
             else:
                 self._decode_and_call(api, connection, header, frame, reply)
         except InvariantViolation:
@@ -102,7 +104,8 @@ class Dispatcher:
         started_us = self._clock.monotonic_us()
         owe = partial(Reply, connection, run.header, self._clock, stats, started_us)
         try:
-            reply = api.handle_run(self._front, memory, run, owe)
+            context = context_of(self._front, connection, run.header.client_id)
+            reply = api.handle_run(context, memory, run, owe)
         except InvariantViolation:
             raise
         except Exception as error:  # noqa: BLE001  one connection's bug must not end the others
@@ -125,20 +128,21 @@ class Dispatcher:
         frame: memoryview,
         reply: Reply,
     ) -> None:
+        context = context_of(self._front, connection, header.client_id)
         if len(frame) > LONG_FRAME_BYTES or api.is_long:
-            work = self._long.answer(api, header, bytes(frame), reply)
+            work = self._long.answer(api, context, header, bytes(frame), reply)
             self._run_long(reply, header, len(frame), work)
             return
         body = decode_request(api.key, header.api_version, frame, header.body_at)
-        request = Request(header.api_version, header.client_id, body, connection)
+        request = Request(header.api_version, body, connection)
         if api.is_async:
             request.turns = self._broker.turns
-            work = self._answer_later(api, request, reply)
+            work = self._answer_later(api, context, request, reply)
             self._spawn(api.name, self._watched(api, connection, work))
-        elif api.is_much is not None and api.is_much(self._front, body):
-            self._run_long(reply, header, 0, self._long.answer_much(api, request, reply))
+        elif api.is_much is not None and api.is_much(context, body):
+            self._run_long(reply, header, 0, self._long.answer_much(api, context, request, reply))
         else:
-            api.handle(self._front, request, reply)
+            api.handle(context, request, reply)
 
     def _run_long(
         self,
@@ -168,8 +172,10 @@ class Dispatcher:
         work = self._long.tell(reply, make)
         self._spawn(api.name, self._watched(api, reply.connection, work))
 
-    async def _answer_later(self, api: Api, request: Request, reply: Reply) -> None:
-        answer = await api.handle(self._front, request)
+    async def _answer_later(
+        self, api: Api, context: RequestContext, request: Request, reply: Reply
+    ) -> None:
+        answer = await api.handle(context, request)
         if isinstance(answer, bytes):
             reply.raw(answer)
         else:
@@ -214,6 +220,7 @@ class Dispatcher:
         connection.close(str(error))
 
     def _on_bug(self, connection: Connection, api: Api, error: Exception) -> None:
-        log.error("api=%s client=%s unhandled", api.name, connection.client_host, exc_info=error)
+        client = connection.state or connection.client_host
+        log.error("api=%s client: %s; unhandled", api.name, client, exc_info=error)
         self._broker.stats.count_request_error("unhandled")
         connection.close("internal error")

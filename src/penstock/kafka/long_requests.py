@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from penstock.broker.turns import Pace
+from penstock.kafka.context import RequestContext
 from penstock.kafka.let_go import let_go
 from penstock.kafka.pieces import Joined, path_of, pieces
 from penstock.kafka.registry import Api
@@ -56,11 +57,12 @@ class LongRequests:
     """See the module; one for a broker."""
 
     def __init__(self, front: "KafkaFront") -> None:
-        self._front = front
         self._broker = front.broker
         self._turns = self._broker.turns
 
-    async def answer(self, api: Api, header: RequestHeader, frame: bytes, reply: Reply) -> None:
+    async def answer(
+        self, api: Api, context: RequestContext, header: RequestHeader, frame: bytes, reply: Reply
+    ) -> None:
         """Answer a request whose connection is held. Raises what decoder and handler raise."""
         is_told_here = api.is_async or bool(api.sliced_by)
         async with self._broker.long_places.place(len(frame)):
@@ -73,18 +75,20 @@ class LongRequests:
             owned = [await self._turns.run(slices, reply.note_turn)]
             try:
                 if not is_told_here:
-                    self._hand_over(api, header, owned[0], reply)
+                    self._hand_over(api, context, header, owned[0], reply)
                     return
-                owned.append(await self._handle(api, header, owned[0], reply))
+                owned.append(await self._handle(api, context, header, owned[0], reply))
                 await self._tell(owned[1], reply)
             finally:
                 await self._turns.run(let_go(owned), reply.note_turn)
 
-    async def answer_much(self, api: Api, request: Request, reply: Reply) -> None:
+    async def answer_much(
+        self, api: Api, context: RequestContext, request: Request, reply: Reply
+    ) -> None:
         """Answer a short request, whose connection is held, that asks for much. Raises as above."""
         async with self._broker.long_places.place(LONG_FRAME_BYTES):
             if await self._may_begin(reply.connection):
-                owned = [await self._much(api, request)]
+                owned = [await self._much(api, context, request)]
                 await self._tell(owned[0], reply)
                 await self._turns.run(let_go(owned), reply.note_turn)
 
@@ -132,44 +136,50 @@ class LongRequests:
         connection.ask_room(BEGUN_BYTES, begin)
         return granted
 
-    async def _much(self, api: Api, request: Request) -> Answer:
+    async def _much(self, api: Api, context: RequestContext, request: Request) -> Answer:
         assert api.handle_much is not None
         request.turns = self._turns
-        answer: Answer = await api.handle_much(self._front, request)
+        answer: Answer = await api.handle_much(context, request)
         return answer
 
-    def _hand_over(self, api: Api, header: RequestHeader, body: Any, reply: Reply) -> None:
+    def _hand_over(
+        self, api: Api, context: RequestContext, header: RequestHeader, body: Any, reply: Reply
+    ) -> None:
         """Let the handler answer when it wants to, as a join does when its group is complete."""
-        request = Request(header.api_version, header.client_id, body, reply.connection)
+        request = Request(header.api_version, body, reply.connection)
         begun = self._broker.clock.monotonic_us()
-        api.handle(self._front, request, reply)
+        api.handle(context, request, reply)
         reply.note_turn(self._broker.clock.monotonic_us() - begun)
 
-    async def _handle(self, api: Api, header: RequestHeader, body: Any, reply: Reply) -> Answer:
+    async def _handle(
+        self, api: Api, context: RequestContext, header: RequestHeader, body: Any, reply: Reply
+    ) -> Answer:
         joined = Joined()
         named: set[Any] = set()
         for piece in pieces(body, path_of(body, api.sliced_by)):
             await self._turns.next()
             if reply.connection.is_closed:
                 break
-            request = Request(header.api_version, header.client_id, piece, reply.connection)
+            request = Request(header.api_version, piece, reply.connection)
             request.named, request.turns = named, self._turns
-            answer = await self._call(api, request, reply)
+            answer = await self._call(api, context, request, reply)
             if isinstance(answer, bytes):
                 return answer
             joined.add(answer)
         return joined.fields
 
-    async def _call(self, api: Api, request: Request, reply: Reply) -> Answer:
+    async def _call(
+        self, api: Api, context: RequestContext, request: Request, reply: Reply
+    ) -> Answer:
         if api.is_async:
-            answer: Answer = await api.handle(self._front, request)
+            answer: Answer = await api.handle(context, request)
             return answer
-        if api.is_much is not None and api.is_much(self._front, request.body):
-            return await self._much(api, request)
+        if api.is_much is not None and api.is_much(context, request.body):
+            return await self._much(api, context, request)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         begun = self._broker.clock.monotonic_us()
         part = cast("Reply", _PartReply(request.connection, future))
-        api.handle(self._front, request, part)
+        api.handle(context, request, part)
         reply.note_turn(self._broker.clock.monotonic_us() - begun)
         if future.done():
             return future.result()

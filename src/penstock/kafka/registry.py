@@ -1,15 +1,15 @@
 """The table of APIs, derived from the modules in `kafka/handlers`: nothing is advertised by hand.
 
 A handler module says KEY, VERSIONS and has one of
-    handle(front, request, reply)            answers now or later through `reply`
-    async handle(front, request) -> fields   for what waits for the controller (or encoded bytes)
-    handle_frame(front, header, frame, reply)   parses its own bytes (Produce, Fetch)
+    handle(context, request, reply)            answers now or later through `reply`
+    async handle(context, request) -> fields   for what waits for the controller (or encoded bytes)
+    handle_frame(context, header, frame, reply)   parses its own bytes (Produce, Fetch)
 and may have
     SLICED_BY                                    arrays by which long requests are cut (pieces.py)
     IS_LONG = True                               what is short to ask and long to answer
-    is_much(front, body) -> bool                whether this one is; then `handle_much` answers it,
-    async handle_much(front, request) -> fields     which waits for a turn after every slice
-    handle_run(front, memory, run, owe) -> reply   for requests that came together (Produce)
+    is_much(context, body) -> bool              whether this one is; then `handle_much` answers it,
+    async handle_much(context, request) -> fields   which waits for a turn after every slice
+    handle_run(context, memory, run, owe) -> reply   for requests that came together (Produce)
 """
 
 import importlib

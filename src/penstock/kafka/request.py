@@ -24,13 +24,10 @@ _FLEXIBLE_HEADER = Struct(">iib")
 class Request:
     """A decoded request of a rarely used API; Produce and Fetch are not decoded into one."""
 
-    __slots__ = ("api_version", "body", "client_id", "connection", "named", "turns")
+    __slots__ = ("api_version", "body", "connection", "named", "turns")
 
-    def __init__(
-        self, api_version: int, client_id: str | None, body: Any, connection: Connection
-    ) -> None:
+    def __init__(self, api_version: int, body: Any, connection: Connection) -> None:
         self.api_version = api_version
-        self.client_id = client_id
         self.body = body
         self.connection = connection
         self.named: set[Any] | None = None
@@ -46,11 +43,6 @@ class Request:
             return False
         self.named.add(name)
         return True
-
-    @property
-    def client_host(self) -> str:
-        """Address the client connected from."""
-        return self.connection.client_host
 
 
 class Reply(ReplyPlace):

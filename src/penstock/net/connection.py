@@ -65,15 +65,18 @@ class Connection(AnsweringSide):
         "client_host",
         "frame_tick",
         "has_sent",
+        "listener_name",
         "paced_tick",
         "state",
         "taken_bytes",
         "taken_tick",
     )
 
-    def __init__(self, context: ConnectionContext, client_host: str) -> None:
+    def __init__(self, context: ConnectionContext, client_host: str, listener_name: str) -> None:
         super().__init__(context)
         self.client_host = client_host
+        self.listener_name = listener_name
+        """Which port the client came in by."""
         self.state: Any = None
         self.is_closed = False
         self.has_sent = False
@@ -85,11 +88,6 @@ class Connection(AnsweringSide):
         self._is_in_loop = False
         self.last_tick = self.frame_tick = self.taken_tick = self.paced_tick = context.tick
         self.taken_bytes = 0
-
-    @property
-    def listener_name(self) -> str:
-        """Which listener the client came in by."""
-        return self._context.listener_name
 
     # --- the transport's side ------------------------------------------------------------------
 

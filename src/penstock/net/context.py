@@ -34,7 +34,6 @@ class ConnectionContext:
         "buffers",
         "connections",
         "limits",
-        "listener_name",
         "loop",
         "on_frame",
         "on_gone",
@@ -48,7 +47,6 @@ class ConnectionContext:
     def __init__(
         self,
         *,
-        listener_name: str,
         limits: NetLimits,
         buffers: ReceiveBuffers,
         on_frame: OnFrame,
@@ -58,7 +56,6 @@ class ConnectionContext:
         """`on_gone` is called once for each connection that was made, when it is no more."""
         self.loop = asyncio.get_running_loop()
         self.turn = TurnShare(self.loop)
-        self.listener_name = listener_name
         self.limits = limits
         self.buffers = buffers
         self.room = AnswerRoom(buffers.budget, self.loop)

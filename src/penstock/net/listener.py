@@ -1,4 +1,6 @@
-"""A listening port: accepts, refuses, sweeps the times of its connections, stops in good order.
+"""Listening ports: accept, refuse, sweep the times of their connections, stop in good order.
+
+All ports of a listener count together: limits, memory, turns of the loop.
 
 Connections are accepted here and not by the event loop's server, so that a refusal costs no
 transport, and running out of file descriptors neither spins nor hides: one descriptor is kept in
@@ -16,9 +18,10 @@ import os
 import resource
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from penstock.base.endpoints import FIRST_LISTENER
 from penstock.net.connection import Connection
 from penstock.net.context import ConnectionContext, OnClose, OnFrame, OnRun, one_by_one
 from penstock.net.errors import CloseKind, RefuseKind
@@ -47,15 +50,15 @@ class Endpoint(NamedTuple):
 
     host: str
     port: int
-    name: str = "kafka"
+    name: str = FIRST_LISTENER
 
 
 class Listener:
-    """One port. Made and used on its loop."""
+    """One port or several, each with a name. Made and used on its loop."""
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoints: Sequence[Endpoint],
         limits: NetLimits,
         on_frame: OnFrame,
         *,
@@ -64,14 +67,13 @@ class Listener:
         budget: FrameBudget | None = None,
     ) -> None:
         """`budget` may be shared by several listeners; without one it follows the limits."""
-        self.endpoint = endpoint
+        self.endpoints = endpoints
         self.limits = limits
         self._on_close = on_close
         buffers = ReceiveBuffers(
             budget or FrameBudget(limits.unfinished_bytes_max or pinned_bytes_max(limits))
         )
         self._context = ConnectionContext(
-            listener_name=endpoint.name,
             limits=limits,
             buffers=buffers,
             on_frame=on_frame,
@@ -81,7 +83,7 @@ class Listener:
         self.stats = self._context.stats
         self._budget = buffers.budget
         self._loop = asyncio.get_running_loop()
-        self._socket: socket.socket | None = None
+        self._sockets: dict[str, socket.socket] = {}
         self._spare_descriptor = -1
         self._connections_max = limits.connections_max
         self._open_count = 0
@@ -90,7 +92,7 @@ class Listener:
         self._new_by_address: Counter[str] = Counter()
         self._opening: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._refusals = RefusalLog(endpoint.name)
+        self._refusals = RefusalLog()
         self.on_relief: Callable[[], None] = _nothing
         """Called when clients pin far less than they did."""
         self.has_let_go: Callable[[], bool] = _never
@@ -104,9 +106,13 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """The port that is open, also where the endpoint said 0."""
-        assert self._socket is not None, "not started"
-        return int(self._socket.getsockname()[1])
+        """The first port that is open, also where its endpoint said 0."""
+        return self.ports[self.endpoints[0].name]
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """Open ports by the names of their endpoints."""
+        return {name: int(one.getsockname()[1]) for name, one in self._sockets.items()}
 
     @property
     def connections(self) -> list[Connection]:
@@ -114,11 +120,17 @@ class Listener:
         return list(self._context.connections)
 
     def start(self, open_socket: OpenSocket = open_socket) -> None:
-        """Open the port and serve. Raises ConfigError when it can not be opened."""
+        """Open the ports and serve. Raises ConfigError when one can not be opened."""
         self._connections_max = min(self.limits.connections_max, descriptors_for_connections())
         self._spare_descriptor = os.open(os.devnull, os.O_RDONLY)
-        self._socket = open_socket(self.endpoint.host, self.endpoint.port)
-        self._loop.add_reader(self._socket.fileno(), self._accept_some)
+        try:
+            for host, port, name in self.endpoints:
+                self._sockets[name] = open_socket(host, port)
+        except BaseException:
+            self._stop_accepting()
+            raise
+        for name, opened in self._sockets.items():
+            self._loop.add_reader(opened.fileno(), self._accept_some, name, opened)
         self._timer = self._loop.call_later(_SWEEP_SECONDS, self._on_timer)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
@@ -144,31 +156,30 @@ class Listener:
                 await asyncio.wait_for(self._all_gone.wait(), seconds)
 
     def _stop_accepting(self) -> None:
-        if self._socket is not None:
-            self._loop.remove_reader(self._socket.fileno())
-            self._socket.close()
-            self._socket = None
+        for opened in self._sockets.values():
+            self._loop.remove_reader(opened.fileno())
+            opened.close()
+        self._sockets.clear()
         if self._spare_descriptor >= 0:
             os.close(self._spare_descriptor)
             self._spare_descriptor = -1
 
     # --- accepting -----------------------------------------------------------------------------
 
-    def _accept_some(self) -> None:
-        assert self._socket is not None
+    def _accept_some(self, name: str, opened: socket.socket) -> None:
         for _ in range(_ACCEPTS_PER_TURN):
             try:
-                accepted, address = self._socket.accept()
+                accepted, address = opened.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except OSError as error:
                 if error.errno not in _OUT_OF_DESCRIPTORS:
                     continue  # the peer has gone before it was accepted
-                self._refuse_without_descriptor()
+                self._refuse_without_descriptor(opened)
                 return
-            self._admit(accepted, str(address[0]))
+            self._admit(name, accepted, str(address[0]))
 
-    def _admit(self, accepted: socket.socket, host: str) -> None:
+    def _admit(self, name: str, accepted: socket.socket, host: str) -> None:
         self._new_by_address[host] += 1
         kind = self._refusal(host)
         if kind is not None:
@@ -179,7 +190,7 @@ class Listener:
         self._open_count += 1
         self._by_address[host] += 1
         self.stats.accepted += 1
-        task = self._loop.create_task(self._open(accepted, host))
+        task = self._loop.create_task(self._open(name, accepted, host))
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
 
@@ -193,8 +204,8 @@ class Listener:
             return RefuseKind.TOO_FAST_FROM_ADDRESS
         return None
 
-    async def _open(self, accepted: socket.socket, host: str) -> None:
-        connection = Connection(self._context, host)
+    async def _open(self, name: str, accepted: socket.socket, host: str) -> None:
+        connection = Connection(self._context, host, name)
         try:
             await self._loop.connect_accepted_socket(lambda: connection, accepted)
         except OSError:
@@ -214,15 +225,14 @@ class Listener:
         if self._open_count == 0:
             self._all_gone.set()
 
-    def _refuse_without_descriptor(self) -> None:
+    def _refuse_without_descriptor(self, opened: socket.socket) -> None:
         """Take one waiting connection with the spare descriptor and close it, so none hangs."""
-        assert self._socket is not None
         if self._spare_descriptor >= 0:
             os.close(self._spare_descriptor)
             self._spare_descriptor = -1
         host = ""
         with contextlib.suppress(OSError):
-            accepted, address = self._socket.accept()
+            accepted, address = opened.accept()
             host = str(address[0])
             accepted.close()
         with contextlib.suppress(OSError):

@@ -26,10 +26,9 @@ log = logging.getLogger(__name__)
 class RefusalLog:
     """Of one listener; ticks are its seconds."""
 
-    __slots__ = ("_by_address", "_count", "_logged_tick", "_name")
+    __slots__ = ("_by_address", "_count", "_logged_tick")
 
-    def __init__(self, listener_name: str) -> None:
-        self._name = listener_name
+    def __init__(self) -> None:
         self._by_address: dict[RefuseKind, Counter[str]] = {kind: Counter() for kind in RefuseKind}
         self._count: Counter[RefuseKind] = Counter()
         self._logged_tick = dict.fromkeys(RefuseKind, -EVERY_TICKS)
@@ -53,8 +52,7 @@ class RefusalLog:
         by_address = self._by_address[kind]
         ((worst, most),) = by_address.most_common(1)
         log.warning(
-            "listener=%s connections refused=%d reason=%s most from %s=%d; the limit is %s",
-            self._name,
+            "connections refused=%d reason=%s most from %s=%d; the limit is %s",
             self._count[kind],
             kind,
             worst,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
@@ -316,6 +317,7 @@ class Node:
             identity=self._identity.directory_id,
             incarnation=self._incarnation,
             directory_count=len(self._directories),
+            listeners=node.told_listeners(),
         )
 
     @property
@@ -388,11 +390,12 @@ class Node:
         entries = settings_entries(self._settings)
         self._front.settings_entries = lambda: entries
         dispatcher = Dispatcher(self._front)
-        endpoint = Endpoint(node.host, node.port)
+        named = [Endpoint(one.host, one.port, one.name) for one in node.named_listeners()]
+        endpoints = [Endpoint(node.host, node.port, FIRST_LISTENER), *named]
         net = self._settings.net
         budget = FrameBudget(pinned_bytes_max(net))
         listener = Listener(
-            endpoint, net, dispatcher.on_frame, on_run=dispatcher.on_run, budget=budget
+            endpoints, net, dispatcher.on_frame, on_run=dispatcher.on_run, budget=budget
         )
         listener.measure_by(self._machine.stopwatch)
         listener.pinned_elsewhere = lambda: self._front.pinned_bytes

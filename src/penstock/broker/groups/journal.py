@@ -18,7 +18,7 @@ replicated); the rewrite is ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
@@ -32,7 +32,7 @@ from penstock.groups.records import UnreadRecord
 from penstock.groups.unwritten import Unwritten
 from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
-from penstock.record.read import iter_records
+from penstock.record.read import DecodedRecord, iter_records
 from penstock.replication.errors import ReplicationError
 from penstock.storage.commit_log.set_log import Chunk, NeedsDisk
 from penstock.storage.errors import LogFenced, StorageError
@@ -40,7 +40,9 @@ from penstock.storage.errors import LogFenced, StorageError
 OFFSETS_TOPIC = INTERNAL_TOPIC
 WRITE_TIMEOUT_MS = 30_000
 LOAD_BYTES = 128 << 10
-"""Read and taken in one turn of the loop: some 1,500 positions, at 5 us each."""
+"""Read in one turn of the loop, unless one batch is larger: some 1,500 positions."""
+LOAD_TOGETHER = 500
+"""Records taken in one turn, at 5 us each; one commit may have written 100,000 in a batch."""
 
 OnRecord = Callable[[UnreadRecord], None]
 OnUnreadBatch = Callable[[str], None]
@@ -220,24 +222,40 @@ class _Loader:
         if not chunk.size and self._hosted.member.log.is_fenced:
             self._on_done(LogFenced("what is to be loaded was never written"))
             return
+        self._go_on(self._apply(chunk.buffers))
+
+    def _go_on(self, steps: Iterator[int]) -> None:
+        """Take some records of what was read; the others, or more of the log, in a later turn."""
+        if self._is_over():
+            return
         try:
-            for buffer in chunk.buffers:
-                self._apply(buffer)
+            left = LOAD_TOGETHER
+            for taken in steps:
+                left -= taken
+                if left <= 0:
+                    self._broker.scheduler.call_soon(lambda: self._go_on(steps))
+                    return
         except PlatformError as bad:
             self._on_done(bad)
             return
         self._broker.scheduler.call_soon(self.step)
 
-    def _apply(self, buffer: memoryview) -> None:
-        at = 0
-        while at < len(buffer):
-            header = read_header(buffer, at)
-            if header.attributes & (TRANSACTIONAL | CONTROL):
-                self._on_unread_batch(f"batch of a transaction at offset {header.base_offset}")
-            else:
-                for record in iter_records(buffer[at : at + header.size_bytes]):
-                    self._on_record(
-                        UnreadRecord(record.key, record.value, record.headers, record.timestamp_ms)
-                    )
-            at += header.size_bytes
-            self._offset = header.base_offset + header.last_offset_delta + 1
+    def _apply(self, buffers: Iterable[memoryview]) -> Iterator[int]:
+        """Hand over what batches hold, one by one; yields what each cost."""
+        for buffer in buffers:
+            at = 0
+            while at < len(buffer):
+                header = read_header(buffer, at)
+                if header.attributes & (TRANSACTIONAL | CONTROL):
+                    self._on_unread_batch(f"batch of a transaction at offset {header.base_offset}")
+                    yield 1
+                else:
+                    for record in iter_records(buffer[at : at + header.size_bytes]):
+                        self._on_record(_as_unread(record))
+                        yield 1
+                at += header.size_bytes
+                self._offset = header.base_offset + header.last_offset_delta + 1
+
+
+def _as_unread(record: DecodedRecord) -> UnreadRecord:
+    return UnreadRecord(record.key, record.value, record.headers, record.timestamp_ms)

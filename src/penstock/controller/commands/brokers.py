@@ -7,6 +7,7 @@ are a broker's for life, taken by compare-and-set). Fencing goes with mastership
 from dataclasses import replace
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.base.endpoints import FIRST_LISTENER, LISTENERS_MAX, parse_endpoint
 from penstock.controller.commands.command import (
     DrainBroker,
     ForgetIdentity,
@@ -60,6 +61,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
         broker_epoch=highest + 1,
         directory_count=command.directory_count,
         is_draining=known is not None and known.is_draining,
+        listeners=command.listeners,
     )
     records: list[MetadataRecord] = [record]
     if known is not None and known.incarnation != command.incarnation:
@@ -84,6 +86,15 @@ def _check_registration(command: RegisterBroker) -> None:
     texts = (command.host, command.rack or "", command.ha_host)
     if any(len(text) > _TEXT_CHARACTERS_MAX for text in (*texts, command.identity)):
         raise InvalidMetadataRequest("The host, rack or identity of a broker is too long.")
+    names = [one.name for one in command.listeners]
+    if len(names) > LISTENERS_MAX or len({*names, FIRST_LISTENER}) <= len(names):
+        raise InvalidMetadataRequest(
+            f"A broker has at most {LISTENERS_MAX} listeners beside its first, each with a name of"
+            " its own."
+        )
+    for one in command.listeners:
+        if parse_endpoint(str(one)) != one or len(one.host) > _TEXT_CHARACTERS_MAX:
+            raise InvalidMetadataRequest(f"A listener of a broker can not be {str(one)[:100]!r}.")
 
 
 def _is_same(known: BrokerImage, command: RegisterBroker) -> bool:
@@ -97,6 +108,7 @@ def _is_same(known: BrokerImage, command: RegisterBroker) -> bool:
         identity=command.identity,
         incarnation=command.incarnation,
         directory_count=command.directory_count,
+        listeners=command.listeners,
     )
     return wanted == known
 

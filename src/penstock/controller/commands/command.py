@@ -15,6 +15,7 @@ from enum import IntEnum
 from typing import Generic, TypeVar
 
 from penstock.base.ack_policy import AckPolicy
+from penstock.base.endpoints import NamedEndpoint
 from penstock.base.ids import TopicId
 from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.causes import Cause
@@ -186,6 +187,7 @@ class RegisterBroker(Command[int]):
     identity: str = ""
     incarnation: str = ""
     directory_count: int = 1
+    listeners: tuple[NamedEndpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.endpoints import FIRST_LISTENER, NamedEndpoint
 from penstock.base.ids import TopicId
 from penstock.controller.commands.topic_names import metric_name
 from penstock.controller.metadata.causes import Cause
@@ -64,6 +65,14 @@ class BrokerImage:
     directory_count: int = 1
     is_fenced: bool = False
     is_draining: bool = False
+    listeners: tuple[NamedEndpoint, ...] = ()
+
+    def endpoint(self, listener: str) -> tuple[str, int] | None:
+        """Where clients of a listener reach the broker; None where it has none of that name."""
+        if listener == FIRST_LISTENER:
+            return self.host, self.port
+        named = (one for one in self.listeners if one.name == listener)
+        return next(((one.host, one.port) for one in named), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

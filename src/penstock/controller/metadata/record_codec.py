@@ -17,14 +17,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
+from penstock.base.endpoints import NamedEndpoint
 from penstock.base.ids import TopicId
 from penstock.base.ports import Buffer
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.causes import Cause, read_old
 
-_LATER = {r.MastershipBegun: {"detail", "unclean_epoch"}}
+_LATER = {
+    r.MastershipBegun: {"detail", "unclean_epoch"},
+    r.BrokerRegistered: {"listeners"},
+}
 """Fields that version 3 of a kind has added. Those of version 2 are the others with a default."""
+_OLD_WHERE_EMPTY: dict[type[Any], str] = {r.BrokerRegistered: "listeners"}
+"""Without this field the record is written in the version before, which earlier releases read."""
 
 ENTRY_BYTES_MAX = 16 << 20
 """An entry larger than this is refused before it is proposed: 16 MiB, some 1.5 million partitions
@@ -79,6 +85,12 @@ def _ints(value: object) -> tuple[int, ...]:
     return tuple(_int(item) for item in value)
 
 
+def _endpoints(value: object) -> tuple[NamedEndpoint, ...]:
+    if type(value) is not list or any(type(one) is not list or len(one) != 3 for one in value):
+        raise CorruptMetadata(f"expected a list of listeners, found {value!r}")
+    return tuple(NamedEndpoint(_str(name), _str(host), _int(port)) for name, host, port in value)
+
+
 def _topic_id(value: object) -> TopicId:
     try:
         raw = bytes.fromhex(_str(value))
@@ -110,6 +122,7 @@ _SHAPES: dict[type[Any], dict[str, _Reader]] = {
         "broker_epoch": _int,
         "directory_count": _int,
         "is_draining": _bool,
+        "listeners": _endpoints,
     },
     r.ReplicaSetCreated: {
         "replica_set_id": _int,
@@ -190,8 +203,15 @@ _VERSIONS[r.MastershipBegun][1]["cause"] = _str  # with its detail, see `_of_ver
 
 
 def _version(cls: type[Any]) -> int:
-    """Return the version that records of this class are written in."""
+    """Return the newest version of records of this class."""
     return len(_VERSIONS[cls])
+
+
+def _version_of(record: r.MetadataRecord) -> int:
+    """Return the version that this record is written in."""
+    newest = _version(type(record))
+    new_field = _OLD_WHERE_EMPTY.get(type(record))
+    return newest - 1 if new_field is not None and not getattr(record, new_field) else newest
 
 
 def encode_records(records: Iterable[r.MetadataRecord]) -> bytes:
@@ -223,11 +243,12 @@ def decode_records(entry: Buffer) -> list[r.MetadataRecord]:
 
 def _encode(record: r.MetadataRecord) -> bytes:
     found: dict[str, object] = {}
-    for name in _SHAPES[type(record)]:
+    version = _version_of(record)
+    for name in _VERSIONS[type(record)][version - 1]:
         value = getattr(record, name)
         found[name] = value.hex() if isinstance(value, bytes) else value
     body = json.dumps(found, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode()
-    return _ENVELOPE.pack(record.KIND, _version(type(record)), len(body)) + body
+    return _ENVELOPE.pack(record.KIND, version, len(body)) + body
 
 
 def _decode(kind: int, version: int, body: memoryview) -> r.MetadataRecord:

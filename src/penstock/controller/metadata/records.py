@@ -25,6 +25,7 @@ from enum import IntEnum
 from typing import ClassVar
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.base.endpoints import NamedEndpoint
 from penstock.base.ids import TopicId
 from penstock.controller.metadata.causes import Cause
 
@@ -77,7 +78,8 @@ class BrokerRegistered:
     """A broker is there, or its address changed. `rack` is None when it has none.
 
     `broker_epoch` is larger than that of every registration before. A registered broker is not
-    fenced. `is_draining` stays what it was; it stands here for snapshots.
+    fenced. `is_draining` stays what it was; it stands here for snapshots. `listeners` are those for
+    clients beside `host` and `port`.
     """
 
     KIND: ClassVar = RecordKind.BROKER_REGISTERED
@@ -92,6 +94,7 @@ class BrokerRegistered:
     broker_epoch: int = 0
     directory_count: int = 1
     is_draining: bool = False
+    listeners: tuple[NamedEndpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,7 @@ def _broker_registered(image: ClusterImage, record: r.BrokerRegistered, touched:
         broker_epoch=record.broker_epoch,
         directory_count=record.directory_count,
         is_draining=record.is_draining,
+        listeners=record.listeners,
     )
     touched.brokers[record.broker_id] = None
 

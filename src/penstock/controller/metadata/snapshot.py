@@ -66,6 +66,7 @@ def registration(broker: BrokerImage) -> r.BrokerRegistered:
         broker_epoch=broker.broker_epoch,
         directory_count=broker.directory_count,
         is_draining=broker.is_draining,
+        listeners=broker.listeners,
     )
 
 

@@ -194,10 +194,10 @@ class Rebalances:
     ) -> Steps:
         for member, reply, assignment in parked:
             reply(answer(assignment=assignment))
-            self._keep_alive_if_there(group, member)
+            self.keep_alive_if_there(group, member)
             yield TO_TELL
 
-    def _keep_alive_if_there(self, group: Group, member: Member) -> None:
+    def keep_alive_if_there(self, group: Group, member: Member) -> None:
         """Start the session of somebody who was told; it may have left before it heard."""
         if group.state is not GroupState.DEAD and group.members.get(member.member_id) is member:
             self.keep_alive(group, member)
@@ -302,7 +302,7 @@ class Rebalances:
         answer_to = joined_reply(group)
         for member, reply in told:
             reply(answer_to(member.member_id))
-            self._keep_alive_if_there(group, member)
+            self.keep_alive_if_there(group, member)
             yield TO_TELL
 
     def _journal_empty(self, group: Group) -> None:

@@ -13,12 +13,16 @@ from collections.abc import Iterator, Mapping
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member
 from penstock.groups.messages import OfferedProtocol
+from penstock.groups.portions import Steps
 from penstock.groups.records import (
     GroupRecord,
     MemberRecord,
     encode_group_head,
     encode_member,
 )
+
+MEMBERS_READ = 2
+"""Members that are read from a record for one unit of a portion."""
 
 
 def record_parts(group: Group, assignments: Mapping[str, bytes]) -> Iterator[bytes]:
@@ -50,19 +54,24 @@ def record_parts(group: Group, assignments: Mapping[str, bytes]) -> Iterator[byt
         )
 
 
-def restore_group(group: Group, record: GroupRecord) -> None:
-    """Fill a fresh group from its last record."""
+def restore_group(group: Group, record: GroupRecord, members: Iterator[MemberRecord]) -> Steps:
+    """Fill a fresh group from its last record, whose members come one by one.
+
+    What they raise leaves a group that is of no use.
+    """
     assert group.state is GroupState.EMPTY, group.state
     group.generation = record.generation
     group.protocol_type = record.protocol_type or None
     group.state_since_ms = max(record.state_timestamp_ms, 0)
-    if not record.members:
-        return
-    group.protocol_name = record.protocol_name or ""
-    for entry in record.members:
+    for number, entry in enumerate(members):
+        group.protocol_name = record.protocol_name or ""
         is_known = entry.member_id in group.members or entry.instance_id in group.static_members
         if not is_known:
             group.add(_restore_member(entry, record.protocol_name or ""), record.protocol_type)
+        if number % MEMBERS_READ == 0:
+            yield 1
+    if not group.members:
+        return
     if record.leader_id in group.members:
         group.leader_id = record.leader_id
     group.state = GroupState.STABLE

@@ -12,9 +12,9 @@ Source: KIP-951; Kafka `KafkaApis.getCurrentLeader`.
 
 from collections.abc import Mapping
 
-from penstock.broker.live_broker import live_broker
 from penstock.broker.partitions import HostedTopic
 from penstock.controller.metadata.image import ClusterImage
+from penstock.kafka.answers.topic_view import leader_for_clients
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.pieces import LeaderEndpoint
 
@@ -24,11 +24,17 @@ HINTED = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EP
 class LeaderHints:
     """The hints of one answer; `endpoints` names each leader once."""
 
-    __slots__ = ("_image", "_topics", "endpoints")
+    __slots__ = ("_image", "_listener", "_topics", "endpoints")
 
-    def __init__(self, image: ClusterImage, topics: Mapping[bytes, HostedTopic]) -> None:
-        """`topics` is the registry's table by the key that the request uses: name or id."""
+    def __init__(
+        self, image: ClusterImage, topics: Mapping[bytes, HostedTopic], listener: str
+    ) -> None:
+        """`topics` is the registry's table by the key that the request uses: name or id.
+
+        `listener` is the one that the client came in by.
+        """
         self._image = image
+        self._listener = listener
         self._topics = topics
         self.endpoints: list[LeaderEndpoint] = []
 
@@ -41,10 +47,12 @@ class LeaderHints:
         if topic is None or not 0 <= partition < len(topic.placed):
             return None
         replica_set = self._image.replica_sets.get(topic.placed[partition].replica_set_id)
-        broker = None if replica_set is None else live_broker(self._image, replica_set.master)
-        if replica_set is None or broker is None:
+        if replica_set is None:
             return None
-        endpoint = LeaderEndpoint(broker.broker_id, broker.host, broker.port, broker.rack)
+        leader = leader_for_clients(self._image, replica_set.master, self._listener)
+        if leader is None:
+            return None
+        endpoint = LeaderEndpoint(*leader)
         if endpoint not in self.endpoints:
             self.endpoints.append(endpoint)
         return replica_set.master, replica_set.leader_epoch

@@ -5,12 +5,15 @@ leader         master of the set, -1 and LEADER_NOT_AVAILABLE while it has none 
                none it asks again after 100 ms
 leader epoch   the set's; replicas = members; ISR = sync-state set
 offline        members whose broker is fenced or not registered
-brokers        registered and not fenced; all that are registered while only one is not fenced
+brokers        registered and not fenced; all that are registered while only one is not fenced;
+               each where it has the listener that the client came in by, and none that has it not:
+               what such a one leads has LISTENER_NOT_FOUND, as in Kafka
 controller     the active controller where it is a live broker, else any live broker: every
                broker passes commands on, and clients look for the controller among brokers
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from penstock.broker.live_broker import live_broker
 from penstock.controller.metadata.image import BrokerImage, ClusterImage, ReplicaSetImage
@@ -20,46 +23,75 @@ from penstock.protocol.metadata import PartitionState
 NO_BROKER = -1
 
 
+class ClientBroker(NamedTuple):
+    """A broker as the clients of one listener are told of it."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
 def partition_states(
-    image: ClusterImage, is_suspect: Callable[[int], bool]
+    image: ClusterImage, is_suspect: Callable[[int], bool], listener: str
 ) -> dict[int, PartitionState]:
     """Return what the partitions of each replica set have in common, by set id."""
     return {
-        set_id: _state(image, replica_set, is_suspect)
+        set_id: _state(image, replica_set, is_suspect, listener)
         for set_id, replica_set in image.replica_sets.items()
     }
 
 
-def brokers_for_clients(image: ClusterImage) -> list[BrokerImage]:
-    """Return the brokers that clients are told of, by id: those that live, if there are two.
+def brokers_for_clients(image: ClusterImage, listener: str) -> list[ClientBroker]:
+    """Return the brokers that the clients of a listener are told of, by id.
+
+    They are those that have such a listener, and of these those that live, if there are two.
 
     A client that is told of a single broker forgets the others. If that one dies just after they
     have come back, it has nobody left to ask (KIP-899; aiokafka and kafka-python never look at
     their bootstrap servers again). And an image in which nobody lives is an old one.
     """
-    known = [broker for _, broker in sorted(image.brokers.items())]
-    alive = [broker for broker in known if not broker.is_fenced]
+    found = (_told(broker, listener) for _, broker in sorted(image.brokers.items()))
+    known = [broker for broker in found if broker is not None]
+    alive = [broker for broker in known if not image.brokers[broker.broker_id].is_fenced]
     return alive if len(alive) > 1 else known
 
 
-def controller_for_clients(image: ClusterImage) -> int:
+def leader_for_clients(image: ClusterImage, broker_id: int, listener: str) -> ClientBroker | None:
+    """Return a broker that lives and has such a listener."""
+    broker = live_broker(image, broker_id)
+    return None if broker is None else _told(broker, listener)
+
+
+def _told(broker: BrokerImage, listener: str) -> ClientBroker | None:
+    endpoint = broker.endpoint(listener)
+    return None if endpoint is None else ClientBroker(broker.broker_id, *endpoint, broker.rack)
+
+
+def controller_for_clients(image: ClusterImage, listener: str) -> int:
     """Return the broker that clients send administrative requests to; -1 without any broker."""
-    if live_broker(image, image.controller_id) is not None:
+    if leader_for_clients(image, image.controller_id, listener) is not None:
         return image.controller_id
-    told = sorted(brokers_for_clients(image), key=lambda one: (one.is_fenced, one.broker_id))
-    return next((one.broker_id for one in told), NO_BROKER)
+    told = [one.broker_id for one in brokers_for_clients(image, listener)]
+    return min(told, key=lambda one: (image.brokers[one].is_fenced, one), default=NO_BROKER)
 
 
 def _state(
-    image: ClusterImage, replica_set: ReplicaSetImage, is_suspect: Callable[[int], bool]
+    image: ClusterImage,
+    replica_set: ReplicaSetImage,
+    is_suspect: Callable[[int], bool],
+    listener: str,
 ) -> PartitionState:
     master = live_broker(image, replica_set.master)
     has_master = master is not None and not is_suspect(master.broker_id)
+    error = ErrorCode.NONE if has_master else ErrorCode.LEADER_NOT_AVAILABLE
+    if master is not None and master.endpoint(listener) is None:
+        has_master, error = False, ErrorCode.LISTENER_NOT_FOUND
     return PartitionState(
         leader_id=replica_set.master if has_master else NO_BROKER,
         leader_epoch=replica_set.leader_epoch,
         replicas=replica_set.replicas,
         in_sync=replica_set.sync_state_set,
         offline=[one for one in replica_set.replicas if live_broker(image, one) is None],
-        error_code=ErrorCode.NONE if has_master else ErrorCode.LEADER_NOT_AVAILABLE,
+        error_code=error,
     )

@@ -11,6 +11,7 @@ from penstock.broker.fetch.long_fetch import SLICE, LongFetch
 from penstock.broker.fetch.operation import Consumer
 from penstock.broker.fetch.partition_read import PartitionKey, PartitionRead
 from penstock.broker.turns import Pace
+from penstock.kafka.context import RequestContext
 from penstock.kafka.fetch.parts import answer_bytes, find, selector_of, session_of
 from penstock.kafka.fetch.reply import TOPIC_ID_VERSION, FetchReply
 from penstock.kafka.fetch.session import (
@@ -20,7 +21,6 @@ from penstock.kafka.fetch.session import (
     FetchSession,
     SessionPartition,
 )
-from penstock.kafka.front import KafkaFront
 from penstock.kafka.let_go import let_go
 from penstock.kafka.request import Reply
 from penstock.protocol.api_keys import ApiKey
@@ -36,15 +36,17 @@ WIRE_BYTES_MIN = 16
 """Of a partition in a request of the oldest version."""
 
 
-async def decode_long(front: KafkaFront, header: RequestHeader, frame: bytes, reply: Reply) -> None:
+async def decode_long(
+    context: RequestContext, header: RequestHeader, frame: bytes, reply: Reply
+) -> None:
     """Decode a request of many partitions in slices, let its session follow, look, and answer."""
-    broker = front.broker
+    broker = context.broker
     fetch = LongFetch(broker, reply.connection)
     try:
         if not await fetch.begin(len(frame) // WIRE_BYTES_MIN):
             return
         async with broker.long_places.place(len(frame)):
-            request, session, wanted = await _decoded(front, header, frame, reply)
+            request, session, wanted = await _decoded(context, header, frame, reply)
         version = header.api_version
         if isinstance(session, ErrorCode):
             FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
@@ -57,10 +59,10 @@ async def decode_long(front: KafkaFront, header: RequestHeader, frame: bytes, re
 
 
 async def _decoded(
-    front: KafkaFront, header: RequestHeader, frame: bytes, reply: Reply
+    context: RequestContext, header: RequestHeader, frame: bytes, reply: Reply
 ) -> tuple[FetchRequest, FetchSession | ErrorCode | None, list[SessionPartition]]:
     """Return the request without its partitions, its session, and all that is to be looked at."""
-    version, broker, cache = header.api_version, front.broker, front.fetch_sessions
+    version, broker, cache = header.api_version, context.broker, context.front.fetch_sessions
     pace = Pace(broker.turns)
     slices = decode_request_slices(ApiKey.FETCH, version, memoryview(frame), header.body_at)
     owned = [await broker.turns.run(slices, reply.note_turn)]
@@ -68,7 +70,7 @@ async def _decoded(
     request = _without_partitions(owned[0])
     await broker.turns.run(let_go(owned), reply.note_turn)
     session = session_of(
-        front,
+        context,
         request,
         wanted[:SLICE],
         version,

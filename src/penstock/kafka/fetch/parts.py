@@ -8,6 +8,7 @@ from penstock.broker.config import SlaveReads
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.partitions import hosted_partition
+from penstock.kafka.context import RequestContext
 from penstock.kafka.fetch.reply import TOPIC_ID_VERSION, topics_by_key
 from penstock.kafka.fetch.session import (
     FINAL_EPOCH,
@@ -17,7 +18,6 @@ from penstock.kafka.fetch.session import (
     FetchSession,
     SessionPartition,
 )
-from penstock.kafka.front import KafkaFront
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.fetch import FetchRequest
 
@@ -51,7 +51,7 @@ def selector_of(broker: Broker, version: int, rack: str) -> ReplicaSelector | No
 
 
 def session_of(
-    front: KafkaFront,
+    context: RequestContext,
     request: FetchRequest,
     wanted: list[SessionPartition],
     version: int,
@@ -63,9 +63,9 @@ def session_of(
 
     `count` says how many partitions the request names, of which `wanted` are the first.
     """
-    cache = front.fetch_sessions
+    cache = context.front.fetch_sessions
     epoch = request.session_epoch
-    now_ms = front.broker.clock.monotonic_ms()
+    now_ms = context.broker.clock.monotonic_ms()
     uses_topic_ids = version >= TOPIC_ID_VERSION
     if epoch == FINAL_EPOCH:
         cache.close(request.session_id)

@@ -69,7 +69,11 @@ class FetchReply:
             reads = [read for read in reads if _has_news(read, session) or is_full]
         hints = None
         if self._version >= HINT_VERSION and any(read.error for read in reads):
-            hints = LeaderHints(self._broker.metadata, topics_by_key(self._broker, self._version))
+            hints = LeaderHints(
+                self._broker.metadata,
+                topics_by_key(self._broker, self._version),
+                self._reply.connection.listener_name,
+            )
         answers = [self._answer(read, hints) for read in reads]
         self._broker.stats.bytes_fetched += sum([read.size for read in reads])
         body = encode_fetch_response(

@@ -129,7 +129,9 @@ class PendingProduce:
     def _send(self) -> None:
         answers, version = self._answers, self._version
         if self._has_errors:
-            self._reply.raw(encode(self._broker, version, answers))
+            self._reply.raw(
+                encode(self._broker, version, answers, self._reply.connection.listener_name)
+            )
         elif len(answers) == 1:
             self._reply.whole(encode_appended(version, self._correlation_id, answers[0]))
         else:
@@ -164,7 +166,8 @@ class PendingRun(PendingProduce):
         self._reply.whole(b"".join(wholes))
 
     def _encode_one(self, correlation_id: int, answer: PartitionAnswer) -> bytes:
-        body = encode(self._broker, self._version, [answer])
+        listener = self._reply.connection.listener_name
+        body = encode(self._broker, self._version, [answer], listener)
         return frame_answer(self._version, correlation_id, body)
 
 
@@ -194,11 +197,11 @@ class PendingSet:
         self._request.shrunk(in_sync_count)
 
 
-def encode(broker: Broker, version: int, answers: list[PartitionAnswer]) -> bytes:
-    """Encode an answer; partitions that are led elsewhere say by whom."""
+def encode(broker: Broker, version: int, answers: list[PartitionAnswer], listener: str) -> bytes:
+    """Encode an answer; partitions that are led elsewhere say by whom, reached how."""
     if version < HINT_VERSION:
         return encode_produce_response(version, answers)
-    hints = LeaderHints(broker.metadata, topics_by_key(broker, version))
+    hints = LeaderHints(broker.metadata, topics_by_key(broker, version), listener)
     answers = [
         answer._replace(current_leader=hints.of(answer.topic, answer.partition))
         if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -11,6 +11,12 @@ from typing import Annotated, Literal
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 
+from penstock.base.endpoints import (
+    FIRST_LISTENER,
+    LISTENERS_MAX,
+    NamedEndpoint,
+    parse_endpoint,
+)
 from penstock.base.errors import ConfigError
 
 PORT_MAX = 65_535
@@ -49,6 +55,15 @@ class NodeConfig:
     advertised_port: Annotated[int, Ge(0), Le(PORT_MAX)] = 0
     """Port clients are told to connect to; 0 means `port`."""
 
+    listeners: tuple[str, ...] = ()
+    """Further listeners for Kafka clients, each as `NAME://host:port` to bind, such as one for a
+    network inside and one outside. A client is told of the brokers' listeners of the name that it
+    came in by, so every broker needs those names. That of `host` and `port` is called `kafka`."""
+
+    advertised_listeners: tuple[str, ...] = ()
+    """What clients of the further listeners are told, each as `NAME://host:port`. One that is not
+    named here is told as it is bound, with the machine's name where that is every interface."""
+
     rack: Annotated[str, MaxLen(255)] = ""
     """Where the node stands, as shown to clients; empty means not said."""
 
@@ -63,9 +78,32 @@ class NodeConfig:
 
     def advertised(self) -> tuple[str, int]:
         """Return the host and port clients are told to connect to."""
-        every_interface = self.host in {"0.0.0.0", "::"}  # noqa: S104  compared, not bound
-        host = self.advertised_host or (socket.gethostname() if every_interface else self.host)
+        host = self.advertised_host or _reachable(self.host)
         return host, self.advertised_port or self.port
+
+    def named_listeners(self) -> tuple[NamedEndpoint, ...]:
+        """Return the further listeners as they are bound. Raises ConfigError."""
+        found = _endpoints("node.listeners", self.listeners)
+        if any(one.name == FIRST_LISTENER for one in found):
+            raise ConfigError(
+                f"node.listeners: {FIRST_LISTENER} is the listener of node.host and node.port:"
+                " give the others names of their own"
+            )
+        return found
+
+    def told_listeners(self) -> tuple[NamedEndpoint, ...]:
+        """Return the further listeners as clients are told of them. Raises ConfigError."""
+        advertised = _endpoints("node.advertised_listeners", self.advertised_listeners)
+        told = {one.name: one for one in advertised}
+        bound = {one.name: one for one in self.named_listeners()}
+        if unknown := told.keys() - bound.keys():
+            raise ConfigError(
+                f"node.advertised_listeners names {min(unknown)}, which node.listeners does not:"
+                f" add {min(unknown)}://host:port there"
+            )
+        return tuple(
+            told.get(name) or one._replace(host=_reachable(one.host)) for name, one in bound.items()
+        )
 
     def __post_init__(self) -> None:
         """Refuse what the bounds of single fields can not tell."""
@@ -75,3 +113,30 @@ class NodeConfig:
             raise ConfigError("node.data_directories holds an empty path: name a directory")
         if self.metrics_port and (self.metrics_port, self.metrics_host) == (self.port, self.host):
             raise ConfigError("node.port and node.metrics_port are the same: change one of them")
+        self.told_listeners()
+        ports = [self.port, *(one.port for one in self.named_listeners())]
+        if len(set(ports)) < len(ports):
+            raise ConfigError("node.listeners opens a port twice: give each listener its own")
+
+
+def _reachable(host: str) -> str:
+    """Return the machine's name for an address that stands for every interface."""
+    every_interface = host in {"0.0.0.0", "::"}  # noqa: S104  compared, not bound
+    return socket.gethostname() if every_interface else host
+
+
+def _endpoints(setting: str, texts: tuple[str, ...]) -> tuple[NamedEndpoint, ...]:
+    found = []
+    for text in texts:
+        endpoint = parse_endpoint(text)
+        if endpoint is None:
+            raise ConfigError(
+                f"{setting}: {text!r} is no listener: write NAME://host:port, as in"
+                " INTERNAL://10.0.0.1:9095"
+            )
+        found.append(endpoint)
+    if len({one.name for one in found}) < len(found):
+        raise ConfigError(f"{setting} names a listener twice: give each a name of its own")
+    if len(found) > LISTENERS_MAX:
+        raise ConfigError(f"{setting} names {len(found)} listeners: {LISTENERS_MAX} is the most")
+    return tuple(found)

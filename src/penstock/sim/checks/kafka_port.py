@@ -27,6 +27,7 @@ from penstock.broker.fetch.operation import FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.kafka.context import RequestContext
 from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.produce.pending import PendingProduce, PendingRun
@@ -300,11 +301,11 @@ class KafkaPort:
             return api
         handle = api.handle
 
-        def heard(front: KafkaFront, request: Any, reply: Any) -> None:
+        def heard(context: RequestContext, request: Any, reply: Any) -> None:
             def told(fields: Mapping[str, Any]) -> None:
-                judge(front.broker, request.body, fields)
+                judge(context.broker, request.body, fields)
 
-            handle(front, request, _HeardReply(reply, told))
+            handle(context, request, _HeardReply(reply, told))
 
         return api._replace(handle=heard)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from penstock.controller.commands.command import ConfigOperation
 from penstock.kafka.answers.alter import alter
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -16,6 +16,6 @@ VERSIONS = range(3)
 SLICED_BY = (("resources",),)
 
 
-async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Replace the configuration of each resource."""
-    return await alter(front.broker, request, lambda _: ConfigOperation.SET, replace=True)
+    return await alter(context.broker, request, lambda _: ConfigOperation.SET, replace=True)

@@ -11,7 +11,7 @@ Source: Kafka `ApiVersionManager`, KIP-35, KIP-511 (client software names, the w
 import functools
 import re
 
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import TEXT_KEPT_MAX, RequestContext, Software
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -24,18 +24,17 @@ CLIENT_SOFTWARE_VERSION = 3
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer from bytes that were encoded before."""
     version = request.api_version
     error = ErrorCode.NONE
-    if version >= CLIENT_SOFTWARE_VERSION and not _is_named_well(request):
-        error = ErrorCode.INVALID_REQUEST
-    reply.raw(_body(version, error, tuple(front.api_versions())))
-
-
-def _is_named_well(request: Request) -> bool:
-    names = (request.body.client_software_name, request.body.client_software_version)
-    return all(_SOFTWARE.fullmatch(name) for name in names)
+    if version >= CLIENT_SOFTWARE_VERSION:
+        named = Software(request.body.client_software_name, request.body.client_software_version)
+        if all(_SOFTWARE.fullmatch(text) for text in named):
+            context.software = Software(*(text[:TEXT_KEPT_MAX] for text in named))
+        else:
+            error = ErrorCode.INVALID_REQUEST
+    reply.raw(_body(version, error, tuple(context.front.api_versions())))
 
 
 @functools.lru_cache(maxsize=32)

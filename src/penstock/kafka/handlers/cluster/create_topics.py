@@ -14,7 +14,7 @@ from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOu
 from penstock.controller.errors import MetadataError
 from penstock.controller.topic_config.table import describe
 from penstock.kafka.answers.admin import config_fields, error_fields
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -23,19 +23,19 @@ VERSIONS = range(2, 8)
 SLICED_BY = (("topics",),)
 
 
-async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Create, and answer topic by topic."""
     wanted, pace = request.body.topics, Pace(request.turns)
     command = CreateTopics(
         topics=tuple([await _new_topic(topic, pace) for topic in wanted]),
         validate_only=request.body.validate_only,
     )
-    outcomes = await submit(front.broker, command)
+    outcomes = await submit(context.broker, command)
     if isinstance(outcomes, MetadataError):
         outcomes = tuple(TopicOutcome(name=topic.name, error=outcomes) for topic in wanted)
     return {
         "topics": [
-            _fields(front.broker, outcome, is_dry=command.validate_only) for outcome in outcomes
+            _fields(context.broker, outcome, is_dry=command.validate_only) for outcome in outcomes
         ]
     }
 

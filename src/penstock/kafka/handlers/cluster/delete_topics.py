@@ -9,7 +9,7 @@ from penstock.broker.submitting import submit
 from penstock.controller.commands.command import DeletedTopic, DeleteTopics, TopicReference
 from penstock.controller.errors import MetadataError
 from penstock.kafka.answers.admin import error_fields, topic_id_of
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -19,10 +19,10 @@ SLICED_BY = (("topics",), ("topic_names",))
 TOPIC_ID_VERSION = 6
 
 
-async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Delete, and answer topic by topic."""
     wanted = _references(request)
-    outcomes = await submit(front.broker, DeleteTopics(topics=wanted))
+    outcomes = await submit(context.broker, DeleteTopics(topics=wanted))
     if isinstance(outcomes, MetadataError):
         outcomes = tuple(
             DeletedTopic(name=one.name, topic_id=one.topic_id, error=outcomes) for one in wanted

@@ -6,7 +6,7 @@ endpoint of brokers, and controllers have none of their own yet.
 
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER
 from penstock.kafka.answers.topic_view import brokers_for_clients, controller_for_clients
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -16,9 +16,9 @@ VERSIONS = range(3)
 BROKERS = 1
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer from the image."""
-    image = front.broker.metadata
+    image = context.broker.metadata
     is_asked = request.body.include_cluster_authorized_operations
     if getattr(request.body, "endpoint_type", BROKERS) != BROKERS:
         reply(
@@ -36,16 +36,8 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
             "error_message": None,
             "endpoint_type": BROKERS,
             "cluster_id": image.cluster_id,
-            "controller_id": controller_for_clients(image),
+            "controller_id": controller_for_clients(image, context.listener),
             "cluster_authorized_operations": ON_CLUSTER if is_asked else NOT_ASKED_FOR,
-            "brokers": [
-                {
-                    "broker_id": one.broker_id,
-                    "host": one.host,
-                    "port": one.port,
-                    "rack": one.rack,
-                }
-                for one in brokers_for_clients(image)
-            ],
+            "brokers": [one._asdict() for one in brokers_for_clients(image, context.listener)],
         }
     )

@@ -14,7 +14,7 @@ from penstock.controller.metadata.records import ResourceType
 from penstock.controller.topic_config.entry import ConfigEntry, ConfigSource, ConfigType
 from penstock.controller.topic_config.table import describe
 from penstock.kafka.answers.admin import config_fields, error_fields
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -25,23 +25,23 @@ RESOURCES_HERE = 5
 """A topic's settings take 100 us, with their documentation."""
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer resource by resource."""
-    reply({"results": [_result(front, request.body, one) for one in _once(request)]})
+    reply({"results": [_result(context, request.body, one) for one in _once(request)]})
 
 
-def is_much(front: KafkaFront, body: Any) -> bool:
+def is_much(context: RequestContext, body: Any) -> bool:
     """Whether more is described than a turn may tell; a node has as many settings as ten topics."""
-    del front
+    del context
     return len(body.resources) > RESOURCES_HERE
 
 
-async def handle_much(front: KafkaFront, request: Request) -> Mapping[str, object]:
+async def handle_much(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Describe each resource in a turn of its own."""
     results, pace = list[Mapping[str, object]](), Pace(request.turns)
     for resource in _once(request):
         await pace.step(SLICE)
-        results.append(_result(front, request.body, resource))
+        results.append(_result(context, request.body, resource))
     return {"results": results}
 
 
@@ -52,12 +52,12 @@ def _once(request: Request) -> Iterator[Any]:
             yield resource
 
 
-def _result(front: KafkaFront, body: Any, resource: Any) -> Mapping[str, object]:
+def _result(context: RequestContext, body: Any, resource: Any) -> Mapping[str, object]:
     with_documentation = getattr(body, "include_documentation", False)
     error: RefusedCommand | None = None
     entries: Sequence[ConfigEntry] = ()
     try:
-        entries = _entries(front, resource)
+        entries = _entries(context, resource)
     except RefusedCommand as refused:
         error = refused
     wanted = frozenset(resource.configuration_keys or ())
@@ -73,8 +73,8 @@ def _result(front: KafkaFront, body: Any, resource: Any) -> Mapping[str, object]
     }
 
 
-def _entries(front: KafkaFront, resource: Any) -> Sequence[ConfigEntry]:
-    broker, name = front.broker, resource.resource_name
+def _entries(context: RequestContext, resource: Any) -> Sequence[ConfigEntry]:
+    broker, name = context.broker, resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
         check_topic_name(name)
         topic = broker.metadata.topics_by_name.get(name)
@@ -91,7 +91,7 @@ def _entries(front: KafkaFront, resource: Any) -> Sequence[ConfigEntry]:
         raise InvalidMetadataRequest(
             f"Ask broker {name!r} itself, or the empty name; this is broker {broker.broker_id}."
         )
-    return [_setting(*entry) for entry in front.settings_entries()]
+    return [_setting(*entry) for entry in context.front.settings_entries()]
 
 
 def _setting(name: str, value: str, documentation: str) -> ConfigEntry:

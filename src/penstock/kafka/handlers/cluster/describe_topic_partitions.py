@@ -13,8 +13,8 @@ from penstock.controller.commands.topic_names import check_topic_name
 from penstock.controller.errors import InvalidTopicName, MetadataError, UnknownTopic
 from penstock.controller.metadata.image import PartitionImage, TopicImage
 from penstock.kafka.answers.topic_view import partition_states
+from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.front import KafkaFront
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.metadata import PartitionState
@@ -29,18 +29,18 @@ PARTITIONS_MAX = 2_000
 """Partitions in one answer, whatever the client asks for (Kafka: 2000)."""
 
 
-async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Answer one page; a topic that does not exist takes the place of a partition in it."""
     body = request.body
-    named = [one.name for one in body.topics] or list(front.broker.metadata.topics_by_name)
+    named = [one.name for one in body.topics] or list(context.broker.metadata.topics_by_name)
     first_name, first_partition = _start(body.cursor)
     names = await _first_names(request, named, first_name)
     left = min(max(body.response_partition_limit, 1), PARTITIONS_MAX)
-    states = partition_states(front.broker.metadata, front.broker.is_suspect)
+    states = partition_states(context.broker.metadata, context.broker.is_suspect, context.listener)
     topics: list[Fields] = []
     next_cursor: Fields | None = None
     for name in names:
-        topic = front.broker.metadata.topics_by_name.get(name)
+        topic = context.broker.metadata.topics_by_name.get(name)
         start = first_partition if name == first_name else 0
         if left == 0:
             next_cursor = {"topic_name": name, "partition_index": start}

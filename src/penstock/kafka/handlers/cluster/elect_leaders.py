@@ -22,7 +22,7 @@ from penstock.controller.errors import MetadataError, NoEligibleMaster, NotActiv
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.controller.session import ElectRequest, TransferRequest
 from penstock.kafka.answers.admin import error_fields
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -34,9 +34,9 @@ PREFERRED = 0
 Outcomes = dict[int, PlatformError | None]
 
 
-async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Elect set by set, and answer partition by partition."""
-    body, image = request.body, front.broker.metadata
+    body, image = request.body, context.broker.metadata
     is_unclean = getattr(body, "election_type", PREFERRED) != PREFERRED
     is_all = body.topic_partitions is None
     wanted = _all_partitions(image) if is_all else _named_partitions(body.topic_partitions)
@@ -47,7 +47,7 @@ async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
         for partition in partitions:
             set_id = _set_of(image, name, partition)
             if set_id is not None and set_id not in outcomes:
-                outcomes[set_id] = await _elect(front.broker, set_id, is_unclean)
+                outcomes[set_id] = await _elect(context.broker, set_id, is_unclean)
             error = UnknownPartition() if set_id is None else outcomes[set_id]
             if not (is_all and isinstance(error, ElectionNotNeeded)):
                 answers.append({"partition_id": partition, **error_fields(error)})

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 
 from penstock.kafka.answers.alter import alter
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -16,6 +16,6 @@ VERSIONS = range(2)
 SLICED_BY = (("resources",),)
 
 
-async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Change what is named of each resource."""
-    return await alter(front.broker, request, attrgetter("config_operation"), replace=False)
+    return await alter(context.broker, request, attrgetter("config_operation"), replace=False)

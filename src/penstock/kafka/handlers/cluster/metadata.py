@@ -35,8 +35,8 @@ from penstock.kafka.answers.topic_view import (
     controller_for_clients,
     partition_states,
 )
+from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.front import KafkaFront
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -58,18 +58,20 @@ AUTO_CREATE_MAX = 100
 """Topics that one request may create; the others it gets when it asks again."""
 
 
-async def handle(front: KafkaFront, request: Request) -> bytes:
+async def handle(context: RequestContext, request: Request) -> bytes:
     """Answer from the image; only creation waits, and who asks for much takes turns with others."""
     wanted: tuple[Any, ...] | None = request.body.topics
     pace = Pace(request.turns)
     if wanted is None or (request.api_version == 0 and not wanted):
-        found: list[TopicImage | TopicMetadata] = list(front.broker.metadata.topics_by_id.values())
+        found: list[TopicImage | TopicMetadata] = list(
+            context.broker.metadata.topics_by_id.values()
+        )
     else:
-        found = await _wanted_topics(front, request.body, wanted, pace)
-    image = front.broker.metadata
-    states = partition_states(image, front.broker.is_suspect)
+        found = await _wanted_topics(context, request.body, wanted, pace)
+    image = context.broker.metadata
+    states = partition_states(image, context.broker.is_suspect, context.listener)
     on_topic, on_cluster = _operations(request.body)
-    encoding = MetadataEncoding(request.api_version, _cluster(image, on_cluster))
+    encoding = MetadataEncoding(request.api_version, _cluster(image, on_cluster, context.listener))
     found.reverse()
     while found:  # what an answer is made of is let go one by one, and not in a turn of its end
         one = found.pop()
@@ -102,18 +104,15 @@ def _operations(body: Any) -> tuple[int, int]:
     return ON_TOPIC if is_topic else NOT_ASKED_FOR, ON_CLUSTER if is_cluster else NOT_ASKED_FOR
 
 
-def _cluster(image: ClusterImage, operations: int) -> ClusterMetadata:
-    brokers = [
-        BrokerMetadata(one.broker_id, one.host, one.port, one.rack)
-        for one in brokers_for_clients(image)
-    ]
+def _cluster(image: ClusterImage, operations: int, listener: str) -> ClusterMetadata:
+    brokers = [BrokerMetadata(*one) for one in brokers_for_clients(image, listener)]
     return ClusterMetadata(
-        brokers, image.cluster_id, controller_for_clients(image), operations=operations
+        brokers, image.cluster_id, controller_for_clients(image, listener), operations=operations
     )
 
 
 async def _wanted_topics(
-    front: KafkaFront, body: Any, wanted: tuple[Any, ...], pace: Pace
+    context: RequestContext, body: Any, wanted: tuple[Any, ...], pace: Pace
 ) -> list[TopicImage | TopicMetadata]:
     """Return the topics asked for, each once: those by name, then those by id."""
     names: dict[str, None] = {}
@@ -125,10 +124,10 @@ async def _wanted_topics(
             names[one.name or ""] = None
         else:
             ids[topic_id] = None
-    broker = front.broker
+    broker = context.broker
     created: Mapping[str, MetadataError | None] = {}
     if broker.config.auto_create_topics and getattr(body, "allow_auto_topic_creation", True):
-        created = await _create_missing(broker, front.on_demand, names, pace)
+        created = await _create_missing(broker, context.front.on_demand, names, pace)
     image = broker.metadata
     found: list[TopicImage | TopicMetadata] = []
     for name in names:

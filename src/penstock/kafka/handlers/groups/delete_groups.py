@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.broker.groups.lease import knows_group
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -13,10 +13,10 @@ VERSIONS = range(3)
 SLICED_BY = (("groups_names",),)
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Pass on those that nobody else can coordinate by now; one result per group."""
     is_ours = {
-        group_id: knows_group(front.broker, group_id) for group_id in request.body.groups_names
+        group_id: knows_group(context.broker, group_id) for group_id in request.body.groups_names
     }
     refused = [group_id for group_id, is_known in is_ours.items() if not is_known]
 
@@ -31,6 +31,6 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
             }
         )
 
-    front.broker.groups.delete_groups(
+    context.broker.groups.delete_groups(
         [group_id for group_id, is_known in is_ours.items() if is_known], answer
     )

@@ -14,7 +14,7 @@ from penstock.broker.turns import SLICE, Pace
 from penstock.groups.classic.group import TOLD_AT_ONCE
 from penstock.groups.messages import GroupDescription, MemberDescription
 from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, ON_GROUP
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -25,25 +25,25 @@ SLICED_BY = (("groups",),)
 Fields = dict[str, object]
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer at once, each group once: an answer is much longer than its request."""
     operations = _operations(request.body)
-    found = [_describe(front.broker, group_id) for group_id in _once(request)]
+    found = [_describe(context.broker, group_id) for group_id in _once(request)]
     reply({"groups": [_fields(group, request.api_version, operations) for group in found]})
 
 
-def is_much(front: KafkaFront, body: Any) -> bool:
+def is_much(context: RequestContext, body: Any) -> bool:
     """Whether the groups have more members than a turn may tell."""
-    return sum(map(front.broker.groups.member_count, dict.fromkeys(body.groups))) > TOLD_AT_ONCE
+    return sum(map(context.broker.groups.member_count, dict.fromkeys(body.groups))) > TOLD_AT_ONCE
 
 
-async def handle_much(front: KafkaFront, request: Request) -> Mapping[str, object]:
+async def handle_much(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Describe each group in a turn of its own, and go through its members in slices."""
     operations, pace = _operations(request.body), Pace(request.turns)
     told: list[Fields] = []
     for group_id in _once(request):
         await pace.step(SLICE)
-        group = _describe(front.broker, group_id)
+        group = _describe(context.broker, group_id)
         members: list[Fields] = []
         for at in range(0, len(group.members), SLICE):
             await pace.step(SLICE)

@@ -12,10 +12,9 @@ Source: Kafka, KafkaApis.getCoordinator; KIP-699 (batches).
 
 from collections.abc import Mapping
 
-from penstock.broker.broker import Broker
-from penstock.broker.live_broker import live_broker
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.answers.topic_view import leader_for_clients
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -29,32 +28,33 @@ TRANSACTION_KEY_TYPE = 1
 _NOT_FOUND = {"node_id": -1, "host": "", "port": -1}
 
 
-async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Answer with one coordinator per key; before version 4 there is one key."""
     body = request.body
     key_type = getattr(body, "key_type", GROUP_KEY_TYPE)
     if key_type == GROUP_KEY_TYPE:
-        await front.internal_topic.ensure()
+        await context.front.internal_topic.ensure()
     if request.api_version < 4:
-        return _coordinator(front.broker, key_type, body.key)
+        return _coordinator(context, key_type, body.key)
     keys = [key for key in body.coordinator_keys if request.is_first(key)]
-    return {
-        "coordinators": [{"key": key, **_coordinator(front.broker, key_type, key)} for key in keys]
-    }
+    return {"coordinators": [{"key": key, **_coordinator(context, key_type, key)} for key in keys]}
 
 
-def _coordinator(broker: Broker, key_type: int, key: str) -> dict[str, object]:
+def _coordinator(context: RequestContext, key_type: int, key: str) -> dict[str, object]:
     if key_type != GROUP_KEY_TYPE:
         error = ErrorCode.INVALID_REQUEST
         if key_type == TRANSACTION_KEY_TYPE:
             error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         text = "only groups have coordinators here: transactions and share groups are not available"
         return {"error_code": error, "error_message": text, **_NOT_FOUND}
+    broker = context.broker
     image = broker.metadata
     topic = image.topics_by_name.get(INTERNAL_TOPIC)
     placed = topic.partitions[partition_of(key, len(topic.partitions))] if topic else None
     replica_set = image.replica_sets.get(placed.replica_set_id) if placed else None
-    master = live_broker(image, replica_set.master) if replica_set else None
+    master = (
+        leader_for_clients(image, replica_set.master, context.listener) if replica_set else None
+    )
     if master is None or broker.is_suspect(master.broker_id):
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return {"error_code": error, "error_message": "no coordinator yet", **_NOT_FOUND}

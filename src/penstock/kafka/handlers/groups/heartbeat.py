@@ -1,7 +1,7 @@
 """Heartbeat 0-4: a member lives, and hears when a rebalance wants it. Version 3: static members."""
 
 from penstock.groups.messages import Heartbeat
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -9,7 +9,7 @@ KEY = ApiKey.HEARTBEAT
 VERSIONS = range(5)
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer at once."""
     body = request.body
     beat = Heartbeat(
@@ -18,4 +18,4 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
         member_id=body.member_id,
         instance_id=getattr(body, "group_instance_id", None),
     )
-    reply({"error_code": front.broker.groups.heartbeat(beat)})
+    reply({"error_code": context.broker.groups.heartbeat(beat)})

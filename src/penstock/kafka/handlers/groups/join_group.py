@@ -11,7 +11,7 @@ from typing import Any
 from penstock.broker.turns import Pace
 from penstock.groups.classic.group import TOLD_AT_ONCE
 from penstock.groups.messages import JoinedMember, JoinGroup, JoinReply, OfferedProtocol
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -24,7 +24,7 @@ PROTOCOLS_MAX = 1_000
 Fields = dict[str, Any]
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Pass the join on; the coordinator answers through `reply`."""
     body, version = request.body, request.api_version
     if len(body.protocols) > PROTOCOLS_MAX:
@@ -37,8 +37,8 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
         group_id=body.group_id,
         member_id=body.member_id,
         instance_id=getattr(body, "group_instance_id", None),
-        client_id=request.client_id or "",
-        client_host=request.client_host,
+        client_id=context.client_id or "",
+        client_host=context.host,
         session_timeout_ms=round(body.session_timeout.total_seconds() * 1_000),
         rebalance_timeout_ms=max(0, round(rebalance_timeout.total_seconds() * 1_000)),
         protocol_type=body.protocol_type,
@@ -50,12 +50,12 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
         reason=getattr(body, "reason", None) or "",
         is_gone=lambda: connection.is_closed,
     )
-    front.broker.groups.join(join, partial(_answer, front, reply, version))
+    context.broker.groups.join(join, partial(_answer, context, reply, version))
 
 
-def _answer(front: KafkaFront, reply: Reply, version: int, answer: JoinReply) -> None:
+def _answer(context: RequestContext, reply: Reply, version: int, answer: JoinReply) -> None:
     if len(answer.members) > TOLD_AT_ONCE:
-        front.tell_long(reply, partial(_fields_of_many, version, answer))
+        context.front.tell_long(reply, partial(_fields_of_many, version, answer))
     else:
         reply(_fields(version, answer, [_member(member) for member in answer.members]))
 

@@ -5,7 +5,7 @@ and each has an error of its own. Version 5 adds a reason for the log.
 """
 
 from penstock.groups.messages import MemberIdentity
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -15,7 +15,7 @@ VERSIONS = range(6)
 SLICED_BY = (("members",),)
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer at once."""
     body = request.body
     identities: tuple[MemberIdentity, ...]
@@ -28,7 +28,7 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
             )
             for each in body.members
         )
-    result = front.broker.groups.leave(body.group_id, identities)
+    result = context.broker.groups.leave(body.group_id, identities)
     error = result.error
     if request.api_version < 3 and error is ErrorCode.NONE:
         error = result.members[0].error

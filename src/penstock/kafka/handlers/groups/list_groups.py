@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from penstock.broker.turns import SLICE, Pace
 from penstock.groups.classic.group import GroupState
 from penstock.groups.classic.inspection import CLASSIC_GROUP
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -23,16 +23,16 @@ _NONE_OF_OURS = frozenset(["none of ours"])
 Fields = dict[str, object]
 
 
-async def handle(front: KafkaFront, request: Request) -> Fields:
+async def handle(context: RequestContext, request: Request) -> Fields:
     """Answer with the groups there are while it goes through them."""
     pace = Pace(request.turns)
     states = await _known(getattr(request.body, "states_filter", ()), _STATES, pace)
     types = await _known(getattr(request.body, "types_filter", ()), _TYPES, pace)
     error, listed = ErrorCode.NONE, list[Fields]()
-    ids = front.broker.groups.group_ids()
+    ids = context.broker.groups.group_ids()
     for at in range(0, max(1, len(ids)), SLICE):
         await pace.step(SLICE)
-        found = front.broker.groups.list_groups(
+        found = context.broker.groups.list_groups(
             states=states, types=types, ids=ids[at : at + SLICE]
         )
         error = error or found.error

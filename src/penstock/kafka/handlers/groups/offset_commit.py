@@ -12,7 +12,7 @@ from typing import Any
 from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.records import NO_LEADER_EPOCH, CommittedOffset, TopicKey
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -22,22 +22,22 @@ VERSIONS = range(2, 11)
 SLICED_BY = (("topics", "partitions"),)
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Refuse unknown partitions here, and let the coordinator keep the others."""
     body = request.body
-    topics = [(topic, _find_topic(front.broker.metadata, topic)) for topic in body.topics]
+    topics = [(topic, _find_topic(context.broker.metadata, topic)) for topic in body.topics]
     commit = CommitOffsets(
         group_id=body.group_id,
         generation=body.generation_id_or_member_epoch,
         member_id=body.member_id,
         instance_id=getattr(body, "group_instance_id", None),
-        offsets=_offsets_to_keep(topics, front.broker.clock.wall_ms()),
+        offsets=_offsets_to_keep(topics, context.broker.clock.wall_ms()),
     )
 
     def answer(errors: Any) -> None:
         reply({"topics": [_answer_topic(asked, image, errors) for asked, image in topics]})
 
-    front.broker.groups.commit(commit, answer)
+    context.broker.groups.commit(commit, answer)
 
 
 def _find_topic(image: ClusterImage, asked: Any) -> TopicImage | None:

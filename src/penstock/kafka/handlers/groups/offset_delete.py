@@ -9,7 +9,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.groups.lease import knows_group
 from penstock.groups.messages import DeleteOffsetsReply
 from penstock.groups.records import TopicKey
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -19,7 +19,7 @@ VERSIONS = range(1)
 SLICED_BY = (("topics", "partitions"),)
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Refuse unknown partitions here, and let the coordinator delete the others."""
     body = request.body
     asked = [
@@ -29,7 +29,7 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
         TopicKey(name, partition)
         for name, partitions in asked
         for partition in partitions
-        if _exists(front.broker, name, partition)
+        if _exists(context.broker, name, partition)
     )
 
     def answer(result: DeleteOffsetsReply) -> None:
@@ -37,11 +37,11 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
         topics = [] if is_refused else [_answer_topic(result, *each) for each in asked]
         reply({"error_code": result.error, "topics": topics})
 
-    if not knows_group(front.broker, body.group_id):
+    if not knows_group(context.broker, body.group_id):
         # A position that this one never heard of would be called deleted.
         reply({"error_code": ErrorCode.NOT_COORDINATOR, "topics": []})
         return
-    front.broker.groups.delete_offsets(body.group_id, keys, answer)
+    context.broker.groups.delete_offsets(body.group_id, keys, answer)
 
 
 def _exists(broker: Broker, name: str, partition: int) -> bool:

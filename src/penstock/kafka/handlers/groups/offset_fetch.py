@@ -18,7 +18,7 @@ from penstock.broker.turns import SLICE, Pace
 from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.groups.messages import FetchedOffset, FetchReply
 from penstock.groups.records import CommittedOffset, TopicKey
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -35,21 +35,21 @@ _NOTHING = CommittedOffset(-1)
 Fields = dict[str, object]
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer at once, each group once: an answer is much longer than its request."""
     body, version = request.body, request.api_version
     is_stable = getattr(body, "require_stable", False)
-    told = [_fetch(front.broker, one, version, is_stable) for one in _once(body)]
+    told = [_fetch(context.broker, one, version, is_stable) for one in _once(body)]
     reply({"groups": told} if version >= MANY_VERSION else told[0])
 
 
-def is_much(front: KafkaFront, body: Any) -> bool:
+def is_much(context: RequestContext, body: Any) -> bool:
     """Whether groups whose positions are all asked for have more of them than a turn may tell."""
-    count = front.broker.groups.committed_count
+    count = context.broker.groups.committed_count
     return sum(count(one.group_id) for one in _once(body) if one.topics is None) > TOLD_HERE
 
 
-async def handle_much(front: KafkaFront, request: Request) -> Fields:
+async def handle_much(context: RequestContext, request: Request) -> Fields:
     """Answer with what is committed when it is come to, `SLICE` positions at a time."""
     body, version, pace = request.body, request.api_version, Pace(request.turns)
     is_stable = getattr(body, "require_stable", False)
@@ -57,9 +57,9 @@ async def handle_much(front: KafkaFront, request: Request) -> Fields:
     for one in _once(body):
         if one.topics is not None:
             await pace.step(SLICE)
-            told.append(_fetch(front.broker, one, version, is_stable))
+            told.append(_fetch(context.broker, one, version, is_stable))
         else:
-            told.append(await _fetch_all(front.broker, one.group_id, version, is_stable, pace))
+            told.append(await _fetch_all(context.broker, one.group_id, version, is_stable, pace))
     return {"groups": told} if version >= MANY_VERSION else told[0]
 
 

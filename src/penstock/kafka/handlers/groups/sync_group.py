@@ -4,7 +4,7 @@ Version 3 brings static members, 5 checks the protocol type and name (KIP-559).
 """
 
 from penstock.groups.messages import SyncGroup, SyncReply
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -13,10 +13,10 @@ KEY = ApiKey.SYNC_GROUP
 VERSIONS = range(6)
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Pass the sync on; the coordinator answers when the assignment is durable."""
     body = request.body
-    if len(body.assignments) > front.broker.groups.config.group_size_max:
+    if len(body.assignments) > context.broker.groups.config.group_size_max:
         reply({"error_code": ErrorCode.INVALID_REQUEST, "assignment": b""})
         return
     sync = SyncGroup(
@@ -39,4 +39,4 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
             }
         )
 
-    front.broker.groups.sync(sync, answer)
+    context.broker.groups.sync(sync, answer)

@@ -14,8 +14,8 @@ from penstock.base.errors import PlatformError
 from penstock.broker.append.append import partition_of
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.front import KafkaFront
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -78,12 +78,12 @@ class PendingDelete:
         self._reply({"topics": self._topics})
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Raise every start that can be raised, then wait."""
     members: dict[int, ReplicaSetMember] = {}
     topics: list[dict[str, Any]] = []
     for topic in request.body.topics:
-        found = front.broker.partitions.by_name.get(topic.name.encode())
+        found = context.broker.partitions.by_name.get(topic.name.encode())
         answers: list[dict[str, object]] = []
         for wanted in topic.partitions:
             error, low_watermark = ErrorCode.NONE, -1
@@ -103,7 +103,7 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
         topics.append({"name": topic.name, "partitions": answers})
     timeout_ms = int(request.body.timeout.total_seconds() * 1000)
     wait_ms = min(max(timeout_ms, 0), WAIT_MS_MAX)
-    deadline_ms = front.broker.clock.monotonic_ms() + wait_ms
+    deadline_ms = context.broker.clock.monotonic_ms() + wait_ms
     PendingDelete(reply, topics, deadline_ms).park(list(members.values()))
 
 

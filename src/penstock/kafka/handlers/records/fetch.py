@@ -15,11 +15,11 @@ Source: Kafka `KafkaApis.handleFetchRequest`, KIP-74, KIP-227, KIP-320, KIP-392,
 
 from penstock.broker.fetch.long_fetch import PARTITIONS_HERE
 from penstock.broker.fetch.operation import Consumer, FetchOperation
+from penstock.kafka.context import RequestContext
 from penstock.kafka.fetch.long_request import WAIT_MS_MAX, decode_long, look_long
 from penstock.kafka.fetch.parts import answer_bytes, find, selector_of, session_of
 from penstock.kafka.fetch.reply import FetchReply
 from penstock.kafka.fetch.session import INITIAL_EPOCH, SessionPartition
-from penstock.kafka.front import KafkaFront
 from penstock.kafka.request import Reply
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -32,12 +32,14 @@ LONG_FRAME_BYTES = 16 << 10
 """A shorter request names some 500 partitions at most."""
 
 
-def handle_frame(front: KafkaFront, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+def handle_frame(
+    context: RequestContext, header: RequestHeader, frame: memoryview, reply: Reply
+) -> None:
     """Answer now, or when there is something to send; raises WireError."""
-    version, broker = header.api_version, front.broker
+    version, broker = header.api_version, context.broker
     if len(frame) > LONG_FRAME_BYTES:
-        work = decode_long(front, header, bytes(frame), reply)
-        front.run_long(reply, header, len(frame), work)
+        work = decode_long(context, header, bytes(frame), reply)
+        context.front.run_long(reply, header, len(frame), work)
         return
     request = parse_fetch_request(frame, header.body_at, version)
     wanted = [
@@ -51,7 +53,7 @@ def handle_frame(front: KafkaFront, header: RequestHeader, frame: memoryview, re
         for part in request.partitions
     ]
     session = session_of(
-        front, request, wanted, version, client=reply.connection, count=len(wanted)
+        context, request, wanted, version, client=reply.connection, count=len(wanted)
     )
     if isinstance(session, ErrorCode):
         FetchReply(broker, reply, version, None, is_incremental=False).fail(session)
@@ -62,7 +64,7 @@ def handle_frame(front: KafkaFront, header: RequestHeader, frame: memoryview, re
     if len(followed) > PARTITIONS_HERE:
         request = request._replace(max_bytes=max_bytes)
         answer = FetchReply(broker, reply, version, session, is_incremental)
-        front.run_long(reply, header, 0, look_long(broker, request, followed, answer))
+        context.front.run_long(reply, header, 0, look_long(broker, request, followed, answer))
         return
     wanted = list(followed)
     reads = find(broker, wanted, version)

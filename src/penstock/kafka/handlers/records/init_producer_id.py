@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from penstock.broker.errors import TransactionsNotSupported
 from penstock.controller.errors import MetadataError, MetadataUnavailable
 from penstock.kafka.answers.admin import error_fields
-from penstock.kafka.front import KafkaFront
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -27,14 +27,14 @@ VERSIONS = range(6)
 NONE = {"producer_id": -1, "producer_epoch": -1}
 
 
-async def handle(front: KafkaFront, request: Request) -> Mapping[str, object]:
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Hand out the next id of this broker's block."""
     if request.body.transactional_id is not None:
         final = {"error_code": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
         return {**error_fields(TransactionsNotSupported()), **final, **NONE}
     try:
-        producer_id = await front.broker.producer_ids.take(
-            front.broker.controller, front.broker.broker_id
+        producer_id = await context.broker.producer_ids.take(
+            context.broker.controller, context.broker.broker_id
         )
     except MetadataUnavailable as error:
         again = {"error_code": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}

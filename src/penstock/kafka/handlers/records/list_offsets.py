@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
 from penstock.broker.partitions import HostedPartition
+from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.front import KafkaFront
 from penstock.kafka.pending_answer import PendingAnswer
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
@@ -69,7 +69,7 @@ class Found(NamedTuple):
 NOTHING = Found(-1)
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer partition by partition."""
     topics: list[dict[str, object]] = []
     searches = Searches(PendingAnswer(reply, {"topics": topics}), request.api_version)
@@ -89,7 +89,7 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
                 answer["error_code"] = ErrorCode.INVALID_REQUEST
                 continue
             try:
-                _look_up(front.broker, topic.name, wanted, answer, searches)
+                _look_up(context.broker, topic.name, wanted, answer, searches)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
     searches.start()

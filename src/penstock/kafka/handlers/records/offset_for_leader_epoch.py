@@ -12,8 +12,8 @@ Epochs are those of the replica set: partitions of one set share them.
 from penstock.base.errors import PlatformError
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.partitions import HostedPartition
+from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.front import KafkaFront
 from penstock.kafka.pending_answer import PendingAnswer
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
@@ -24,7 +24,7 @@ SLICED_BY = (("topics", "partitions"),)
 UNKNOWN = EpochEnd(-1, -1)
 
 
-def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
+def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer partition by partition; an index that is not in memory is read off the loop."""
     topics: list[dict[str, object]] = []
     pending = PendingAnswer(reply, {"topics": topics})
@@ -35,7 +35,7 @@ def handle(front: KafkaFront, request: Request, reply: Reply) -> None:
             answer: dict[str, object] = {"partition": wanted.partition}
             answers.append(answer)
             try:
-                hosted = front.broker.partitions.led(
+                hosted = context.broker.partitions.led(
                     topic.topic, wanted.partition, wanted.current_leader_epoch
                 )
                 _look_up(hosted, wanted.leader_epoch, answer, pending)

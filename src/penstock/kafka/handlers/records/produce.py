@@ -21,8 +21,8 @@ from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
 from penstock.broker.broker import Broker
 from penstock.broker.errors import InvalidAcks, TransactionsNotSupported
 from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.front import KafkaFront
 from penstock.kafka.produce.pending import (
     TOPIC_ID_VERSION,
     PendingProduce,
@@ -52,38 +52,40 @@ WAIT_MS_MAX = 300_000
 """A client may ask for any time-out; nothing is parked for longer than five minutes."""
 
 
-def handle_frame(front: KafkaFront, header: RequestHeader, frame: memoryview, reply: Reply) -> None:
+def handle_frame(
+    context: RequestContext, header: RequestHeader, frame: memoryview, reply: Reply
+) -> None:
     """Append and park; raises WireError for a request that can not be parsed."""
     version = header.api_version
     request = parse_produce_request(frame, header.body_at, version)
     transactional_id, acks, timeout_ms, parts = request
     if -1 <= acks <= 1 and transactional_id is None:
-        answers, members, has_errors = _append(front, version, frame, parts[:BATCHES_HERE], acks)
+        answers, members, has_errors = _append(context, version, frame, parts[:BATCHES_HERE], acks)
         if len(answers) < len(parts):
             begun = Appended(answers, members, has_errors)
-            _prepare_rest(front, header, request, reply).start(frame, begun)
+            _prepare_rest(context, header, request, reply).start(frame, begun)
             return
     else:
-        answers, members, has_errors = _refuse_all(front.broker, version, request), [], True
+        answers, members, has_errors = _refuse_all(context.broker, version, request), [], True
     if acks == 0:
         _finish_without_answer(answers, reply)
         return
     deadline_ms = _deadline_ms(reply, timeout_ms)
-    PendingProduce(front.broker, reply, header, answers, deadline_ms, has_errors).park(
+    PendingProduce(context.broker, reply, header, answers, deadline_ms, has_errors).park(
         members, acks
     )
 
 
 def _prepare_rest(
-    front: KafkaFront, header: RequestHeader, request: ProduceRequest, reply: Reply
+    context: RequestContext, header: RequestHeader, request: ProduceRequest, reply: Reply
 ) -> UnpreparedProduce:
     """Make what carries on with a request that a worker has to prepare a batch of."""
-    broker, version, acks = front.broker, header.api_version, request.acks
+    broker, version, acks = context.broker, header.api_version, request.acks
 
     def append(
         memory: memoryview, parts: list[PartitionData], prepared: PreparedOrError | None
     ) -> Appended:
-        return Appended(*_append(front, version, memory, parts, acks, prepared=prepared))
+        return Appended(*_append(context, version, memory, parts, acks, prepared=prepared))
 
     def finish(appended: Appended) -> None:
         answers = appended.answers
@@ -98,7 +100,7 @@ def _prepare_rest(
 
 
 def handle_run(
-    front: KafkaFront, memory: memoryview, run: ProduceRun, owe: Callable[[int], Reply]
+    context: RequestContext, memory: memoryview, run: ProduceRun, owe: Callable[[int], Reply]
 ) -> Reply | None:
     """Append and park requests that came together; they are then answered together.
 
@@ -109,18 +111,18 @@ def handle_run(
     header, acks, timeout_ms, requests = run
     parts = [request.part for request in requests]
     answers, members, has_errors = _append(
-        front, header.api_version, memory, parts, acks, is_one_set=True
+        context, header.api_version, memory, parts, acks, is_one_set=True
     )
     if not answers:
         return None
     reply = owe(len(answers))
     deadline_ms = _deadline_ms(reply, timeout_ms)
-    PendingRun(front.broker, reply, run, answers, deadline_ms, has_errors).park(members, acks)
+    PendingRun(context.broker, reply, run, answers, deadline_ms, has_errors).park(members, acks)
     return reply
 
 
 def _append(  # noqa: PLR0913, PLR0917  called for every request
-    front: KafkaFront,
+    context: RequestContext,
     version: int,
     memory: memoryview,
     parts: list[PartitionData],
@@ -133,7 +135,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
     Ends before a batch that a worker has to prepare; `prepared` is the first one, or why not.
     Returns the answers, the sets that got some, and whether any was refused.
     """
-    broker = front.broker
+    broker = context.broker
     topics = topics_by_key(broker, version)
     answers: list[PartitionAnswer] = []
     members: list[ReplicaSetMember] = []
@@ -152,7 +154,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
         except PlatformError as error:
             has_errors = True
             batch = memory[records_at:records_end]
-            refusal = front.refused_batches.refuse(topic, partition, batch, error)
+            refusal = context.front.refused_batches.refuse(topic, partition, batch, error)
             answers.append(_refused(broker, part, refusal, version, error))
             prepared = None
             continue

@@ -1,0 +1,40 @@
+"""Listeners by name: where a broker listens for clients, or where they are told that it does.
+
+    INTERNAL://10.0.0.1:9093        IPv6 addresses in brackets, as in INTERNAL://[fd00::1]:9093
+
+Source: Kafka's settings `listeners` and `advertised.listeners`.
+"""
+
+import re
+from typing import NamedTuple
+
+FIRST_LISTENER = "kafka"
+"""Name of the listener that `node.host` and `node.port` open."""
+
+LISTENERS_MAX = 16
+"""Listeners of one broker beside its first: all brokers hold all of them in memory."""
+
+_ENDPOINT = re.compile(
+    r"(?P<name>[A-Za-z0-9_-]{1,64})://(?P<host>\[[0-9A-Fa-f:.]+\]|[^:/\[\]\s]+):(?P<port>[0-9]{1,5})"
+)
+_PORT_MAX = 2**16 - 1
+
+
+class NamedEndpoint(NamedTuple):
+    """A listener's name and where it is, or where clients are told that it is."""
+
+    name: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+
+def parse_endpoint(text: str) -> NamedEndpoint | None:
+    """Return what `NAME://host:port` says; None where the text is something else."""
+    found = _ENDPOINT.fullmatch(text)
+    if found is None or not 0 < int(found["port"]) <= _PORT_MAX:
+        return None
+    return NamedEndpoint(found["name"], found["host"].strip("[]"), int(found["port"]))
