@@ -20,6 +20,7 @@ from penstock.client.errors import (
     TopicNotFound,
     error_code,
 )
+from penstock.client.told import Judge, wait_until_told
 from penstock.client.views import ConfigEntry, OffsetAndTime, TopicView
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -66,7 +67,10 @@ class Admin:
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Create a topic, and return when brokers say so. Raises BrokerError."""
+        """Create a topic, and return when brokers tell of it. Raises BrokerError.
+
+        All of them that answer, within the bounds of `told`.
+        """
         entries = [{"name": key, "value": value} for key, value in (configs or {}).items()]
         topic = {
             "name": name,
@@ -78,20 +82,34 @@ class Admin:
         self._change_topic(
             ApiKey.CREATE_TOPICS, fields, name, already_done=ErrorCode.TOPIC_ALREADY_EXISTS
         )
+        if not validate_only:
+            self._wait(name, lambda told: told is not None)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic. Raises TopicNotFound, BrokerError."""
+        """Delete a topic, and return when no broker tells of it.
+
+        Raises TopicNotFound, BrokerError.
+        """
         self._change_topic(
             ApiKey.DELETE_TOPICS,
             {"topic_names": [name]},
             name,
             already_done=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         )
+        self._wait(name, lambda told: told is None)
 
     def create_partitions(self, name: str, total: int) -> None:
-        """Grow a topic to `total` partitions. Raises TopicNotFound, BrokerError."""
+        """Grow a topic to `total` partitions, and return when brokers tell of them.
+
+        Raises TopicNotFound, BrokerError.
+        """
         topic = {"name": name, "count": total, "assignments": None}
         self._change_topic(ApiKey.CREATE_PARTITIONS, {"topics": [topic]}, name, already_done=None)
+        self._wait(name, lambda told: told is not None and len(told.partitions) >= total)
+
+    def _wait(self, topic: str, is_told: Judge) -> None:
+        """A broker that is late with it still gets it: no reason to fail a change that is made."""
+        wait_until_told(self._cluster, topic, is_told)
 
     def _change_topic(
         self,

@@ -95,6 +95,15 @@ class Cluster:
         """Drop what is known of a topic: the next question goes to a broker."""
         self._topics.pop(topic, None)
 
+    def topic_at(self, broker_id: int, name: str) -> TopicView | None:
+        """Ask one broker for a topic, None when it knows of none; once, and nothing is kept.
+
+        Raises ConnectionFailed and the like, BrokerError for what may pass.
+        """
+        fields = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+        (answer,) = self.connection(broker_id).call(ApiKey.METADATA, fields).topics
+        return _topic_view(answer)
+
     def _find_topic(self, name: str, create: bool) -> TopicView:
         self._fetch_metadata([name], create=create)
         found = self._topics.get(name)
