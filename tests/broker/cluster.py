@@ -180,7 +180,9 @@ class Node:
             offload=self.cluster.world,
             scheduler=self.cluster.world,
         )
-        member = ReplicaSetMember(ReplicaSetId(replica_set_id), self.broker_id, log)
+        member = ReplicaSetMember(
+            ReplicaSetId(replica_set_id), self.broker_id, log, self.cluster.world.call_soon
+        )
         self.broker.add_member(member)
         return member
 

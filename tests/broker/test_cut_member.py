@@ -16,7 +16,7 @@ def test_after_a_cut_below_what_was_confirmed_the_confirm_position_is_the_end() 
     kept = log.end_position
     append(log, partition, records=2)
     world.run()
-    member = ReplicaSetMember(ReplicaSetId(1), 2, log)
+    member = ReplicaSetMember(ReplicaSetId(1), 2, log, world.call_soon)
     member.become_slave(LeaderEpoch(1), 1)
     member.note_master_confirmed(log.end_position)
     assert member.high_watermark(partition) == 5

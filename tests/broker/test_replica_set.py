@@ -54,7 +54,7 @@ class Master:
         self.world = World()
         self.disk = FaultyDisk()
         self.log = open_log(self.world, self.disk)
-        self.member = ReplicaSetMember(ReplicaSetId(1), OWN, self.log)
+        self.member = ReplicaSetMember(ReplicaSetId(1), OWN, self.log, self.world.call_soon)
         self.member.become_master(LeaderEpoch(2), in_step(members))
         self.partition: PartitionLog = self.log.open_partition(partition_number(0))
         self.world.run()

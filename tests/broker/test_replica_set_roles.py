@@ -30,7 +30,7 @@ class Member:
         self.disk = FaultyDisk()
         self.log = open_log(self.world, self.disk)
         self.world.run()
-        self.member = ReplicaSetMember(ReplicaSetId(1), A, self.log)
+        self.member = ReplicaSetMember(ReplicaSetId(1), A, self.log, self.world.call_soon)
 
     def lead(self, leader_epoch: int, *committed: int, policy: AckPolicy | None = None) -> None:
         membership = members(*committed, policy=policy)

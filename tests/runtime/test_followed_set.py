@@ -36,7 +36,7 @@ class Following:
         self.world.run()  # one sync for all: no frame claims that another one is flushed
         self.log: SetLog = open_member(self.world, FaultyDisk())
         self.world.run()
-        member = ReplicaSetMember(SET, SLAVE, self.log)
+        member = ReplicaSetMember(SET, SLAVE, self.log, self.world.call_soon)
         member.become_slave(EPOCH, MASTER)
         parts = FollowParts(
             config=ReplicationConfig(),

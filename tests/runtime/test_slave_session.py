@@ -46,7 +46,7 @@ class Leading:
         for number in range(5):
             append(self.log, partition, size=500, fill=number)
         self.world.run()
-        self.member = ReplicaSetMember(SET, MASTER, self.log)
+        self.member = ReplicaSetMember(SET, MASTER, self.log, self.world.call_soon)
         recorded = recorded_with({MASTER: 1, SLAVE: REPLICA_ID})
         self.set = MasterSet(
             self.member,
@@ -189,7 +189,7 @@ def test_a_mastership_that_resumes_confirms_nothing_in_the_call_that_begins_it()
     leading = Leading()
     recorded = recorded_with({MASTER: 1, SLAVE: REPLICA_ID})
     again = MasterSet(
-        ReplicaSetMember(SET, MASTER, leading.log),
+        ReplicaSetMember(SET, MASTER, leading.log, leading.world.call_soon),
         recorded._replace(policy=AckPolicy(kind=PolicyKind.ASYNC)),
         EPOCH,
         config=ReplicationConfig(),

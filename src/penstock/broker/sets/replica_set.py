@@ -24,7 +24,7 @@ from typing import Protocol
 
 from penstock.base.ids import LeaderEpoch, Offset, Position, ReplicaSetId
 from penstock.base.invariant import invariant
-from penstock.broker.sets.purgatory import AckQueue
+from penstock.broker.sets.purgatory import AckQueue, Later
 from penstock.replication.confirm import ConfirmTracker, Membership
 from penstock.replication.epochs import EpochHistory
 from penstock.replication.errors import NotEnoughReplicas, NotMaster
@@ -90,7 +90,10 @@ class ReplicaSetMember:
         "waiting_for_master",
     )
 
-    def __init__(self, replica_set_id: ReplicaSetId, own_id: int, log: SetLog) -> None:
+    def __init__(
+        self, replica_set_id: ReplicaSetId, own_id: int, log: SetLog, later: Later
+    ) -> None:
+        """`later`: takes what is to be called in another turn of the loop."""
         self.replica_set_id = replica_set_id
         self.own_id = own_id
         self.log = log
@@ -107,8 +110,8 @@ class ReplicaSetMember:
         self.confirm = ConfirmTracker(lone, Position(0))
         self.confirm_position = log.confirmed_position
         self.in_sync_count = 1
-        self.waiting_for_all = AckQueue()
-        self.waiting_for_master = AckQueue()
+        self.waiting_for_all = AckQueue(later)
+        self.waiting_for_master = AckQueue(later)
         self.on_fenced: Callable[[ReplicaSetMember, Exception], None] | None = None
         self.on_role_changed: list[Listener] = []
         self.on_reopened: list[Listener] = []

@@ -432,7 +432,9 @@ class SetDriver:
         self.open_error = None
         self.log_id = opened.log_id
         self._opened_epoch = opened.log.leader_epoch
-        member = self.member = ReplicaSetMember(self.replica_set_id, manager.broker_id, opened.log)
+        member = self.member = ReplicaSetMember(
+            self.replica_set_id, manager.broker_id, opened.log, self.scheduler.call_soon
+        )
         member.on_fenced = self._fenced
         self.mending.watch(opened.log, partial(manager.scrubber.hurry, self.replica_set_id))
         manager.damage_stats.rebuilt_files += opened.rebuilt_files

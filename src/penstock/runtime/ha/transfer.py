@@ -86,8 +86,8 @@ async def _caught_up(master_set: MasterSet, target: int) -> None:
 
 def _is_caught_up(master_set: MasterSet, target: int) -> bool:
     member = master_set.member
-    is_anybody_waiting = bool(member.waiting_for_all) or bool(member.waiting_for_master)
-    return _holds_all(master_set, target) and not is_anybody_waiting
+    queues = (member.waiting_for_all, member.waiting_for_master)
+    return _holds_all(master_set, target) and not any(one.is_awaiting for one in queues)
 
 
 def _holds_all(master_set: MasterSet, target: int) -> bool:
