@@ -77,13 +77,9 @@ def _start(seeds: str, results: Path, hash_seed: str) -> "subprocess.Popen[bytes
 
 
 def _digests(results: Path) -> dict[str, str]:
-    """Of all seeds without aiokafka, which goes through sets in the order of their addresses."""
     runs = json.loads(results.read_text())["runs"]
-    return {
-        seed: one["digest"]
-        for seed, one in runs.items()
-        if not make_plan(int(seed), faults=1).shape.stock_clients
-    }
+    assert any(make_plan(int(seed), faults=1).shape.stock_clients for seed in runs)
+    return {seed: one["digest"] for seed, one in runs.items()}
 
 
 # Bugs planted on purpose: a harness that can not fail proves nothing

@@ -5,8 +5,9 @@ that runs in the simulation, and what slips through, must not bring the real one
 early (`from time import monotonic`) are out of reach.
 
 aiokafka goes through sets of named tuples, whose hashes depend on the hash seed and on the address
-of None; while a run is on they depend on the text only. Texts themselves are out of reach: let a
-simulated aiokafka client use one topic, and give `timestamp_ms`, which it would take from C.
+of None; while a run is on they depend on the text only, if aiokafka is imported by then. Texts
+themselves are out of reach: let a simulated aiokafka client use one topic, and give `timestamp_ms`,
+which it would take from C.
 
 Descriptors that a killed process had open (a listener keeps a spare one) are closed when the run is
 over, when nobody can mean them any more: thousands of kills would use them up.

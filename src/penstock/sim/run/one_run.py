@@ -9,6 +9,7 @@ Source: the split into safety under faults and liveness after them is TigerBeetl
 """
 
 import asyncio
+import importlib
 import math
 import tempfile
 import time
@@ -97,6 +98,9 @@ Schedule = Callable[["Run"], Coroutine[Any, Any, None]]
 def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
     """Run a plan and judge it; a `schedule` is followed after the plan's faults."""
     result = RunResult(plan=plan)
+    if plan.shape.stock_clients:
+        # What it hashes is replaced for the run, and only in modules that are there by then.
+        importlib.import_module("penstock.sim.clients.stock")
     begun_s = time.process_time()
     with tempfile.TemporaryDirectory(prefix="penstock-sim-") as directory:
         secret_file = Path(directory) / "secret"
