@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 WALKS = 90
+DUTIES = 100
 
 
 async def walk_behind_failovers(run: Run) -> None:
@@ -32,6 +33,8 @@ async def walk_behind_failovers(run: Run) -> None:
         for _ in range(WALKS):
             trials.walk(trials.newest)
             trials.walk([])
+        for _ in range(DUTIES):
+            trials.walk_duties()
         old.start()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.groups import ownership, rewrite
 from penstock.groups.classic import expiry, syncing
 from penstock.groups.classic.group import Group
 from penstock.groups.classic.rebalance import Rebalances
@@ -92,6 +93,33 @@ def test_a_run_tries_the_first_loadings_and_tells_what_it_finds(
     for _ in range(6):
         trials.walk([])
     assert found[0].startswith("had a coordinator been asked so: ")
+
+
+# Duties
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong", "told"),
+    [
+        (ownership.Tenure, "stands", lambda *_: True, "of mastership"),
+        (ownership.Tenure, "complete", lambda self: self._on_confirmed(self), "is shown"),
+        (rewrite.Rewrite, "is_of_another_time", property(lambda _: False), "mastership"),
+        (rewrite.Rewriter, "_cut", staticmethod(lambda _: True), "says that it has cut"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_a_duty_that_outlives_its_mastership_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, wrong: Any, told: str
+) -> None:
+    found: list[str] = []
+    trials = GroupTrials(found.append)
+    for _ in range(20):
+        trials.walk_duties()
+    assert found == []
+    monkeypatch.setattr(owner, name, wrong)
+    for _ in range(20):
+        trials.walk_duties()
+    assert told in found[0]
 
 
 # The second reader

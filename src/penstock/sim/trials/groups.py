@@ -8,6 +8,8 @@ Members of a run behave; who comes back under an old name, speaks for a generati
 joins twice by two connections comes in rare company only. The journal confirms late and out of
 order, is rewritten, given up and loaded again, also with what a later version wrote.
 
+Beside it masterships come and go under the duties of a coordinator's broker (group_duties.py).
+
 What answers have to be is said in checks/group_rules.py, what counts have to be in
 checks/group_counts.py, and what the log says is read by checks/group_log.py.
 
@@ -23,6 +25,7 @@ from typing import Any
 from penstock.groups.ownership import PartitionOwnership
 from penstock.sim.checks.group_log import Entry
 from penstock.sim.checks.patched import patched
+from penstock.sim.trials.group_duties import DutiesWalk
 from penstock.sim.trials.group_walk import GroupWalk
 
 SHARE = 4.0
@@ -82,6 +85,12 @@ class GroupTrials:
         self.newest = entries or self.newest
         if self._random.random() < max(SHARE_MIN, SHARE / self._loadings):
             self.walk(entries)
+            self.walk_duties()
+
+    def walk_duties(self) -> None:
+        """Go once through masterships that come and go, and tell what is wrong."""
+        for text in list(DutiesWalk(self._random).run(STEPS))[:3]:
+            self._found(f"had masterships come and gone so: {text}")
 
     def walk(self, entries: Sequence[Entry], steps: int = STEPS) -> None:
         """Go once from what a log has, and tell what is wrong."""
