@@ -1,8 +1,10 @@
 """DescribeGroups, ListGroups, DeleteGroups and expiry."""
 
+from penstock.groups.messages import DeleteOffsetsReply
+from penstock.groups.records import TopicKey
 from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
-from tests.groups.world import World, only
+from tests.groups.world import GROUP, World, only
 
 DAY_MS = 24 * 3_600_000
 
@@ -172,3 +174,34 @@ def test_an_empty_group_without_offsets_is_forgotten() -> None:
     assert world.state() == "Dead"
     world.restart()
     assert world.coordinator.group_count == 0
+
+
+# What is still being deleted
+
+
+def test_a_group_is_gone_only_when_the_end_of_its_positions_is_confirmed() -> None:
+    """The positions may be on their way out already: if that is lost, the group is there again."""
+    world = World()
+    world.commit({("t", 0): 5})
+    world.journal.is_prompt = False
+    positions: list[DeleteOffsetsReply] = []
+    world.coordinator.delete_offsets(GROUP, (TopicKey("t", 0),), positions.append)
+    groups: list[object] = []
+    world.coordinator.delete_groups([GROUP], groups.append)
+    assert (positions, groups) == ([], [])
+    assert world.committed() == 5
+    world.journal.confirm()
+    assert groups == [{GROUP: ErrorCode.NONE}]
+    assert world.coordinator.group_count == 0
+
+
+def test_a_position_is_deleted_for_the_second_who_asks_when_it_is_for_the_first() -> None:
+    world = World()
+    world.commit({("t", 0): 5})
+    world.journal.is_prompt = False
+    answers: list[DeleteOffsetsReply] = []
+    for _ in range(2):
+        world.coordinator.delete_offsets(GROUP, (TopicKey("t", 0),), answers.append)
+    assert answers == []
+    world.journal.confirm()
+    assert len(answers) == 2

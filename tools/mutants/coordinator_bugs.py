@@ -89,7 +89,7 @@ LOADING = (
           ("groups/offsets/commits.py", "    values = group.offsets.values\n", "    values = group.offsets.latest()\n"),
           kind=Kind.STALE, near=GROUPS),
     plant("coordinator-deletes-confirmed-only", "Groups", "a commit that was under way when its group was deleted comes back at the next start",
-          ("groups/classic/expiry.py", "dict.fromkeys(group.offsets.latest())", "dict.fromkeys(group.offsets.values)"),
+          ("groups/classic/expiry.py", "dict.fromkeys(group.offsets.keys())", "dict.fromkeys(group.offsets.values)"),
           kind=Kind.SNAPSHOT, near=GROUPS),
     plant("coordinator-group-forgotten-before-its-end", "Groups", "a group is forgotten before its tombstones are confirmed",
           ("groups/classic/expiry.py", "    group.transition(GroupState.DEAD, context.clock.wall_ms())\n", "    group.transition(GroupState.DEAD, context.clock.wall_ms())\n    forget(group)\n"),

@@ -20,7 +20,7 @@ GroupMetadataManager.cleanupGroupMetadata.
 from collections.abc import Generator, Iterator
 from itertools import islice
 
-from penstock.groups.classic.group import METADATA, Group, GroupState
+from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.config import NEVER_EXPIRE_MS
 from penstock.groups.context import Context
 from penstock.groups.journal import GroupChanges, WriteDone
@@ -75,10 +75,9 @@ def delete_group(context: Context, table: GroupTable, group: Group, done: WriteD
 
 
 def _tombstones(group: Group) -> Iterator[GroupChanges]:
-    offsets: dict[TopicKey, CommittedOffset | None] = dict.fromkeys(group.offsets.latest())
-    metadata: dict[str, bytes | None] = (
-        {METADATA: None} if METADATA in group.metadata.latest() else {}
-    )
+    """Yield what ends all that the group has, or may have while its end is not confirmed."""
+    offsets: dict[TopicKey, CommittedOffset | None] = dict.fromkeys(group.offsets.keys())
+    metadata: dict[str, bytes | None] = dict.fromkeys(group.metadata.keys())
     keys = iter(offsets)
     while len(some := dict.fromkeys(islice(keys, TOGETHER))) == TOGETHER:
         yield GroupChanges(offsets=some)

@@ -117,7 +117,8 @@ class Commits:
             else ErrorCode.NONE
             for key in keys
         }
-        known = group.offsets.latest()
+        # What somebody else is deleting is deleted once more: gone is only what is confirmed.
+        known = {*group.offsets.keys()}
         gone: dict[TopicKey, CommittedOffset | None] = {
             key: None for key in keys if answers[key] is ErrorCode.NONE and key in known
         }

@@ -7,6 +7,8 @@
                                   the same image at the same index in every process, for ever
                                   what else might be asked of the controllers now, on a copy
                                   (trials/metadata.py)
+    groups were loaded            what else might be asked of their coordinator now, on a copy
+                                  (trials/groups.py)
     a confirm position moved      it never falls; what is confirmed never changes (confirmed.py)
                                   a slave names none that no master has named before
                                   what a master names is durable on enough disks (kept_copies.py)
@@ -59,6 +61,7 @@ from penstock.sim.checks.replica_talk import ReplicaTalk
 from penstock.sim.checks.set_changes import SetChanges
 from penstock.sim.run.server import Server
 from penstock.sim.run.topology import data_path
+from penstock.sim.trials.groups import GroupTrials
 from penstock.sim.trials.metadata import MetadataTrials
 from penstock.sim.trials.operations import DiskTrials
 from penstock.sim.trials.shadow_starts import ShadowStarts
@@ -105,6 +108,7 @@ class Invariants:
         self._shadows = ShadowStarts()
         self.trials = DiskTrials(self._confirmed_of, self._found)
         self.metadata_trials = MetadataTrials(self._found)
+        self.group_trials = GroupTrials(self._found)
         self._replaced = ReplacedMasters()
         self._kept_copies = KeptCopies()
         self._watched: dict[int, Watched] = {}
@@ -145,6 +149,7 @@ class Invariants:
             self.masterships.hearing(),
             self.kafka_port.hearing(),
             self.metadata_trials.hearing(),
+            self.group_trials.hearing(),
         ):
             yield
 
