@@ -34,8 +34,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-UNREADABLE: Any = SimpleNamespace(is_disk_damaged=True)
-
 
 class Recount(RaftRecount):
     """Counts cores that stand in no process and on no disk."""
@@ -46,8 +44,8 @@ class Recount(RaftRecount):
 
     def _member(self, raft: Raft) -> MemberCount:
         if raft not in self._members:
-            server: Any = SimpleNamespace(name=f"n{raft._core.own_id}", is_disk_damaged=True)
-            self._members[raft] = MemberCount(raft, server, self._disks, self._found)
+            disk: Any = SimpleNamespace(name=f"n{raft._core.own_id}", is_unreadable=True)
+            self._members[raft] = MemberCount(raft, disk, self._found)
         return self._members[raft]
 
 

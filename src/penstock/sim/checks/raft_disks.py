@@ -6,6 +6,8 @@ or replaced holds everything: what it had once told is gone, and nobody could kn
 Source: Raft paper, figure 2 (persistent state); docs/formats/raft-log.md.
 """
 
+from typing import Protocol
+
 from penstock.raft.ready import HardState
 from penstock.runtime.raft.log_file import read_frame, read_head
 from penstock.sim.kernel.inode import Inode
@@ -51,6 +53,53 @@ def may_hold_anything(server: Server) -> bool:
 def is_unreadable(server: Server) -> bool:
     """Whether nothing follows from what the disk holds now."""
     return server.is_disk_damaged or server.disk.is_cut
+
+
+class CountedDisk(Protocol):
+    """What one member's disk would hold after a loss of power."""
+
+    name: str
+    """Whose it is, for people."""
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether nothing follows from it."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether its log was begun with a directory id."""
+
+    @property
+    def directory_id(self) -> str:
+        """The directory that the log names as its own."""
+
+    def has_now(self, index: int, term: int) -> bool:
+        """Whether an entry is there, or a snapshot that stands for it."""
+
+
+class ServerDisk:
+    """The disk of a simulated server; every log there was begun with a directory id."""
+
+    is_named = True
+
+    def __init__(self, server: Server, disks: RaftDisks) -> None:
+        self.name = server.name
+        self._server = server
+        self._disks = disks
+
+    @property
+    def is_unreadable(self) -> bool:
+        """See CountedDisk."""
+        return is_unreadable(self._server)
+
+    @property
+    def directory_id(self) -> str:
+        """See CountedDisk."""
+        return self._disks.directory_id(self._server)
+
+    def has_now(self, index: int, term: int) -> bool:
+        """See CountedDisk."""
+        return self._disks.has_now(self._server, index, term)
 
 
 class _DurableLog:

@@ -20,11 +20,11 @@ from typing import Any
 
 from penstock.controller.replicated_log import ProposalDone
 from penstock.raft.core import Core
-from penstock.raft.messages import InstallSnapshot, Message, VoteRequest
+from penstock.raft.messages import InstallSnapshot, Message, VoteRequest, VoteResponse
 from penstock.raft.raft import Raft
 from penstock.raft.ready import NO_PEER, HardState, Ready, Role, Snapshot
 from penstock.runtime.raft.raft_log import RaftLog
-from penstock.sim.checks.raft_disks import RaftDisks, is_unreadable
+from penstock.sim.checks.raft_disks import CountedDisk, RaftDisks, ServerDisk, is_unreadable
 from penstock.sim.checks.recounted_log import LogCount
 from penstock.sim.checks.recounted_votes import VoteCount
 from penstock.sim.kernel.process import current_process
@@ -36,11 +36,10 @@ Found = Callable[[str], None]
 class MemberCount:
     """One member of one process."""
 
-    def __init__(self, raft: Raft, server: Server, disks: RaftDisks, found: Found) -> None:
+    def __init__(self, raft: Raft, disk: CountedDisk, found: Found) -> None:
         self.raft = raft
         self.core: Core = raft._core  # noqa: SLF001  what it consists of has no other door
-        self.server = server
-        self._disks = disks
+        self._disk = disk
         self._found = found
         self._log = LogCount(self.core)
         self._votes = VoteCount(self.core)
@@ -53,7 +52,7 @@ class MemberCount:
 
     def _all_found(self, texts: Iterable[str]) -> None:
         for text in texts:
-            self._found(f"{self.server.name} {text}")
+            self._found(f"{self._disk.name} {text}")
 
     # --- calls ---------------------------------------------------------------------------------
 
@@ -62,20 +61,35 @@ class MemberCount:
         core, votes = self.core, self._votes
         expected, snapshot = self._log.expected(message), core.log.snapshot
         sent = len(core.messages), len(core.messages_persisted)
-        was_leader = self._is_leader
+        was_leader, before = self._is_leader, (self._role, core.term, core.voted_for)
         votes.heard(message, is_leader=was_leader)
         step()
         if isinstance(message, VoteRequest):
             new = [*core.messages[sent[0] :], *core.messages_persisted[sent[1] :]]
             self._all_found(votes.look_at_answers(message, new, is_leader=was_leader))
+            if message.is_pre_vote and before[1:] != (core.term, core.voted_for):
+                self._found(f"{self._disk.name} goes by what {message.sender} would like to do")
+        elif isinstance(message, VoteResponse) and before[1] == core.term:
+            self._look_at_given_up(before[0])
         votes.followed(message)
         self._all_found(self._log.look_at_message(message, expected, snapshot))
         self.look()
 
+    def _look_at_given_up(self, role: Role) -> None:
+        """A candidate that an answer makes a follower in its term could not have won any more."""
+        is_candidate = role in {Role.CANDIDATE, Role.PRE_CANDIDATE}
+        if is_candidate and self.raft.role in {Role.FOLLOWER, Role.LEARNER}:
+            is_pre_vote = role is Role.PRE_CANDIDATE
+            self._all_found(self._votes.look_at_lost(self._log.voters, is_pre_vote=is_pre_vote))
+
     def tick(self, tick: Callable[[], None]) -> None:
         """Let time pass."""
-        before = self._role, self._term
+        before, log = (self._role, self._term), self.core.log
+        was_empty = not log.last_index
         tick()
+        if was_empty and log.last_index:
+            (entry,) = log.entries_from(1, 0)
+            self._all_found(self._votes.look_at_founded(entry, self._term))
         self.look()
         if self._is_leader and before == (self._role, self._term):
             self._all_found(self._votes.look_at_time(self._log.voters))
@@ -86,6 +100,8 @@ class MemberCount:
         self.look()
         if given is not None:
             self._all_found(self._votes.look_at_reads(self._log.voters, given))
+            if given.committed and not self._has(last := given.committed[-1].index):
+                self._found(f"{self._disk.name} is to apply entry {last}, which is not on its disk")
             for _, message in given.messages:
                 if isinstance(message, InstallSnapshot):
                     self._all_found(self._log.look_at_sent(message))
@@ -123,6 +139,7 @@ class MemberCount:
         votes, log, core = self._votes, self._log, self.core
         role, term = self.raft.role, core.term
         was_leader, is_new = self._is_leader, (role, term) != (self._role, self._term)
+        begins = is_new and role in {Role.CANDIDATE, Role.PRE_CANDIDATE}
         if term > self._term:
             is_candidate = role is Role.CANDIDATE
             self._all_found(votes.look_at_term(log.voters, is_candidate=is_candidate))
@@ -137,24 +154,27 @@ class MemberCount:
         self._all_found(log.look(is_leader=is_leader, silent=votes.silent))
         if log.voters is not voters:
             votes.voters_changed()
+        if begins and not log.has_seat(core.own_id, core.own_directory):
+            self._found(f"{self._disk.name} campaigns without a seat in {log.voters}")
 
     def _has(self, index: int) -> bool:
         term = self.core.log.term(index)
-        if term is None or is_unreadable(self.server):
+        if term is None or self._disk.is_unreadable:
             return True
-        return self._disks.has_now(self.server, index, term)
+        return self._disk.has_now(index, term)
 
     def look_at_disk(self) -> None:
         """What it calls durable is, in the directory that it votes with."""
-        log, server = self.core.log, self.server
-        if is_unreadable(server):
+        log, disk = self.core.log, self._disk
+        if disk.is_unreadable:
             return
-        if log.last_index and not self._has(log.stable_index):
-            self._found(f"{server.name} calls entry {log.stable_index} durable, which it is not")
-        known = self._disks.directory_id(server)
-        if not known or known != self.core.own_directory:  # every log here was begun with one
+        is_beyond = log.stable_index > log.last_index
+        if log.last_index and (is_beyond or not self._has(log.stable_index)):
+            self._found(f"{disk.name} calls entry {log.stable_index} durable, which it is not")
+        known = disk.directory_id
+        if known != self.core.own_directory or (disk.is_named and not known):
             self._found(
-                f"{server.name} votes with directory {self.core.own_directory!r}, and its disk"
+                f"{disk.name} votes with directory {self.core.own_directory!r}, and its disk"
                 f" says {known!r}"
             )
 
@@ -169,6 +189,7 @@ class RaftRecount:
         self._members: dict[Raft, MemberCount] = {}
         self._running: dict[str, MemberCount] = {}
         """Host -> the member of its last process."""
+        self._on_disk: dict[MemberCount, Server] = {}
         self._states: dict[tuple[str, str], HardState] = {}
         """(host, directory) -> term and vote as they were on the disk."""
 
@@ -176,8 +197,9 @@ class RaftRecount:
         found = self._members.get(raft)
         if found is None:  # its first call is made by its own process, as it starts
             server = self._servers[current_process().host]
-            found = MemberCount(raft, server, self._disks, self._found)
+            found = MemberCount(raft, ServerDisk(server, self._disks), self._found)
             self._members[raft] = self._running[server.name] = found
+            self._on_disk[found] = server
         return found
 
     @contextmanager
@@ -208,6 +230,8 @@ class RaftRecount:
 
     def _counted(self, call: Callable[..., Any], count: Callable[..., Any]) -> Callable[..., Any]:
         def counted(raft: Raft, *arguments: Any) -> Any:
+            if type(raft) is not Raft:  # a copy: whoever made it counts (trials/raft_group.py)
+                return call(raft, *arguments)
             return count(self._member(raft), lambda: call(raft, *arguments), *arguments)
 
         return counted
@@ -220,8 +244,8 @@ class RaftRecount:
 
     def _look_at_state(self, member: MemberCount) -> None:
         """Term and vote on a disk never go back."""
-        server = member.server
-        if is_unreadable(server):
+        server = self._on_disk.get(member)
+        if server is None or is_unreadable(server):
             return
         key, now = (server.name, member.core.own_directory), self._disks.state(server)
         before = self._states.get(key, now)

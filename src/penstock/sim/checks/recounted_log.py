@@ -60,17 +60,25 @@ class LogCount:
         """What was agreed on at the last look."""
         return self._ends.agreed
 
+    def has_seat(self, peer_id: int, directory_id: str) -> bool:
+        """Whether it votes so by the last voters in the log, or by those that are agreed on."""
+        seat = peer_id, directory_id
+        return seat in seats_of(self.voters) | seats_of(self._at(self.agreed))
+
     def _now(self) -> Ends:
         log = self._core.log
         return Ends(log.last_index, log.last_term, log.commit_index)
 
     def expected(self, message: Message) -> Ends:
         """Return what a message may make of the log, before it is taken; a snapshot says it all."""
-        before = self._ends
+        before, known = self._ends, self._core.log.term
+        if isinstance(message, InstallSnapshot) and message.term >= self._core.term:
+            at, is_news = message.snapshot_index, message.snapshot_index > before.agreed
+            is_equal = is_news and known(at) == message.snapshot_term  # it is here already
+            return before._replace(agreed=at) if is_equal else before
         if not isinstance(message, AppendEntries) or message.term < self._core.term:
             return before
         previous, entries = message.previous_index, message.entries
-        known = self._core.log.term
         if previous < before.agreed or known(previous) != message.previous_term:
             return before
         reached = previous + len(entries)
@@ -86,11 +94,11 @@ class LogCount:
         """Look after a message; `snapshot` is the one that stood for the beginning before it."""
         if isinstance(message, InstallSnapshot) and self._core.log.snapshot is not snapshot:
             yield from self._look_at_installed(message)
-        elif isinstance(message, AppendEntries):
+        elif isinstance(message, AppendEntries | InstallSnapshot):
             now = self._now()
             if now != expected:
                 yield f"{_text(message)} makes {now} of {self._ends}, and not {expected}"
-            self._take(message.entries)
+            self._take(message.entries if isinstance(message, AppendEntries) else ())
             self._ends = now
 
     def _look_at_installed(self, message: InstallSnapshot) -> Iterator[str]:
@@ -109,9 +117,9 @@ class LogCount:
         for entry in entries:
             if term(entry.index) == entry.term:
                 kept = [one for one in kept if one[0] != entry.index or one == self._voters[0]]
-                if entry.kind is EntryKind.CONFIGURATION and entry.index > kept[-1][0]:
+                if entry.kind is EntryKind.CONFIGURATION and entry.index > kept[0][0]:
                     kept.append((entry.index, Configuration.decode(entry.payload)))
-        self._voters = kept
+        self._voters = sorted(kept, key=lambda one: one[0])  # a late message repeats an old one
 
     def look(self, *, is_leader: bool, silent: Silent) -> Iterator[str]:
         """Look after anything; `is_leader` before or after it, `silent`: voters not heard."""
@@ -193,6 +201,8 @@ def seats_of(configuration: Configuration) -> frozenset[tuple[int, str]]:
     return frozenset((peer_id, configuration.directory_of(peer_id)) for peer_id in ids)
 
 
-def _text(message: AppendEntries) -> str:
+def _text(message: AppendEntries | InstallSnapshot) -> str:
+    if isinstance(message, InstallSnapshot):
+        return f"a part of a snapshot up to {message.snapshot_index}"
     last = message.previous_index + len(message.entries)
     return f"({message.previous_index}, {last}] of term {message.term}"

@@ -1,7 +1,9 @@
 """What one member hears of the others, counted a second time: votes, answers, signs of life.
 
     begins a term          with pre-votes of a majority, or as the leader has asked it to
+    gives a candidacy up   when too few are left that have not refused
     leads a term           with votes of a majority
+    founds a group         in a term that is new, with the word of all first voters
     gives a vote           to nobody while it hears a leader, unless that leader asked for it
     goes on leading        while a majority answers
     agrees on an entry     of its own term, that a majority has said to hold, itself with its disk
@@ -18,6 +20,7 @@ from itertools import count
 
 from penstock.raft.configuration import Configuration
 from penstock.raft.core import Core
+from penstock.raft.entry import Entry
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -50,6 +53,10 @@ class VoteCount:
         """When a leader was heard last; None where that binds no more."""
         self._granted: dict[tuple[int, bool], set[Seat]] = {}
         """(term, whether in advance) -> who has given a vote."""
+        self._refused: dict[tuple[int, bool], set[Seat]] = {}
+        """(term, whether in advance) -> who has refused one."""
+        self._new: dict[int, int] = {}
+        """Peer -> tick at which it said last that it has no log and knows no group."""
         self._is_asked = False
         """Whether the leader has just asked it to campaign."""
         self._alive: dict[Seat, int] = {}
@@ -58,6 +65,7 @@ class VoteCount:
         """Tick of the last answer to entries."""
         self._since_tick = 0
         """When its leadership began, or its voters changed."""
+        self._leads_since_tick = 0
         self._held: dict[Seat, int] = {}
         """Up to which entry, as was said in this leadership."""
         self._rounds: dict[Seat, int] = {}
@@ -78,6 +86,11 @@ class VoteCount:
             case VoteResponse(is_granted=True):
                 seats = self._granted.setdefault((message.term, message.is_pre_vote), set())
                 seats.add((message.sender, message.directory_id))
+            case VoteResponse(is_granted=False):
+                seats = self._refused.setdefault((message.term, message.is_pre_vote), set())
+                seats.add((message.sender, message.directory_id))
+            case LearnerHello(is_new=True):
+                self._new[message.sender] = self._core.ticks
             case TimeoutNow():
                 self._is_asked = message.term >= self._core.term
             case AppendResponse() if is_leader and message.term == self._core.term:
@@ -121,9 +134,29 @@ class VoteCount:
         if is_candidate and not is_asked:
             yield from self._look_at_votes(voters, "stands in", is_pre_vote=True)
 
+    def look_at_lost(self, voters: Configuration, *, is_pre_vote: bool) -> Iterator[str]:
+        """Look at a candidacy that is given up because of an answer."""
+        seats, term = seats_of(voters), self._core.term
+        refused = self._refused.get((term, is_pre_vote), set())
+        if 2 * len(seats - refused) > len(seats):
+            yield f"gives up term {term}, and only {sorted(refused)} of {voters} have refused"
+
+    def look_at_founded(self, entry: Entry, before: int) -> Iterator[str]:
+        """Look at the first entry of a group that is founded here; `before`: the term until then.
+
+        Somebody may have been elected in any term that was heard of; nobody in a new one.
+        """
+        oldest = self._core.ticks - self._core.config.election_ticks_max
+        others = Configuration.decode(entry.payload).voter_ids
+        stale = [p for p in others if p != self._core.own_id and self._new.get(p, -1) < oldest]
+        if stale:
+            yield f"founds a group, and {stale} have not said lately that they are new"
+        if entry.term <= before:
+            yield f"founds a group in term {entry.term}, which is none of its own"
+
     def look_at_leader(self, voters: Configuration) -> Iterator[str]:
         """Look at a leadership that begins here."""
-        self._since_tick = self._core.ticks
+        self._since_tick = self._leads_since_tick = self._core.ticks
         for known in (self._held, self._rounds, self._begun, self._asked, self._answered):
             known.clear()
         yield from self._look_at_votes(voters, "leads", is_pre_vote=False)
@@ -162,7 +195,7 @@ class VoteCount:
         return frozenset(
             seat[0]
             for seat in seats_of(voters)
-            if now - self._answered.get(seat, self._since_tick) >= patience
+            if now - self._answered.get(seat, self._leads_since_tick) >= patience
         )
 
     def look_at_agreed(self, voters: Configuration, index: int, *, is_own: bool) -> Iterator[str]:

@@ -35,6 +35,7 @@ from penstock.sim.kernel.simulation import Simulation, simulate
 from penstock.sim.run.cluster import NotFormed, SimCluster
 from penstock.sim.run.plan import OPERATIONS, Fault, FaultKind, Plan
 from penstock.sim.run.topology import LEASE_MS
+from penstock.sim.trials.raft_walks import RaftWalks
 
 LOOK_SECONDS = 0.03
 LIVENESS_SECONDS = 20.0
@@ -145,6 +146,7 @@ class Run:
         self.cluster = SimCluster(simulation, plan.shape, secret_file)
         self.clients = Clients(simulation, plan.shape, self.cluster.brokers)
         self.invariants = Invariants(lambda: simulation.now_s)
+        self.raft_walks = RaftWalks(simulation.random("raft walks"), self.invariants.tell)
         self.faults = Faults(self.cluster, simulation.random("faults"))
         for server in self.cluster.servers.values():
             server.on_started = self.invariants.attach
@@ -162,6 +164,7 @@ class Run:
             await self._break_things()
             if schedule is not None:
                 await schedule(self)
+            self.raft_walks.walk(self.cluster.servers.values())
             if not self._has_finding:
                 is_read = await self._come_to_rest()
         finally:

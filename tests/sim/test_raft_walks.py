@@ -1,0 +1,97 @@
+"""Walks of copied Raft groups: nothing is wrong with our core, and what is wrong with others shows.
+
+Each core is made to forget one rule.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.raft import quorum
+from penstock.raft.configuration import Configuration
+from penstock.raft.core import Core
+from penstock.raft.entry import Entry, EntryKind
+from penstock.raft.log import RaftLog
+from penstock.raft.ready import HardState, Snapshot
+from penstock.raft.roles import votes
+from penstock.raft.roles.current import Roles
+from penstock.raft.roles.progress import Progress
+from penstock.raft.roles.transfer import Transfer
+from penstock.sim.trials.raft import View
+from penstock.sim.trials.raft_walk import RaftWalk, Voters
+
+pytestmark = pytest.mark.timeout(120)  # hangs only
+WALKS = 30
+
+
+def voters() -> Voters:
+    """Three voters with a short log, and a learner that is a little behind."""
+    three = {11: "c1:1", 12: "c2:1", 13: "c3:1"}
+    first = Configuration.of(three, {peer_id: f"disk {peer_id}" for peer_id in three})
+    change = Entry(index=1, term=1, kind=EntryKind.CONFIGURATION, payload=first.encode())
+    entries = {1: change, **{at: Entry(index=at, term=2, payload=b"x") for at in range(2, 9)}}
+    state, nothing = HardState(term=2, commit_index=4), Snapshot(configuration=Configuration())
+    views = {peer: View(f"disk {peer}", state, nothing, dict(entries)) for peer in three}
+    views[1] = View("disk 1", state, nothing, {at: entries[at] for at in range(1, 5)})
+    return Voters(views, first.voters)
+
+
+def told(count: int = WALKS) -> str:
+    """Return what the first walk tells that finds something; nothing where none does."""
+    found: list[str] = []
+    for seed in range(count):
+        RaftWalk(voters(), Random(seed), found.append).go()
+        if found:
+            return found[0]
+    return ""
+
+
+def test_nothing_is_wrong_with_what_our_core_does() -> None:
+    assert told(12) == ""
+
+
+def test_a_walk_is_the_same_again() -> None:
+    first, second = (RaftWalk(voters(), Random(7), print) for _ in range(2))
+    first.go()
+    second.go()
+    assert first.steps == second.steps > 500
+    assert first.group.promises.agreed == second.group.promises.agreed > 8
+
+
+def _asked_once(transfer: Transfer, to: int) -> None:
+    is_asked = transfer._is_asked
+    _begin(transfer, to)
+    transfer._is_asked = is_asked
+
+
+def _without_the_first(log: RaftLog, limit: int) -> tuple[Entry, ...]:
+    return _take_committed(log, limit)[1:]
+
+
+_begin, _take_committed = Transfer.begin, RaftLog.take_committed
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "wrong", "tells"),
+    [
+        (quorum, "majority_of", lambda count: (count + 1) // 2, "agrees on entry"),
+        (votes, "is_kept_by_promise", lambda *_, **__: False, "after it heard its leader"),
+        (votes, "_may_vote", lambda *_: True, "votes for"),
+        (Roles, "campaign", lambda self: self.stand(is_transfer=False), "in advance"),
+        (Core, "send_persisted", Core.send, "its disk has"),
+        (RaftLog, "is_up_to_date", lambda *_: True, "which is agreed on"),
+        (RaftLog, "take_committed", _without_the_first, "applies entry"),
+        (Transfer, "begin", _asked_once, "nobody hands over"),
+        (Progress, "is_window_full", lambda *_: True, "nobody agrees on a proposal"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_a_core_that_forgets_a_rule_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, wrong: Callable[..., Any], tells: str
+) -> None:
+    monkeypatch.setattr(owner, name, wrong)
+    text = told()
+    assert text.startswith("the controllers, had they lived on under bad luck: ")
+    assert tells in text
