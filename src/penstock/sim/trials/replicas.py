@@ -1,0 +1,61 @@
+"""What else masters and slaves might hear: when in a run it is tried, on copies.
+
+    a look at a master ─► seldom, or asked for by a schedule ─► LeadingWalk (leading/)
+
+Each walk takes the set of that moment, its members and its policy, and the settings of the run. It
+has a source of chance of its own; the run goes on as without it.
+
+Source: docs/adr/0064.
+"""
+
+from collections.abc import Callable
+from random import Random
+
+from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.controller.metadata.image import ReplicaSetImage
+from penstock.node.node import Node
+from penstock.replication.config import ReplicationConfig
+from penstock.sim.checks.patched import trial
+from penstock.sim.run.server import Server
+from penstock.sim.trials.leading.walk import LeadingWalk
+
+SHARE = 0.6
+"""The n-th look at a master ends in a walk with this share of 1/n, but no less than SHARE_MIN."""
+SHARE_MIN = 0.001
+STEPS = 150
+
+Found = Callable[[str], None]
+
+
+class ReplicaTrials:
+    """See the module."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._random = Random("replica trials")  # noqa: S311  reproducible on purpose
+        self._looks = 0
+        self.walks = 0
+
+    def look(self, server: Server, member: ReplicaSetMember) -> None:
+        """Look at a master now and then."""
+        self._looks += 1
+        if self._random.random() < max(SHARE_MIN, SHARE / self._looks):
+            self.walk(server, member, 1)
+
+    def walk(self, server: Server, member: ReplicaSetMember, count: int) -> None:
+        """Go so many walks from the state of that moment."""
+        node = server.node
+        if not isinstance(node, Node) or node.manager is None:
+            return
+        one = node.image.replica_sets.get(member.replica_set_id)
+        if one is None or not one.sync_state_set:
+            return
+        self._walk(server.name, one, node.manager.config, count)
+
+    def _walk(self, host: str, one: ReplicaSetImage, config: ReplicationConfig, count: int) -> None:
+        with trial():
+            for _ in range(count):
+                self.walks += 1
+                for text in LeadingWalk(one, config, self._random).run(STEPS):
+                    self._found(f"{host}: set {one.replica_set_id}, were it so: {text}")
+                    return

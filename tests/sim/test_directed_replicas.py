@@ -1,0 +1,51 @@
+"""States of replica sets, with everything else that masters and slaves might hear from there on.
+
+Random runs go a walk now and then (sim/trials/replicas.py). These come to a set that is whole, one
+that has shrunk, one under another policy, and go many.
+"""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from penstock.base.ack_policy import PolicyKind
+from penstock.node.node import Node
+from penstock.sim.run.one_run import Run, run_plan
+from penstock.sim.run.plan import Plan
+from tests.sim.test_directed import APART, SET_WITH_RECORDS, image_of, server
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+WALKS = 40
+
+
+def walk(run: Run, count: int = WALKS) -> None:
+    """Go so many walks from the state that the set with records has now."""
+    master = server(run, f"master:{SET_WITH_RECORDS}")
+    assert isinstance(master.node, Node)
+    assert master.node.manager is not None
+    member = master.node.manager.members[run.cluster.set_ids()[SET_WITH_RECORDS]]
+    run.invariants.replica_trials.walk(master, member, count)
+
+
+# A run under async-may-lose keeps no promises; walks draw that policy as well.
+@pytest.mark.parametrize("policy", [one for one in PolicyKind if one is not PolicyKind.ASYNC])
+def test_what_else_a_master_might_hear(policy: PolicyKind) -> None:
+    async def schedule(run: Run) -> None:
+        walk(run)
+        slave = server(run, f"slave:{SET_WITH_RECORDS}")
+        slave.kill()
+        await run.until(lambda: len(image_of(run, SET_WITH_RECORDS).sync_state_set) < 3)
+        walk(run)
+        slave.start()
+        await asyncio.sleep(0.3)
+        walk(run)
+
+    result = run_plan(Plan(seed=1, shape=replace(APART, policy=policy.value)), schedule)
+    assert not result.findings, result.findings[:3]
+    assert result.acked > 0
