@@ -1,14 +1,17 @@
 """What else masters and slaves might hear: when in a run it is tried, on copies.
 
     a look at a master ─► seldom, or asked for by a schedule ─► LeadingWalk (leading/)
+                                                            ─► FollowingWalk (following.py)
+                                                            ─► pairs of logs (alignments.py)
 
-Each walk takes the set of that moment, its members and its policy, and the settings of the run. It
-has a source of chance of its own; the run goes on as without it.
+A walk of a master takes the set of that moment, its members and policy, and the settings of the
+run; the others take the settings. All have a source of chance of their own; the run goes on as
+without them.
 
 Source: docs/adr/0064.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 from penstock.broker.sets.replica_set import ReplicaSetMember
@@ -17,12 +20,16 @@ from penstock.node.node import Node
 from penstock.replication.config import ReplicationConfig
 from penstock.sim.checks.patched import trial
 from penstock.sim.run.server import Server
+from penstock.sim.trials.alignments import wrong_alignments
+from penstock.sim.trials.following import FollowingWalk
 from penstock.sim.trials.leading.walk import LeadingWalk
 
 SHARE = 0.6
 """The n-th look at a master ends in a walk with this share of 1/n, but no less than SHARE_MIN."""
 SHARE_MIN = 0.001
 STEPS = 150
+FOLLOWINGS, ALIGNMENTS = 5, 50
+"""For each walk of a master: they cost less."""
 
 Found = Callable[[str], None]
 
@@ -56,6 +63,13 @@ class ReplicaTrials:
         with trial():
             for _ in range(count):
                 self.walks += 1
-                for text in LeadingWalk(one, config, self._random).run(STEPS):
+                for text in self._wrong(one, config):
                     self._found(f"{host}: set {one.replica_set_id}, were it so: {text}")
                     return
+
+    def _wrong(self, one: ReplicaSetImage, config: ReplicationConfig) -> Iterator[str]:
+        draw = self._random
+        yield from LeadingWalk(one, config, draw).run(STEPS)
+        for _ in range(FOLLOWINGS):
+            yield from FollowingWalk(config, draw).run(STEPS)
+        yield from wrong_alignments(draw, ALIGNMENTS)
