@@ -1,8 +1,10 @@
-"""What else masters and slaves might hear: when in a run it is tried, on copies.
+"""What else masters, slaves, controllers and brokers might hear: when it is tried, on copies.
 
     a look at a master ─► seldom, or asked for by a schedule ─► LeadingWalk (leading/)
                                                             ─► FollowingWalk (following.py)
                                                             ─► pairs of logs (alignments.py)
+                                                            ─► sessions.py, asking.py
+                                                            ─► raft_duties.py
 
 A walk of a master takes the set of that moment, its members and policy, and the settings of the
 run; the others take the settings. All have a source of chance of their own; the run goes on as
@@ -21,14 +23,19 @@ from penstock.replication.config import ReplicationConfig
 from penstock.sim.checks.patched import trial
 from penstock.sim.run.server import Server
 from penstock.sim.trials.alignments import wrong_alignments
+from penstock.sim.trials.asking import wrong_askings
 from penstock.sim.trials.following import FollowingWalk
 from penstock.sim.trials.leading.walk import LeadingWalk
+from penstock.sim.trials.raft_duties import WriteWalk, wrong_proposals, wrong_transfers
+from penstock.sim.trials.sessions import ClientWalk, ServiceWalk
 
 SHARE = 0.6
 """The n-th look at a master ends in a walk with this share of 1/n, but no less than SHARE_MIN."""
 SHARE_MIN = 0.001
 STEPS = 150
-FOLLOWINGS, ALIGNMENTS = 5, 50
+SHORT = 60
+"""Of walks that need less to come about."""
+FOLLOWINGS, ALIGNMENTS, ASKINGS = 5, 50, 20
 """For each walk of a master: they cost less."""
 
 Found = Callable[[str], None]
@@ -73,3 +80,9 @@ class ReplicaTrials:
         for _ in range(FOLLOWINGS):
             yield from FollowingWalk(config, draw).run(STEPS)
         yield from wrong_alignments(draw, ALIGNMENTS)
+        yield from ServiceWalk(draw).run(SHORT)
+        yield from ClientWalk(draw).run(SHORT)
+        yield from wrong_askings(draw, ASKINGS)
+        yield from wrong_proposals(draw, SHORT)
+        yield from wrong_transfers(draw, SHORT)
+        yield from WriteWalk(draw).run(SHORT)
