@@ -7,6 +7,7 @@ for by now. What happens to it comes in slaves.py and walk.py.
 """
 
 from dataclasses import replace
+from enum import Enum, auto
 from functools import partial
 from random import Random
 from typing import Any
@@ -32,11 +33,25 @@ MEMBERS_MAX = 6
 """Some bounds are met with many members only."""
 
 
+class Mood(Enum):
+    """What there is much of in a walk."""
+
+    NONE = auto()
+    ANY = auto()
+    DEAF = auto()
+    """The controllers record nothing, and nobody is told so."""
+    RESTLESS = auto()
+    """Slaves greet, and are gone again."""
+    RESUMING = auto()
+    """The master was there before, and waits for all to agree."""
+
+
 class Judged:
     """See the module."""
 
     def __init__(self, one: ReplicaSetImage, config: ReplicationConfig, draw: Random) -> None:
         self._random = draw
+        self._mood = draw.choice(list(Mood))
         self._wrong: list[str] = []
         self._done: list[str] = []
         self._config = config
@@ -48,12 +63,10 @@ class Judged:
         """The set as the master knows it."""
         self._brokers = {who: broker_of(who, f"{who}-1", 1) for who in self._truth.replicas}
         self._slaves = {who: Slave(who) for who in self._truth.replicas if who != self._own_id}
-        is_resuming = draw.random() < 0.2
+        is_resuming = self._mood is Mood.RESUMING
         self._log = PlainLog(self._drawn_epochs(is_resuming), draw.choice((0, 0, 60)), 600)
         self._promise, self._promised = Promise(), Promised()
         self._requests = 0
-        self._is_deaf = draw.random() < 0.15
-        """The controllers record nothing, and nobody is told so."""
         self._asking: Change | None = None
         self._doubtful: list[ChangeSyncStateSet] = []
         """Changes without an answer, which may be recorded yet."""
@@ -83,7 +96,8 @@ class Judged:
         """Return the set of the run, perhaps with more members, perhaps of another policy."""
         draw, own_id = self._random, self._own_id
         replicas = list(one.replicas)
-        for _ in range(draw.choice((0, 0, 1, 3))):
+        more = MEMBERS_MAX if self._mood is Mood.DEAF else draw.choice((0, 0, 1, 3))
+        for _ in range(more):
             if len(replicas) < MEMBERS_MAX:
                 replicas.append(max(replicas) + 1)
         in_step = {*one.sync_state_set, own_id} & {*replicas}

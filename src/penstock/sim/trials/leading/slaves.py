@@ -21,9 +21,9 @@ class Slaves(Judged):
     def _slave(self) -> Slave:
         return self._random.choice(list(self._slaves.values()))
 
-    def _connect(self) -> None:
+    def _connect(self, slave: Slave | None = None) -> None:
         """A slave greets, on a new link or the one it has; one that it leaves may end later."""
-        slave = self._slave()
+        slave = slave or self._slave()
         if slave.link is None or self._random.random() < 0.3:
             if slave.link is not None:
                 slave.older.append(slave.link)
@@ -61,6 +61,18 @@ class Slaves(Judged):
             slave.is_streaming = False
             slave.unsaid.clear()
         link.close("the walk ends it")
+
+    def _greet_and_go(self) -> None:
+        """A slave that is not there greets, and is gone before it follows."""
+        slave = self._slave()
+        if slave.link is not None:
+            return
+        self._connect(slave)
+        link = slave.link
+        self._arrives(slave, slave.unsaid.pop(0))
+        if link is not None and link.is_open:
+            slave.link = None
+            self._close(slave, link)
 
     def _restart(self) -> None:
         """Another process of a slave; the controllers know of it at once, or later."""

@@ -13,7 +13,7 @@ The run sees nothing of it. What is asked of a slave's end comes in following.py
 Source: docs/adr/0064.
 """
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -29,6 +29,7 @@ from penstock.replication.messages import Acknowledge
 from penstock.replication.promise import Asker
 from penstock.runtime.ha.change_request import ask_for, change_command
 from penstock.runtime.ha.master_set import Pause
+from penstock.sim.trials.leading.judged import Mood
 from penstock.sim.trials.leading.slaves import Slaves
 
 WRITES = (0, 1, 40, 700)
@@ -60,9 +61,7 @@ class LeadingWalk(Slaves):
             self._hand_over: 1,
             self._succeed: 1,
         }
-        if self._is_deaf:
-            quiet = (self._wipe, self._change_set, self._succeed, self._record_late)
-            events |= dict.fromkeys(quiet, 0) | {self._answer: 20, self._change_broker: 6}
+        events |= self._changed_weights()
         kinds, weights = list(events), list(events.values())
         for _ in range(steps):
             (event,) = self._random.choices(kinds, weights)
@@ -75,6 +74,19 @@ class LeadingWalk(Slaves):
             if self._wrong:
                 yield f"{self._wrong[0]}, after {' '.join(self._done[-30:])}"
                 return
+
+    def _changed_weights(self) -> dict[Callable[[], None], int]:
+        match self._mood:
+            case Mood.DEAF:
+                quiet = (self._wipe, self._change_set, self._succeed, self._record_late)
+                much = {self._answer: 30, self._change_broker: 15, self._advance: 30}
+                return dict.fromkeys(quiet, 0) | much
+            case Mood.RESTLESS:
+                return {self._greet_and_go: 40, self._deliver: 25, self._advance: 40}
+            case Mood.RESUMING:
+                return {self._restart: 6, self._promises: 8, self._succeed: 0, self._connect: 20}
+            case _:
+                return {}
 
     # --- time, the own log ---------------------------------------------------------------------
 
@@ -89,7 +101,8 @@ class LeadingWalk(Slaves):
 
     def _advance(self) -> None:
         """Time passes, in small steps, with a tick in each; slaves that follow go on saying so."""
-        step_ms = max(1, self._config.lease_ms // 5)
+        is_restless = self._mood is Mood.RESTLESS
+        step_ms = max(1, self._config.lease_ms // (20 if is_restless else 5))
         for _ in range(self._random.choice((1, 1, 2, 8))):
             self._clock.now_ms += self._random.choice((1, step_ms))
             for slave in self._slaves.values():
@@ -136,7 +149,7 @@ class LeadingWalk(Slaves):
             return
         command = change_command(self._set_id, self._own_id, change)
         error: Exception | None = None
-        match 4 if self._is_deaf else draw.randrange(6):
+        match 4 if self._mood is Mood.DEAF else draw.randrange(6):
             case 0 | 1 if self._is_current(command):
                 self._take(command)
             case 2:
