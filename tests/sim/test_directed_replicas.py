@@ -12,8 +12,15 @@ import pytest
 from penstock.base.ack_policy import PolicyKind
 from penstock.node.node import Node
 from penstock.sim.run.one_run import Run, run_plan
-from penstock.sim.run.plan import Plan
-from tests.sim.test_directed import APART, SET_WITH_RECORDS, image_of, server
+from penstock.sim.run.plan import Fault, FaultKind, Plan
+from tests.sim.test_directed import (
+    APART,
+    BUSY,
+    SET_WITH_RECORDS,
+    image_of,
+    leader_epoch,
+    server,
+)
 
 pytestmark = [
     pytest.mark.timeout(120),
@@ -22,6 +29,7 @@ pytestmark = [
 ]
 
 WALKS = 40
+SLOW_MS = 40
 
 
 def walk(run: Run, count: int = WALKS) -> None:
@@ -47,5 +55,31 @@ def test_what_else_a_master_might_hear(policy: PolicyKind) -> None:
         walk(run)
 
     result = run_plan(Plan(seed=1, shape=replace(APART, policy=policy.value)), schedule)
+    assert not result.findings, result.findings[:3]
+    assert result.acked > 0
+
+
+@pytest.mark.parametrize("amount", [0, 1])
+def test_handing_over_and_electing_while_disks_are_slow(amount: int) -> None:
+    """What is written and not durable yet is there all the time: nobody may count on it."""
+
+    async def schedule(run: Run) -> None:
+        for each in run.cluster.servers.values():
+            each.disk.sync_delay_ms += SLOW_MS
+        for _ in range(3):
+            wish = Fault(kind=FaultKind.TRANSFER, at_ms=0, lasting_ms=0, targets=(), amount=amount)
+            heal = run.faults.begin(wish)
+            await asyncio.sleep(0.4)
+            if heal is not None:
+                heal()
+        epoch = leader_epoch(run, SET_WITH_RECORDS)
+        one = server(run, f"master:{SET_WITH_RECORDS}")
+        one.kill()
+        await run.until(lambda: leader_epoch(run, SET_WITH_RECORDS) > epoch)
+        one.start()
+        for each in run.cluster.servers.values():
+            each.disk.sync_delay_ms = max(0.0, each.disk.sync_delay_ms - SLOW_MS)
+
+    result = run_plan(Plan(seed=amount, shape=replace(BUSY, records_per_second=200)), schedule)
     assert not result.findings, result.findings[:3]
     assert result.acked > 0
