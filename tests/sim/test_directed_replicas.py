@@ -83,3 +83,27 @@ def test_handing_over_and_electing_while_disks_are_slow(amount: int) -> None:
     result = run_plan(Plan(seed=amount, shape=replace(BUSY, records_per_second=200)), schedule)
     assert not result.findings, result.findings[:3]
     assert result.acked > 0
+
+
+def test_handing_over_to_a_member_that_is_slow() -> None:
+    """Under a quorum nobody waits for it: it is behind for most of the time."""
+
+    async def schedule(run: Run) -> None:
+        for _ in range(6):
+            master = server(run, f"master:{SET_WITH_RECORDS}")
+            slow = [one for one in run.cluster.servers.values() if one is not master][-1]
+            slow.disk.sync_delay_ms += 2 * SLOW_MS
+            for amount in range(3):
+                wish = Fault(
+                    kind=FaultKind.TRANSFER, at_ms=0, lasting_ms=0, targets=(), amount=amount
+                )
+                heal = run.faults.begin(wish)
+                await asyncio.sleep(0.15)
+                if heal is not None:
+                    heal()
+            slow.disk.sync_delay_ms = max(0.0, slow.disk.sync_delay_ms - 2 * SLOW_MS)
+
+    shape = replace(BUSY, policy=PolicyKind.QUORUM.value, records_per_second=200)
+    result = run_plan(Plan(seed=1, shape=shape), schedule)
+    assert not result.findings, result.findings[:3]
+    assert result.acked > 0
