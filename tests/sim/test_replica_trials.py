@@ -1,5 +1,6 @@
 """Walks of masters and slaves on copies: nothing is wrong with ours, and what is shows."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -60,6 +61,13 @@ def leads() -> list[str]:
 
 def test_nothing_is_wrong_with_what_masters_do() -> None:
     assert leads() == []
+
+
+def test_a_set_of_one_member_gets_another_one_to_walk_with() -> None:
+    alone = replace(SET, replicas=(1,), sync_state_set=(1,))
+    with trial():
+        for seed in range(20):
+            assert list(LeadingWalk(alone, CONFIG, Random(seed)).run(STEPS)) == []
 
 
 def _true(*_: Any, **__: Any) -> bool:

@@ -97,6 +97,7 @@ class Judged:
         draw, own_id = self._random, self._own_id
         replicas = list(one.replicas)
         more = MEMBERS_MAX if self._mood is Mood.DEAF else draw.choice((0, 0, 1, 3))
+        more = max(more, 2 - len(replicas))  # somebody has to follow
         for _ in range(more):
             if len(replicas) < MEMBERS_MAX:
                 replicas.append(max(replicas) + 1)
