@@ -125,3 +125,18 @@ def test_the_end_in_good_order_of_everybody_amid_writes() -> None:
             await asyncio.sleep(0.5)
 
     try_all(schedule, replace(APART, records_per_second=300, pipeline=5))
+
+
+def test_every_step_of_the_disks_of_controllers() -> None:
+    async def schedule(run: Run) -> None:
+        hosts = [host for host in run.cluster.servers if host.startswith("c")]
+        with run.invariants.trials.densely(hosts):
+            await asyncio.sleep(1.0)
+            for one in [run.cluster.servers[host] for host in hosts] * 3:
+                for stop in (one.kill, one.power_off):
+                    stop()
+                    await asyncio.sleep(0.2)
+                    one.start()
+                    await asyncio.sleep(0.3)
+
+    try_all(schedule, APART)

@@ -170,6 +170,15 @@ class SyncStateKeeper:
             self._made = (recorded, proposed), membership
         return membership
 
+    def greeted(self, broker_id: int) -> None:
+        """A slave says hello: what it holds is not known until it follows.
+
+        It may be about to copy the log anew. It keeps its place for as long as its grace lasts.
+        """
+        slave = self.slaves.get(broker_id)
+        if slave is not None:
+            slave.acknowledged = -1
+
     def connected(  # noqa: PLR0913  what a handshake says
         self,
         broker_id: int,

@@ -171,6 +171,7 @@ class MasterSet:
             earlier.close()
         self.sessions[session.broker_id] = session
         self.member.confirm.forget(session.broker_id)
+        self.keeper.greeted(session.broker_id)
 
     def may_greet(self, slave: LogShape) -> bool:
         """Whether a slave with that log may be told of the own one, by which it cuts or copies.

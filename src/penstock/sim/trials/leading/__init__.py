@@ -1,0 +1,1 @@
+"""A master on a copy: who it may believe, what it may decide."""
