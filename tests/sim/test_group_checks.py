@@ -23,7 +23,7 @@ from penstock.sim.run.topology import TOPIC
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
-    pytest.mark.usefixtures("quiet"),
+    pytest.mark.usefixtures("quiet", "only_what_happens"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
