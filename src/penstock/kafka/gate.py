@@ -246,8 +246,9 @@ class _PermittedTopics:
 
 def hosted_topics(context: RequestContext, operation: Operation, *, by_id: bool) -> HostedTopics:
     """Return the topics that the client may do this with."""
-    if context.broker.authoriser.permits_all:
-        return topics_by_key(context.broker, by_id)
+    broker = context.broker
+    if broker.authoriser.permits_all:
+        return broker.partitions.by_id if by_id else broker.partitions.by_name
     return _PermittedTopics(context, operation, by_id=by_id)
 
 
