@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from penstock.broker.stats import ApiStats
-from penstock.broker.usage import ClientKey, ClientUsages
+from penstock.broker.usage import CLIENT_ID_CHARACTERS_MAX, ClientKey, ClientUsages
 from penstock.protocol.api_keys import ApiKey
 from tests.broker.cluster import Asked, Cluster, Node, Wire, frames_of, produce_fields
 from tests.kafka.gate_cases import fetch
@@ -140,6 +140,15 @@ def test_clients_are_told_apart_and_the_totals_are_theirs_together() -> None:
     took = [clients.of(key)["fetch"].bytes_in for key in clients]
     assert sorted(took) == [20, 301]
     assert sum(took) == stats.bytes_in
+
+
+def test_of_a_long_client_id_the_beginning_is_kept() -> None:
+    clients, stats = ClientUsages(), ApiStats("fetch")
+    for end in ("a", "b"):
+        clients.measure(Known("x" * 30_000 + end), stats).received(1)
+    (key,) = clients
+    assert key.client_id == "x" * CLIENT_ID_CHARACTERS_MAX
+    assert clients.of(key)["fetch"].requests == 2
 
 
 def test_the_client_that_was_seen_longest_ago_makes_room() -> None:

@@ -32,6 +32,9 @@ from penstock.broker.stats import NOT_TIMED, ApiStats
 CLIENTS_MAX = 10_000
 """With some APIs each, a few hundred bytes an API: 20 MB."""
 
+CLIENT_ID_CHARACTERS_MAX = 255
+"""Those whose client ids begin with the same characters count as one: a name may be 32 KiB long."""
+
 
 class Client(Requester, Protocol):
     """Whose requests are counted together."""
@@ -100,7 +103,10 @@ class ClientUsages:
 
     def measure(self, client: Client, total: ApiStats) -> ApiUsage:
         """Return where a request of this client is noted."""
-        key = ClientKey(client.principal, client.client_id, client.host)
+        name = client.client_id
+        if name is not None and len(name) > CLIENT_ID_CHARACTERS_MAX:
+            name = name[:CLIENT_ID_CHARACTERS_MAX]
+        key = ClientKey(client.principal, name, client.host)
         by_api = self._by_client.get(key)
         if by_api is None:
             by_api = self._by_client[key] = {}
