@@ -12,6 +12,8 @@ Rules
     order         no iteration over a set literal or `set(...)` in core rooms: its order varies
     handler       a broker handler module has KEY, VERSIONS and handle (or handle_frame, where
                   the request is parsed by hand)
+    gate          in the Kafka room only its gate looks into the tables of topics: there clients are
+                  asked for what they may do
     marker        no leftover markers in text files
     place         no path of a particular machine, no host of a package registry
     dead          every module is imported by another or is an entry point
@@ -61,6 +63,10 @@ BANNED_CALLS = {
     "uuid1": "take random bytes as an argument",
     "uuid4": "take random bytes as an argument",
 }
+
+GATE = "penstock.kafka.gate"
+GATED_TABLES = frozenset({"topics_by_name", "topics_by_id", "partitions", "by_name", "by_id"})
+GATED_NAMES = frozenset({"knows_group"})
 
 # Spelt in two parts so that this file passes its own rules.
 MARKERS = re.compile(
@@ -209,6 +215,25 @@ def check_handler(source: Source) -> Iterator[Finding]:
             yield Finding(source.path, 1, "handler", f"{name} is missing")
 
 
+def check_gate(source: Source) -> Iterator[Finding]:
+    """A handler gets topics and groups by way of the gate, which asks what the client may do."""
+    if source.room != "kafka" or source.module == GATE or source.tree is None:
+        return
+    for node in ast.walk(source.tree):
+        found = _tables_read(node) if isinstance(node, ast.Attribute) else ""
+        if isinstance(node, ast.ImportFrom):
+            found = next((one.name for one in node.names if one.name in GATED_NAMES), "")
+        if found:
+            text = f"{found} is for {GATE}: ask there"
+            yield Finding(source.path, node.lineno, "gate", text)  # type: ignore[attr-defined]
+
+
+def _tables_read(node: ast.Attribute) -> str:
+    """Partitions are also what requests and images have: the broker's are meant."""
+    is_own = node.attr == "partitions" and not _dotted(node).endswith("broker.partitions")
+    return node.attr if node.attr in GATED_TABLES and not is_own else ""
+
+
 def check_text(source: Source) -> Iterator[Finding]:
     """No leftovers, and nothing that is true on one machine only."""
     if source.path in OWN_FILES:
@@ -226,6 +251,7 @@ RULES: Sequence[Rule] = (
     check_core,
     check_order,
     check_handler,
+    check_gate,
     check_text,
 )
 

@@ -223,6 +223,12 @@ def test_metadata_tells_the_operations_that_are_asked_for(client: RawClient, ver
         assert answer.cluster_authorized_operations == -(2**31)
 
 
+def test_partitions_of_topics_come_with_the_operations_on_each_topic(client: RawClient) -> None:
+    known, missing = page(client, "b", "missing").topics
+    assert known.topic_authorized_operations == TOPIC_OPERATIONS
+    assert missing.topic_authorized_operations == -(2**31)
+
+
 @pytest.mark.parametrize(("is_asked", "told"), [(True, CLUSTER_OPERATIONS), (False, -(2**31))])
 def test_the_description_of_the_cluster_tells_the_operations_that_are_asked_for(
     client: RawClient, is_asked: bool, told: int

@@ -328,10 +328,17 @@ def test_a_null_metadata_is_an_empty_one() -> None:
     assert kept.committed.metadata == ""
 
 
-def fetch(front: Front, version: int, *, everything: bool = False, group: str = "g") -> Any:
+def fetch(
+    front: Front,
+    version: int,
+    *,
+    everything: bool = False,
+    group: str = "g",
+    topic_id: bytes = TOPIC_ID,
+) -> Any:
     asked = {
         "name": "t",
-        "topic_id": uuid.UUID(bytes=TOPIC_ID),
+        "topic_id": uuid.UUID(bytes=topic_id),
         "partition_indexes": [0, 1],
     }
     topics = None if everything else [asked]
@@ -379,8 +386,11 @@ def test_an_error_of_the_group_stands_where_the_version_has_room_for_it(version:
 def test_positions_of_a_topic_made_anew_under_the_same_name_are_not_shown(version: int) -> None:
     front = Front()
     front.ask(ApiKey.OFFSET_COMMIT, 9, **commit_fields(42))
-    front.broker.metadata.topics_by_name["t"] = topic("t", TopicId(bytes(15) + b"\x09"), 2)
-    (found,) = fetch(front, version).topics
+    anew = topic("t", TopicId(bytes(15) + b"\x09"), 2)
+    image = front.broker.metadata
+    del image.topics_by_id[TOPIC_ID]
+    image.topics_by_name["t"] = image.topics_by_id[anew.topic_id] = anew
+    (found,) = fetch(front, version, topic_id=anew.topic_id).topics
     assert [each.committed_offset for each in found.partitions] == [-1, -1]
     assert fetch(front, version, everything=True).topics == ()
 

@@ -87,6 +87,9 @@ def test_counters_move_with_what_clients_do(node: LiveNode) -> None:
     assert {name: moved[name] for name in expected} == expected
     for name in ("produced", "fetched", "received", "sent"):
         assert moved[f"penstock_{name}_bytes_total", ()] > 0
+    for api in ("produce", "fetch"):
+        assert moved["penstock_request_bytes_total", (("api", api),)] > 0
+        assert moved["penstock_answer_bytes_total", (("api", api),)] > 0
     assert moved["penstock_log_durable_position_bytes", (("replica_set", "1"),)] > 0
     assert sum(v for (name, _), v in moved.items() if name == "penstock_disk_sync_seconds_count")
 

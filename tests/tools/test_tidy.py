@@ -102,6 +102,25 @@ def test_a_helper_beside_the_handlers_is_no_handler():
     assert rules_broken("src/penstock/kafka/handlers/_shared.py", DOCSTRING) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a = broker.metadata.topics_by_name.get(name)",
+        "a = image.topics_by_id",
+        "a = context.broker.partitions.find(name, 0)",
+        "a = broker.partitions",
+        "a = registry.by_id",
+        "from penstock.broker.groups.lease import knows_group",
+    ],
+)
+def test_tables_of_topics_are_for_the_gate(line):
+    text = DOCSTRING + line + "\n"
+    assert rules_broken("src/penstock/kafka/fetch/parts.py", text) == ["gate"]
+    assert rules_broken("src/penstock/kafka/gate.py", text) == []
+    assert rules_broken("src/penstock/broker/broker.py", text) == []
+    assert rules_broken("src/penstock/kafka/a.py", DOCSTRING + "a = topic.partitions\n") == []
+
+
 @pytest.mark.parametrize("word", ["TO" + "DO", "FIX" + "ME", "X" * 3])
 def test_a_leftover_marker_is_found(word):
     assert rules_broken(STORAGE, DOCSTRING + f"# {word}: later\n") == ["marker"]

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.base.ports import Clock, Offload, Scheduler
+from penstock.broker.access import Authoriser, PermitsAll
 from penstock.broker.append.producer_ids import ProducerIdPool
 from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch.partition_shares import FetchPartitions
@@ -84,6 +85,8 @@ class Broker:
         """None on a node without sessions to controllers: it has nobody to elect."""
         self.groups: GroupCoordinator
         self.group_ownership: Reconciled | None = None
+        self.authoriser: Authoriser = PermitsAll()
+        """Fronts ask it, each at its one place (kafka/gate.py)."""
         self.leftovers = Leftovers()
         self.is_suspect: Callable[[int], bool] = _nobody
         """Whether a broker is probably dead, though no controller has said so yet."""

@@ -5,6 +5,8 @@ UnknownPartition           no such topic or partition on this node
 InternalTopicRefused       clients may not write to internal topics
 TransactionsNotSupported   transactional batches; no transactional API is advertised
 InvalidAcks(acks)          acks is none of 0, 1, -1
+NotAuthorised              the client may not do this
+  TopicNotAuthorised, GroupNotAuthorised, ClusterNotAuthorised, TransactionNotAuthorised
 OffsetNotAvailable         a new master or a slave does not know yet; asking again helps
 ElectionNotNeeded          the set has the master that the request wants
 PreferredMasterNotAvailable(broker_id)   it is dead or not in step
@@ -35,6 +37,31 @@ class InvalidAcks(BrokerError):
     def __init__(self, acks: int) -> None:
         super().__init__(f"acks={acks} is not one of 0, 1, -1 (all)")
         self.acks = acks
+
+
+class NotAuthorised(BrokerError):
+    """The client may not do this. What it named is not told, nor whether it exists."""
+
+    kind = "resource"
+
+    def __init__(self) -> None:
+        super().__init__(f"not authorized to do this with the {self.kind}")
+
+
+class TopicNotAuthorised(NotAuthorised):
+    kind = "topic"
+
+
+class GroupNotAuthorised(NotAuthorised):
+    kind = "group"
+
+
+class ClusterNotAuthorised(NotAuthorised):
+    kind = "cluster"
+
+
+class TransactionNotAuthorised(NotAuthorised):
+    kind = "transactional id"
 
 
 class OffsetNotAvailable(BrokerError):

@@ -8,7 +8,13 @@ the value, so observing costs one list increment.
 Everything here is touched by the event loop alone.
 """
 
+from __future__ import annotations
+
 import logging
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from penstock.broker.usage import ClientUsages
 
 LONG_TURN_US = 100_000
 """A handler that holds the loop for so long is told in the log."""
@@ -16,6 +22,8 @@ LONG_TURN_US = 100_000
 BUCKET_COUNT = 27
 """Up to 2^26 us = 67 s; what takes longer is counted in the last bucket."""
 
+NOT_TIMED = -1
+"""Of an answer whose handler has not returned, or that was not timed."""
 
 log = logging.getLogger(__name__)
 
@@ -70,18 +78,68 @@ class LongestTurn:
         return max(self.longest_us, self._before_us)
 
 
-class ApiStats:
-    """Counters of one API key."""
+class Measure(Protocol):
+    """Where what a request takes is noted: of its API, and of its client where somebody asks."""
 
-    __slots__ = ("errors", "local", "name", "remote", "requests", "turns")
+    @property
+    def times_all(self) -> bool:
+        """Whether each request is timed, those behind unanswered ones, too."""
+
+    def received(self, size: int, count: int = 1) -> None: ...
+
+    def answered(self, size: int, waited_us: int = NOT_TIMED) -> None: ...
+
+    def handled(self, microseconds: int) -> None: ...
+
+    def took_turn(self, microseconds: int) -> None: ...
+
+
+class ApiStats:
+    """Counters of one API key; a `Measure` of all clients together (usage.py: of each)."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "errors",
+        "local",
+        "name",
+        "remote",
+        "requests",
+        "turns",
+    )
+    times_all = False
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.requests = 0
         self.errors = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        """On the wire: with headers and size fields."""
         self.local = Histogram()
         self.remote = Histogram()
         self.turns = LongestTurn(name)
+
+    def received(self, size: int, count: int = 1) -> None:
+        """So many requests came, of so many bytes together."""
+        self.requests += count
+        self.bytes_in += size
+
+    def answered(self, size: int, waited_us: int = NOT_TIMED) -> None:
+        """An answer, or those of a run, leaves, so long after its handler returned."""
+        self.bytes_out += size
+        if waited_us != NOT_TIMED:
+            self.remote.observe(waited_us)
+
+    def handled(self, microseconds: int) -> None:
+        """A handler has returned."""
+        self.local.observe(microseconds)
+        if microseconds > self.turns.longest_us:
+            self.turns.note(microseconds)
+
+    def took_turn(self, microseconds: int) -> None:
+        """A part of a request held the loop."""
+        self.turns.note(microseconds)
 
 
 class BrokerStats:
@@ -91,6 +149,7 @@ class BrokerStats:
         "by_api",
         "bytes_fetched",
         "bytes_produced",
+        "clients",
         "duplicate_batches",
         "fetch_cold_reads",
         "fetches_parked",
@@ -105,6 +164,8 @@ class BrokerStats:
 
     def __init__(self) -> None:
         self.by_api: dict[int, ApiStats] = {}
+        self.clients: ClientUsages | None = None
+        """None: nobody asks what a client takes, and it is not counted."""
         self.bytes_produced = 0
         self.records_produced = 0
         self.bytes_fetched = 0

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.broker.access import ANONYMOUS
+
 if TYPE_CHECKING:
     from penstock.kafka.front import KafkaFront
     from penstock.net.connection import Connection
@@ -31,6 +33,9 @@ class Software(NamedTuple):
 
 class RequestContext:
     """See the module."""
+
+    principal = ANONYMOUS
+    """Who asks, as an authoriser knows him: nobody proves yet who he is."""
 
     __slots__ = ("broker", "client_id", "front", "host", "listener", "software")
 

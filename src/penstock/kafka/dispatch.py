@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
-from penstock.broker.stats import ApiStats
+from penstock.broker.stats import ApiStats, Measure
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext, context_of
 from penstock.kafka.long_requests import LONG_FRAME_BYTES, LongRequests
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+SIZE_BYTES = 4
+"""Of the field before each frame: what is counted is what was sent."""
+
 
 class Dispatcher:
     """Hands frames of all connections to the handlers of one broker."""
@@ -45,6 +48,7 @@ class Dispatcher:
         broker = front.broker
         self._front = front
         self._broker = broker
+        self._totals = broker.stats
         self._apis = apis = front.apis
         self._spawn = front.spawn
         self._clock = broker.clock
@@ -68,15 +72,18 @@ class Dispatcher:
         if api is None or not api.min_version <= version <= api.max_version:
             self._on_unsupported(connection, header, started_us)
             return
+        context = context_of(self._front, connection, header.client_id)
         stats = self._stats[key]
-        stats.requests += 1
-        reply = Reply(connection, header, self._clock, stats, started_us)
+        measure: Measure = stats
+        if self._totals.clients is not None:
+            measure = self._totals.clients.measure(context, stats)
+        measure.received(len(frame) + SIZE_BYTES)
+        reply = Reply(connection, header, self._clock, measure, started_us)
         try:
             if api.is_raw:
-                context = context_of(self._front, connection, header.client_id)
                 api.handle(context, header, frame, reply)
             else:
-                self._decode_and_call(api, connection, header, frame, reply)
+                self._decode_and_call(api, context, header, frame, reply)
         except InvariantViolation:
             raise
         except PlatformError as error:
@@ -102,33 +109,38 @@ class Dispatcher:
             return 0, at
         stats = self._stats[ApiKey.PRODUCE]
         started_us = self._clock.monotonic_us()
-        owe = partial(Reply, connection, run.header, self._clock, stats, started_us)
+        context = context_of(self._front, connection, run.header.client_id)
+        measure: Measure = stats
+        if self._totals.clients is not None:
+            measure = self._totals.clients.measure(context, stats)
+        owe = partial(Reply, connection, run.header, self._clock, measure, started_us)
         try:
-            context = context_of(self._front, connection, run.header.client_id)
             reply = api.handle_run(context, memory, run, owe)
         except InvariantViolation:
             raise
         except Exception as error:  # noqa: BLE001  one connection's bug must not end the others
-            stats.requests += 1
+            taken = run.requests[0].end
+            measure.received(taken - at)
             stats.errors += 1
             self._on_bug(connection, api, error)
-            return 1, run.requests[0].end
+            return 1, taken
         if reply is None:
             return 0, at
-        stats.requests += reply.count
+        taken = run.requests[reply.count - 1].end
+        measure.received(taken - at, reply.count)
         if reply.is_timed:
             reply.handled()
-        return reply.count, run.requests[reply.count - 1].end
+        return reply.count, taken
 
     def _decode_and_call(
         self,
         api: Api,
-        connection: Connection,
+        context: RequestContext,
         header: RequestHeader,
         frame: memoryview,
         reply: Reply,
     ) -> None:
-        context = context_of(self._front, connection, header.client_id)
+        connection = reply.connection
         if len(frame) > LONG_FRAME_BYTES or api.is_long:
             work = self._long.answer(api, context, header, bytes(frame), reply)
             self._run_long(reply, header, len(frame), work)

@@ -8,11 +8,15 @@ from typing import Final
 
 from penstock.base.errors import PlatformError
 from penstock.broker.errors import (
+    ClusterNotAuthorised,
     ElectionNotNeeded,
+    GroupNotAuthorised,
     InternalTopicRefused,
     InvalidAcks,
     OffsetNotAvailable,
     PreferredMasterNotAvailable,
+    TopicNotAuthorised,
+    TransactionNotAuthorised,
     TransactionsNotSupported,
     UnknownPartition,
 )
@@ -29,6 +33,10 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     InternalTopicRefused: ErrorCode.INVALID_TOPIC_EXCEPTION,
     TransactionsNotSupported: ErrorCode.INVALID_TXN_STATE,
     InvalidAcks: ErrorCode.INVALID_REQUIRED_ACKS,
+    TopicNotAuthorised: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    GroupNotAuthorised: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ClusterNotAuthorised: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    TransactionNotAuthorised: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     OffsetNotAvailable: ErrorCode.OFFSET_NOT_AVAILABLE,
     ElectionNotNeeded: ErrorCode.ELECTION_NOT_NEEDED,
     PreferredMasterNotAvailable: ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,

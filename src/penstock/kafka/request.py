@@ -7,7 +7,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.ports import Buffer, Clock
-from penstock.broker.stats import ApiStats
+from penstock.broker.stats import NOT_TIMED, Measure
 from penstock.net.replies import ReplyPlace
 from penstock.protocol.header import RequestHeader, has_tagged_response_header
 from penstock.protocol.messages import encode_response, encode_response_slices
@@ -51,19 +51,20 @@ class Reply(ReplyPlace):
     It is its own place in the connection's order of answers: one that is sent early waits there.
 
     Of requests that were sent behind another one, only the first is timed: what the others wait
-    for is that one, and the clock would cost them a tenth of their handling.
+    for is that one, and the clock would cost them a tenth of their handling. Where somebody asks
+    what a client takes (broker/usage.py), all are.
 
     A reply may be owed for several requests that were handled as one: it is then sent by `whole`.
     """
 
-    __slots__ = ("_clock", "_handled_us", "_header", "_stats", "count", "is_timed", "started_us")
+    __slots__ = ("_clock", "_handled_us", "_header", "_measure", "count", "is_timed", "started_us")
 
     def __init__(  # noqa: PLR0917  super().__init__ is written out: made for every request
         self,
         connection: Connection,
         header: RequestHeader,
         clock: Clock,
-        stats: ApiStats,
+        measure: Measure,
         started_us: int,
         count: int = 1,
     ) -> None:
@@ -73,11 +74,11 @@ class Reply(ReplyPlace):
         self.next_place = None
         self._header = header
         self._clock = clock
-        self._stats = stats
+        self._measure = measure
         self.started_us = started_us
         self._handled_us = 0
         self.count = count
-        self.is_timed = connection.enqueue(self, count)
+        self.is_timed = connection.enqueue(self, count) or measure.times_all
 
     def __call__(self, fields: Mapping[str, object]) -> None:
         """Encode `fields` for the request's version and send them."""
@@ -117,9 +118,10 @@ class Reply(ReplyPlace):
 
     def whole(self, answer: bytes) -> None:
         """Send an answer, or all of them, with size field and header already."""
-        if self._handled_us:
-            self._stats.remote.observe(self._clock.monotonic_us() - self._handled_us)
-        self.connection.answered(self, (answer,), len(answer), self.count)
+        size = len(answer)
+        waited_us = self._clock.monotonic_us() - self._handled_us if self._handled_us else NOT_TIMED
+        self._measure.answered(size, waited_us)
+        self.connection.answered(self, (answer,), size, self.count)
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         """Send a body of several buffers, none of which is copied."""
@@ -129,7 +131,7 @@ class Reply(ReplyPlace):
 
     def note_turn(self, microseconds: int) -> None:
         """The loop was held for so long by a part of this request."""
-        self._stats.turns.note(microseconds)
+        self._measure.took_turn(microseconds)
 
     def skip(self) -> None:
         """Answer nothing: the client asked for acks=0."""
@@ -142,16 +144,14 @@ class Reply(ReplyPlace):
     def handled(self) -> None:
         """The handler of a request that is timed has returned; what passes now is waiting."""
         self._handled_us = handled_us = self._clock.monotonic_us()
-        us = handled_us - self.started_us
-        self._stats.local.observe(us)
-        if us > self._stats.turns.longest_us:
-            self._stats.turns.note(us)
+        self._measure.handled(handled_us - self.started_us)
 
     def _answer_header(self, body_bytes: int) -> bytes:
         """Count the answer, and return its size field and header."""
         key, version, correlation_id, _, _ = self._header
-        if self._handled_us:
-            self._stats.remote.observe(self._clock.monotonic_us() - self._handled_us)
+        waited_us = self._clock.monotonic_us() - self._handled_us if self._handled_us else NOT_TIMED
         if has_tagged_response_header(key, version):
+            self._measure.answered(body_bytes + 9, waited_us)
             return _FLEXIBLE_HEADER.pack(body_bytes + 5, correlation_id, 0)
+        self._measure.answered(body_bytes + 8, waited_us)
         return _HEADER.pack(body_bytes + 4, correlation_id)

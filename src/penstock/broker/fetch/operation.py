@@ -391,7 +391,7 @@ def _served(read: PartitionRead, selector: ReplicaSelector | None) -> HostedPart
     """Return the partition if this broker serves it in its present role."""
     hosted = read.hosted
     if hosted is None:
-        raise NotMaster if read.is_elsewhere else UnknownPartition
+        raise read.why_absent
     if hosted.is_dropped:
         raise UnknownPartition
     if read.wanted.leader_epoch >= 0:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from penstock.base.errors import PlatformError
+from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.partitions import HostedPartition
 from penstock.storage.commit_log.set_log import NO_MORE, Chunk
@@ -44,22 +45,25 @@ class PartitionRead:
         "error",
         "high_watermark",
         "hosted",
-        "is_elsewhere",
         "is_told",
         "log_start_offset",
         "next_offset",
         "preferred",
         "size",
         "wanted",
+        "why_absent",
     )
 
     def __init__(
-        self, wanted: WantedPartition, hosted: HostedPartition | None, is_elsewhere: bool = False
+        self,
+        wanted: WantedPartition,
+        hosted: HostedPartition | None,
+        why_absent: type[PlatformError] = UnknownPartition,
     ) -> None:
-        """`is_elsewhere`: the partition exists, and this broker does not carry it."""
+        """`why_absent` is what the consumer is told where `hosted` is None."""
         self.wanted = wanted
         self.hosted = hosted
-        self.is_elsewhere = is_elsewhere
+        self.why_absent = why_absent
         self.epoch_end: EpochEnd | None = None
         """Where the fetcher's last epoch ended, if that was another one than the present."""
 

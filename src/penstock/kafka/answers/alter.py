@@ -4,17 +4,19 @@ from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
-from penstock.broker.broker import Broker
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation
 from penstock.broker.submitting import submit
 from penstock.controller.commands.command import (
     AlterConfigs,
     ConfigEdit,
-    ConfigOutcome,
     ResourceEdits,
 )
 from penstock.controller.errors import MetadataError
 from penstock.controller.topic_config.table import TOPIC_CONFIGS
 from penstock.kafka.answers.admin import error_fields
+from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import config_refusal, parted
 from penstock.kafka.request import Request
 
 EDITS_MAX = 200
@@ -24,45 +26,50 @@ assert len(TOPIC_CONFIGS) < EDITS_MAX
 
 
 async def alter(
-    broker: Broker, request: Request, operation_of: Callable[[Any], int], *, replace: bool
+    context: RequestContext,
+    request: Request,
+    operation_of: Callable[[Any], int],
+    *,
+    replace: bool,
 ) -> Mapping[str, object]:
     """Carry a request out; `operation_of` says what a named configuration is to undergo."""
-    command = AlterConfigs(
-        resources=tuple(
-            ResourceEdits(
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-                edits=tuple(
-                    ConfigEdit(key=one.name, operation=operation_of(one), value=one.value)
-                    for one in islice(resource.configs, EDITS_MAX)
-                ),
-            )
-            for resource in request.body.resources
+    permitted, refused = parted(
+        context,
+        request.body.resources,
+        lambda one: config_refusal(
+            context, Operation.ALTER_CONFIGS, one.resource_type, one.resource_name
         ),
-        replace=replace,
-        validate_only=request.body.validate_only,
     )
-    return _answer(command, await submit(broker, command))
-
-
-def _answer(
-    command: AlterConfigs, outcomes: tuple[ConfigOutcome, ...] | MetadataError
-) -> Mapping[str, object]:
-    """Answer resource by resource; an error of the whole command stands for each of them."""
-    if isinstance(outcomes, MetadataError):
-        outcomes = tuple(
-            ConfigOutcome(
-                resource_type=one.resource_type, resource_name=one.resource_name, error=outcomes
-            )
-            for one in command.resources
+    results = [_result(one.resource_type, one.resource_name, error) for one, error in refused]
+    if permitted or not refused:
+        command = AlterConfigs(
+            resources=tuple(_edits(one, operation_of) for one in permitted),
+            replace=replace,
+            validate_only=request.body.validate_only,
         )
-    return {
-        "responses": [
-            {
-                **error_fields(one.error),
-                "resource_type": one.resource_type,
-                "resource_name": one.resource_name,
-            }
-            for one in outcomes
-        ]
-    }
+        results += await _submit(context, command)
+    return {"responses": results}
+
+
+def _edits(resource: Any, operation_of: Callable[[Any], int]) -> ResourceEdits:
+    return ResourceEdits(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        edits=tuple(
+            ConfigEdit(key=one.name, operation=operation_of(one), value=one.value)
+            for one in islice(resource.configs, EDITS_MAX)
+        ),
+    )
+
+
+async def _submit(context: RequestContext, command: AlterConfigs) -> list[Mapping[str, object]]:
+    """Return the outcomes by resource; an error of the whole command stands for each of them."""
+    outcomes = await submit(context.broker, command)
+    if isinstance(outcomes, MetadataError):
+        resources = command.resources
+        return [_result(one.resource_type, one.resource_name, outcomes) for one in resources]
+    return [_result(one.resource_type, one.resource_name, one.error) for one in outcomes]
+
+
+def _result(resource_type: int, name: str, error: PlatformError | None) -> Mapping[str, object]:
+    return {**error_fields(error), "resource_type": resource_type, "resource_name": name}

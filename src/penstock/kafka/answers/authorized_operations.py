@@ -1,28 +1,27 @@
-"""What a client may do with a resource, as bits by AclOperation code.
+"""What a client may do with a resource, where its request asks for that.
 
-There is no authoriser, so everybody may do everything that is done with such a resource.
-
-Source: KIP-430; Kafka `AclEntry.supportedOperations` for what belongs to which kind.
+Source: KIP-430.
 """
 
-from typing import Final
+from typing import Any, Final
+
+from penstock.broker.access import CLUSTER_NAME, Resource
+from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import operations_on
 
 NOT_ASKED_FOR: Final = -(2**31)
 """Also what Kafka answers where it does not say."""
-_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = (1 << code for code in range(3, 9))
-_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = (
-    1 << code for code in range(9, 13)
-)
-ON_TOPIC: Final = (
-    _READ | _WRITE | _CREATE | _DELETE | _ALTER | _DESCRIBE | _DESCRIBE_CONFIGS | _ALTER_CONFIGS
-)
-ON_GROUP: Final = _READ | _DELETE | _DESCRIBE
-ON_CLUSTER: Final = (
-    _CREATE
-    | _ALTER
-    | _DESCRIBE
-    | _CLUSTER_ACTION
-    | _DESCRIBE_CONFIGS
-    | _ALTER_CONFIGS
-    | _IDEMPOTENT_WRITE
-)
+_FLAGS: Final = {
+    Resource.TOPIC: "include_topic_authorized_operations",
+    Resource.GROUP: "include_authorized_operations",
+    Resource.CLUSTER: "include_cluster_authorized_operations",
+}
+
+
+def operations_for(
+    context: RequestContext, body: Any, resource: Resource, name: str = CLUSTER_NAME
+) -> int:
+    """Return the operations as bits, or that they were not asked for."""
+    if not getattr(body, _FLAGS[resource], False):
+        return NOT_ASKED_FOR
+    return operations_on(context, resource, name)

@@ -6,7 +6,6 @@ Source: as in kafka/handlers/records/fetch.py, which takes those that are short.
 from collections.abc import Collection
 from typing import Any
 
-from penstock.broker.broker import Broker
 from penstock.broker.fetch.long_fetch import SLICE, LongFetch
 from penstock.broker.fetch.operation import Consumer
 from penstock.broker.fetch.partition_read import PartitionKey, PartitionRead
@@ -53,7 +52,7 @@ async def decode_long(
             return
         is_incremental = session is not None and request.session_epoch > INITIAL_EPOCH
         answer = FetchReply(broker, reply, version, session, is_incremental)
-        await _answer(broker, fetch, request, wanted, answer)
+        await _answer(context, fetch, request, wanted, answer)
     finally:
         fetch.close()
 
@@ -141,29 +140,33 @@ def _without_partitions(body: Any) -> FetchRequest:
 
 
 async def look_long(
-    broker: Broker, request: FetchRequest, wanted: Collection[SessionPartition], answer: FetchReply
+    context: RequestContext,
+    request: FetchRequest,
+    wanted: Collection[SessionPartition],
+    answer: FetchReply,
 ) -> None:
     """Look at the many partitions of a short request, and answer."""
-    fetch = LongFetch(broker, answer.connection)
+    fetch = LongFetch(context.broker, answer.connection)
     try:
         if await fetch.begin(len(wanted)):
-            await _answer(broker, fetch, request, list(wanted), answer)
+            await _answer(context, fetch, request, list(wanted), answer)
     finally:
         fetch.close()
 
 
 async def _answer(
-    broker: Broker,
+    context: RequestContext,
     fetch: LongFetch,
     request: FetchRequest,
     wanted: list[SessionPartition],
     answer: FetchReply,
 ) -> None:
+    broker = context.broker
     fetch.have(len(wanted))
     reads: list[PartitionRead] = []
     for at in range(0, len(wanted), SLICE):
         await broker.turns.next()
-        reads += find(broker, wanted[at : at + SLICE], answer.version)
+        reads += find(context, wanted[at : at + SLICE], answer.version)
     consumer = Consumer(selector_of(broker, answer.version, request.rack_id), answer.has_session)
     wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)
     if await fetch.read(reads, consumer, request.max_bytes, wait_ms):

@@ -3,13 +3,15 @@
 Source: as in kafka/handlers/records/fetch.py; KIP-227 (sessions), KIP-392 (slaves).
 """
 
+from penstock.broker.access import Operation
 from penstock.broker.broker import Broker
 from penstock.broker.config import SlaveReads
+from penstock.broker.errors import TopicNotAuthorised, UnknownPartition
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.broker.fetch.slave_reads import ReplicaSelector
 from penstock.broker.partitions import hosted_partition
 from penstock.kafka.context import RequestContext
-from penstock.kafka.fetch.reply import TOPIC_ID_VERSION, topics_by_key
+from penstock.kafka.fetch.reply import TOPIC_ID_VERSION
 from penstock.kafka.fetch.session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -18,10 +20,13 @@ from penstock.kafka.fetch.session import (
     FetchSession,
     SessionPartition,
 )
+from penstock.kafka.gate import hosted_topics
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.fetch import FetchRequest
+from penstock.replication.errors import NotMaster
 
 RACK_VERSION = 11
+_READ = Operation.READ
 
 
 def answer_bytes(broker: Broker, request: FetchRequest) -> int:
@@ -32,14 +37,22 @@ def answer_bytes(broker: Broker, request: FetchRequest) -> int:
     return max(1, min(request.max_bytes, broker.config.fetch_max_bytes))
 
 
-def find(broker: Broker, wanted: list[SessionPartition], version: int) -> list[PartitionRead]:
-    topics = topics_by_key(broker, version)
+def find(
+    context: RequestContext, wanted: list[SessionPartition], version: int
+) -> list[PartitionRead]:
+    """Return what is to be looked at; of what the client may not read there is nothing to see."""
+    topics = hosted_topics(context, _READ, by_id=version >= TOPIC_ID_VERSION)
     reads: list[PartitionRead] = []
     for part in wanted:
-        topic = topics.get(part.key[0])
-        hosted = hosted_partition(topic, part.key[1])
-        is_elsewhere = hosted is None and topic is not None and 0 <= part.key[1] < len(topic.placed)
-        reads.append(PartitionRead(part, hosted, is_elsewhere))
+        key, partition = part.key
+        try:
+            topic = topics.get(key)
+        except TopicNotAuthorised:
+            reads.append(PartitionRead(part, None, TopicNotAuthorised))
+            continue
+        hosted = hosted_partition(topic, partition)
+        is_elsewhere = hosted is None and topic is not None and 0 <= partition < len(topic.placed)
+        reads.append(PartitionRead(part, hosted, NotMaster if is_elsewhere else UnknownPartition))
     return reads
 
 

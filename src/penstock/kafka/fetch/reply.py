@@ -7,10 +7,10 @@ Source: as in kafka/handlers/records/fetch.py.
 
 from penstock.broker.broker import Broker
 from penstock.broker.fetch.partition_read import PartitionRead
-from penstock.broker.partitions import HostedTopic
 from penstock.kafka.answers.leader_hints import HINTED, LeaderHints
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.fetch.session import NO_SESSION, FetchSession, SessionPartition
+from penstock.kafka.gate import topics_by_key
 from penstock.kafka.request import Reply
 from penstock.net.connection import Connection
 from penstock.protocol.error_codes import ErrorCode
@@ -71,7 +71,7 @@ class FetchReply:
         if self._version >= HINT_VERSION and any(read.error for read in reads):
             hints = LeaderHints(
                 self._broker.metadata,
-                topics_by_key(self._broker, self._version),
+                topics_by_key(self._broker, self._version >= TOPIC_ID_VERSION),
                 self._reply.connection.listener_name,
             )
         answers = [self._answer(read, hints) for read in reads]
@@ -134,7 +134,3 @@ def _has_news(read: PartitionRead, session: FetchSession) -> bool:
         high_watermark=read.high_watermark,
         log_start_offset=read.log_start_offset,
     )
-
-
-def topics_by_key(broker: Broker, version: int) -> dict[bytes, HostedTopic]:
-    return broker.partitions.by_id if version >= TOPIC_ID_VERSION else broker.partitions.by_name

@@ -10,10 +10,11 @@ from itertools import repeat
 
 from penstock.broker.append.append import ACKS_ALL
 from penstock.broker.broker import Broker
-from penstock.broker.partitions import HostedPartition, HostedTopic, hosted_partition
+from penstock.broker.partitions import HostedPartition, hosted_partition
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.kafka.answers.leader_hints import LeaderHints
 from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import topics_by_key
 from penstock.kafka.request import Reply
 from penstock.protocol.compiled import encode_appended
 from penstock.protocol.error_codes import ErrorCode
@@ -123,7 +124,7 @@ class PendingProduce:
         return hosted is None or hosted.member is member
 
     def _hosted(self, answer: PartitionAnswer) -> HostedPartition | None:
-        topic = topics_by_key(self._broker, self._version).get(answer.topic)
+        topic = topics_by_key(self._broker, self._version >= TOPIC_ID_VERSION).get(answer.topic)
         return hosted_partition(topic, answer.partition)
 
     def _send(self) -> None:
@@ -201,7 +202,9 @@ def encode(broker: Broker, version: int, answers: list[PartitionAnswer], listene
     """Encode an answer; partitions that are led elsewhere say by whom, reached how."""
     if version < HINT_VERSION:
         return encode_produce_response(version, answers)
-    hints = LeaderHints(broker.metadata, topics_by_key(broker, version), listener)
+    hints = LeaderHints(
+        broker.metadata, topics_by_key(broker, version >= TOPIC_ID_VERSION), listener
+    )
     answers = [
         answer._replace(current_leader=hints.of(answer.topic, answer.partition))
         if answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -209,7 +212,3 @@ def encode(broker: Broker, version: int, answers: list[PartitionAnswer], listene
         for answer in answers
     ]
     return encode_produce_response(version, answers, endpoints=hints.endpoints)
-
-
-def topics_by_key(broker: Broker, version: int) -> dict[bytes, HostedTopic]:
-    return broker.partitions.by_id if version >= TOPIC_ID_VERSION else broker.partitions.by_name

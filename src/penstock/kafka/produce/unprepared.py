@@ -19,12 +19,11 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.base.errors import PlatformError
-from penstock.broker.append.append import partition_of
 from penstock.broker.append.batch_rules import BatchRules
 from penstock.broker.append.preparation import Prepared, prepare
-from penstock.broker.broker import Broker
+from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.replica_set import ReplicaSetMember
-from penstock.kafka.produce.pending import topics_by_key
+from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply
 from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
 
@@ -55,6 +54,9 @@ class Appended:
         self.has_errors = self.has_errors or more.has_errors
 
 
+Find = Callable[[bytes, int], HostedPartition]
+"""Returns the partition that is written to, by the topic's key in the request. Raises PlatformError
+where there is none, or the client may not write to it."""
 Append = Callable[[memoryview, list[PartitionData], PreparedOrError | None], Appended]
 """Appends the parts in order, up to one that a worker has to prepare, or to the end of a turn; the
 first may be prepared."""
@@ -67,28 +69,28 @@ class UnpreparedProduce:
         "_append",
         "_appended",
         "_broker",
+        "_find",
         "_finish",
         "_memory",
         "_reply",
         "_request",
-        "_version",
     )
 
     def __init__(
         self,
-        broker: Broker,
-        version: int,
+        context: RequestContext,
         reply: Reply,
         request: ProduceRequest,
         *,
+        find: Find,
         append: Append,
         finish: Callable[[Appended], None],
     ) -> None:
         """`finish` is called once, when every part is appended or refused."""
-        self._broker = broker
-        self._version = version
+        self._broker = context.broker
         self._reply = reply
         self._request = request
+        self._find = find
         self._append = append
         self._finish = finish
         self._memory = memoryview(b"")
@@ -118,7 +120,7 @@ class UnpreparedProduce:
     def _prepare_next(self) -> None:
         topic, partition, start, end = self._request.partitions[len(self._appended.answers)]
         try:
-            hosted = partition_of(topics_by_key(self._broker, self._version).get(topic), partition)
+            hosted = self._find(topic, partition)
         except PlatformError as error:
             self._go_on(error)
             return

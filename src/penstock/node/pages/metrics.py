@@ -86,6 +86,12 @@ class NodeCollector(Collector):
             "Requests that ended their connection instead of being answered, by API.",
             labels=["api"],
         )
+        received = CounterMetricFamily(
+            "penstock_request_bytes", "Bytes of requests, by API.", labels=["api"]
+        )
+        answered = CounterMetricFamily(
+            "penstock_answer_bytes", "Bytes of answers, by API.", labels=["api"]
+        )
         times = HistogramMetricFamily(
             "penstock_request_stage_seconds",
             "Time of requests by stage: local (handling), remote (waiting for acknowledgement, "
@@ -101,10 +107,14 @@ class NodeCollector(Collector):
             turns.add_metric([api.name], api.turns.us / 1e6)
             requests.add_metric([api.name], api.requests)
             failed.add_metric([api.name], api.errors)
+            received.add_metric([api.name], api.bytes_in)
+            answered.add_metric([api.name], api.bytes_out)
             if api.requests:
                 _add_stages(times, api)
         yield requests
         yield failed
+        yield received
+        yield answered
         yield times
         yield turns
         delay = HistogramMetricFamily(

@@ -18,4 +18,4 @@ SLICED_BY = (("resources",),)
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Replace the configuration of each resource."""
-    return await alter(context.broker, request, lambda _: ConfigOperation.SET, replace=True)
+    return await alter(context, request, lambda _: ConfigOperation.SET, replace=True)

@@ -6,11 +6,13 @@ Source: Kafka `ControllerApis.createPartitions`, KIP-195.
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.broker.access import Operation, Resource
 from penstock.broker.submitting import submit
-from penstock.controller.commands.command import CreatePartitions, MorePartitions, TopicOutcome
+from penstock.controller.commands.command import CreatePartitions, MorePartitions
 from penstock.controller.errors import MetadataError
 from penstock.kafka.answers.admin import error_fields
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import parted, refusal
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -21,15 +23,26 @@ SLICED_BY = (("topics",),)
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Add partitions, and answer topic by topic."""
-    wanted = request.body.topics
-    command = CreatePartitions(
-        topics=tuple(_more_partitions(topic) for topic in wanted),
-        validate_only=request.body.validate_only,
+    permitted, refused = parted(
+        context,
+        request.body.topics,
+        lambda one: refusal(context, Operation.ALTER, Resource.TOPIC, one.name),
     )
+    results = [{"name": topic.name, **error_fields(error)} for topic, error in refused]
+    if permitted or not refused:
+        command = CreatePartitions(
+            topics=tuple(map(_more_partitions, permitted)),
+            validate_only=request.body.validate_only,
+        )
+        results += await _submit(context, command)
+    return {"results": results}
+
+
+async def _submit(context: RequestContext, command: CreatePartitions) -> list[dict[str, object]]:
     outcomes = await submit(context.broker, command)
     if isinstance(outcomes, MetadataError):
-        outcomes = tuple(TopicOutcome(name=topic.name, error=outcomes) for topic in wanted)
-    return {"results": [{"name": one.name, **error_fields(one.error)} for one in outcomes]}
+        return [{"name": one.name, **error_fields(outcomes)} for one in command.topics]
+    return [{"name": one.name, **error_fields(one.error)} for one in outcomes]
 
 
 def _more_partitions(topic: Any) -> MorePartitions:

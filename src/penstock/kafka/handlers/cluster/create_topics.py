@@ -1,5 +1,7 @@
 """CreateTopics (key 19), versions 2 to 7.
 
+Who may create a topic and may not describe its configuration is not told what became of it.
+
 Source: Kafka `ControllerApis.createTopics`; KIP-464 (defaults), KIP-525 (configuration in the
 answer, v5), KIP-516 (topic id, v7). Checks are the controller's.
 """
@@ -7,7 +9,9 @@ answer, v5), KIP-516 (topic id, v7). Checks are the controller's.
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.broker.broker import Broker
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation, Resource
+from penstock.broker.errors import TopicNotAuthorised
 from penstock.broker.submitting import submit
 from penstock.broker.turns import Pace
 from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
@@ -15,29 +19,40 @@ from penstock.controller.errors import MetadataError
 from penstock.controller.topic_config.table import describe
 from penstock.kafka.answers.admin import config_fields, error_fields
 from penstock.kafka.context import RequestContext
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import may_create, parted, refusal
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.CREATE_TOPICS
 VERSIONS = range(2, 8)
 SLICED_BY = (("topics",),)
+_CONFIG_ERROR = "topic_config_error_code"
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Create, and answer topic by topic."""
-    wanted, pace = request.body.topics, Pace(request.turns)
-    command = CreateTopics(
-        topics=tuple([await _new_topic(topic, pace) for topic in wanted]),
-        validate_only=request.body.validate_only,
+    body, pace = request.body, Pace(request.turns)
+    permitted, refused = parted(
+        context,
+        body.topics,
+        lambda one: None if may_create(context, one.name) else TopicNotAuthorised(),
     )
+    topics = [_refused(topic.name, error) for topic, error in refused]
+    if permitted or not refused:
+        command = CreateTopics(
+            topics=tuple([await _new_topic(topic, pace) for topic in permitted]),
+            validate_only=body.validate_only,
+        )
+        topics += await _submit(context, command)
+    return {"topics": topics}
+
+
+async def _submit(context: RequestContext, command: CreateTopics) -> list[Mapping[str, object]]:
     outcomes = await submit(context.broker, command)
     if isinstance(outcomes, MetadataError):
-        outcomes = tuple(TopicOutcome(name=topic.name, error=outcomes) for topic in wanted)
-    return {
-        "topics": [
-            _fields(context.broker, outcome, is_dry=command.validate_only) for outcome in outcomes
-        ]
-    }
+        return [_refused(topic.name, outcomes) for topic in command.topics]
+    return [_fields(context, outcome, is_dry=command.validate_only) for outcome in outcomes]
 
 
 async def _new_topic(topic: Any, pace: Pace) -> NewTopic:
@@ -54,14 +69,31 @@ async def _new_topic(topic: Any, pace: Pace) -> NewTopic:
     )
 
 
-def _fields(broker: Broker, outcome: TopicOutcome, *, is_dry: bool) -> Mapping[str, object]:
-    failed = outcome.error is not None
-    entries = () if failed else describe(outcome.configs, broker.metadata.defaults)
+def _fields(
+    context: RequestContext, outcome: TopicOutcome, *, is_dry: bool
+) -> Mapping[str, object]:
+    if outcome.error is not None:
+        return _refused(outcome.name, outcome.error)
+    told = {"name": outcome.name, "topic_id": None if is_dry else outcome.topic_id}
+    hidden = refusal(context, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, outcome.name)
+    if hidden is not None:
+        return {**_refused(outcome.name, None), **told, _CONFIG_ERROR: error_code_of(hidden)}
+    entries = describe(outcome.configs, context.broker.metadata.defaults)
     return {
-        "name": outcome.name,
-        "topic_id": None if is_dry else outcome.topic_id,
-        **error_fields(outcome.error),
+        **told,
+        **error_fields(None),
         "num_partitions": outcome.partition_count,
         "replication_factor": outcome.replication_factor,
-        "configs": None if failed else [config_fields(entry) for entry in entries],
+        "configs": [config_fields(entry) for entry in entries],
+    }
+
+
+def _refused(name: str, error: PlatformError | None) -> Mapping[str, object]:
+    return {
+        "name": name,
+        "topic_id": None,
+        **error_fields(error),
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "configs": None,
     }

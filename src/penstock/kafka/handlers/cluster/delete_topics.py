@@ -1,15 +1,22 @@
 """DeleteTopics (key 20), versions 1 to 6: by name, from version 6 on also by id.
 
+Who names an id and may not describe the topic is not told its name. An id that this broker does
+not know yet is passed on only where there is nothing to ask for.
+
 Source: Kafka `ControllerApis.deleteTopics`, KIP-516.
 """
 
 from collections.abc import Mapping
 
+from penstock.base.errors import PlatformError
+from penstock.base.ids import TopicId
+from penstock.broker.access import Operation, Resource
 from penstock.broker.submitting import submit
-from penstock.controller.commands.command import DeletedTopic, DeleteTopics, TopicReference
+from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.controller.errors import MetadataError
 from penstock.kafka.answers.admin import error_fields, topic_id_of
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import parted, refusal, topic_with_id
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -21,18 +28,43 @@ TOPIC_ID_VERSION = 6
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Delete, and answer topic by topic."""
-    wanted = _references(request)
-    outcomes = await submit(context.broker, DeleteTopics(topics=wanted))
+    permitted, refused = parted(context, _references(request), lambda one: _refusal(context, one))
+    responses = [_response(_told_name(context, one), one.topic_id, error) for one, error in refused]
+    if permitted or not refused:
+        responses += await _submit(context, DeleteTopics(topics=tuple(permitted)))
+    return {"responses": responses}
+
+
+def _refusal(context: RequestContext, reference: TopicReference) -> PlatformError | None:
+    if reference.topic_id is None:
+        return refusal(context, Operation.DELETE, Resource.TOPIC, reference.name or "")
+    try:
+        topic_with_id(context, reference.topic_id, Operation.DELETE)
+    except PlatformError as error:
+        return error
+    return None
+
+
+def _told_name(context: RequestContext, reference: TopicReference) -> str | None:
+    if reference.topic_id is None:
+        return reference.name
+    try:
+        return topic_with_id(context, reference.topic_id, Operation.DESCRIBE).name
+    except PlatformError:
+        return None
+
+
+async def _submit(context: RequestContext, command: DeleteTopics) -> list[Mapping[str, object]]:
+    outcomes = await submit(context.broker, command)
     if isinstance(outcomes, MetadataError):
-        outcomes = tuple(
-            DeletedTopic(name=one.name, topic_id=one.topic_id, error=outcomes) for one in wanted
-        )
-    return {
-        "responses": [
-            {"name": one.name, "topic_id": one.topic_id, **error_fields(one.error)}
-            for one in outcomes
-        ]
-    }
+        return [_response(one.name, one.topic_id, outcomes) for one in command.topics]
+    return [_response(one.name, one.topic_id, one.error) for one in outcomes]
+
+
+def _response(
+    name: str | None, topic_id: TopicId | None, error: PlatformError | None
+) -> Mapping[str, object]:
+    return {"name": name, "topic_id": topic_id, **error_fields(error)}
 
 
 def _references(request: Request) -> tuple[TopicReference, ...]:

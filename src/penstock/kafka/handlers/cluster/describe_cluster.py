@@ -4,7 +4,8 @@ Source: Kafka `KafkaApis.handleDescribeCluster`, KIP-700; KIP-919 (endpoint type
 endpoint of brokers, and controllers have none of their own yet.
 """
 
-from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER
+from penstock.broker.access import Resource
+from penstock.kafka.answers.authorized_operations import operations_for
 from penstock.kafka.answers.topic_view import brokers_for_clients, controller_for_clients
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Reply, Request
@@ -19,7 +20,6 @@ BROKERS = 1
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer from the image."""
     image = context.broker.metadata
-    is_asked = request.body.include_cluster_authorized_operations
     if getattr(request.body, "endpoint_type", BROKERS) != BROKERS:
         reply(
             {
@@ -37,7 +37,9 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
             "endpoint_type": BROKERS,
             "cluster_id": image.cluster_id,
             "controller_id": controller_for_clients(image, context.listener),
-            "cluster_authorized_operations": ON_CLUSTER if is_asked else NOT_ASKED_FOR,
+            "cluster_authorized_operations": operations_for(
+                context, request.body, Resource.CLUSTER
+            ),
             "brokers": [one._asdict() for one in brokers_for_clients(image, context.listener)],
         }
     )

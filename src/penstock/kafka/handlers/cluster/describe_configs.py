@@ -7,20 +7,25 @@ node's settings are read-only and have Penstock's names. Other resources have no
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation
+from penstock.broker.errors import NotAuthorised
 from penstock.broker.turns import SLICE, Pace
 from penstock.controller.commands.topic_names import check_topic_name
-from penstock.controller.errors import InvalidMetadataRequest, RefusedCommand, UnknownTopic
+from penstock.controller.errors import InvalidMetadataRequest, RefusedCommand
 from penstock.controller.metadata.records import ResourceType
 from penstock.controller.topic_config.entry import ConfigEntry, ConfigSource, ConfigType
 from penstock.controller.topic_config.table import describe
 from penstock.kafka.answers.admin import config_fields, error_fields
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import config_refusal, topic
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.DESCRIBE_CONFIGS
 VERSIONS = range(1, 5)
 SLICED_BY = (("resources",),)
+_OPERATION = Operation.DESCRIBE_CONFIGS
 RESOURCES_HERE = 5
 """A topic's settings take 100 us, with their documentation."""
 
@@ -54,11 +59,11 @@ def _once(request: Request) -> Iterator[Any]:
 
 def _result(context: RequestContext, body: Any, resource: Any) -> Mapping[str, object]:
     with_documentation = getattr(body, "include_documentation", False)
-    error: RefusedCommand | None = None
+    error: PlatformError | None = None
     entries: Sequence[ConfigEntry] = ()
     try:
         entries = _entries(context, resource)
-    except RefusedCommand as refused:
+    except (RefusedCommand, NotAuthorised) as refused:
         error = refused
     wanted = frozenset(resource.configuration_keys or ())
     return {
@@ -75,12 +80,12 @@ def _result(context: RequestContext, body: Any, resource: Any) -> Mapping[str, o
 
 def _entries(context: RequestContext, resource: Any) -> Sequence[ConfigEntry]:
     broker, name = context.broker, resource.resource_name
+    refused = config_refusal(context, _OPERATION, resource.resource_type, name)
+    if refused is not None:
+        raise refused
     if resource.resource_type == ResourceType.TOPIC:
         check_topic_name(name)
-        topic = broker.metadata.topics_by_name.get(name)
-        if topic is None:
-            raise UnknownTopic(name)
-        return describe(topic.configs, broker.metadata.defaults)
+        return describe(topic(context, name, _OPERATION).configs, broker.metadata.defaults)
     if resource.resource_type != ResourceType.BROKER:
         raise InvalidMetadataRequest(
             f"Resources of type {resource.resource_type} have no configuration here."

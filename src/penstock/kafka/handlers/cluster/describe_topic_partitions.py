@@ -9,12 +9,16 @@ there is no such list here. The Java admin client asks this before it falls back
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation, Resource
+from penstock.broker.turns import Pace
 from penstock.controller.commands.topic_names import check_topic_name
-from penstock.controller.errors import InvalidTopicName, MetadataError, UnknownTopic
+from penstock.controller.errors import InvalidTopicName, UnknownTopic
 from penstock.controller.metadata.image import PartitionImage, TopicImage
 from penstock.kafka.answers.topic_view import partition_states
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import every_topic, operations_on, topic
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.metadata import PartitionState
@@ -32,7 +36,7 @@ PARTITIONS_MAX = 2_000
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Answer one page; a topic that does not exist takes the place of a partition in it."""
     body = request.body
-    named = [one.name for one in body.topics] or list(context.broker.metadata.topics_by_name)
+    named = [one.name for one in body.topics] or await _all_names(context, request)
     first_name, first_partition = _start(body.cursor)
     names = await _first_names(request, named, first_name)
     left = min(max(body.response_partition_limit, 1), PARTITIONS_MAX)
@@ -40,22 +44,28 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     topics: list[Fields] = []
     next_cursor: Fields | None = None
     for name in names:
-        topic = context.broker.metadata.topics_by_name.get(name)
         start = first_partition if name == first_name else 0
         if left == 0:
             next_cursor = {"topic_name": name, "partition_index": start}
             break
-        if topic is None:
-            topics.append(_missing(name))
+        try:
+            found = topic(context, name, Operation.DESCRIBE)
+        except PlatformError as error:
+            topics.append(_missing(name, error))
             left -= 1
             continue
-        page = topic.partitions[start : start + left]
-        topics.append(_topic(topic, page, states))
+        page = found.partitions[start : start + left]
+        topics.append(_topic(context, found, page, states))
         left -= len(page)
-        if start + len(page) < len(topic.partitions):
+        if start + len(page) < len(found.partitions):
             next_cursor = {"topic_name": name, "partition_index": start + len(page)}
             break
     return {"topics": topics, "next_cursor": next_cursor}
+
+
+async def _all_names(context: RequestContext, request: Request) -> list[str]:
+    seen = await every_topic(context, Operation.DESCRIBE, Pace(request.turns))
+    return [one.name for one in seen]
 
 
 async def _first_names(request: Request, named: Sequence[str], first: str) -> list[str]:
@@ -77,12 +87,16 @@ def _start(cursor: Any) -> tuple[str, int]:
 
 
 def _topic(
-    topic: TopicImage, page: Sequence[PartitionImage], states: Mapping[int, PartitionState]
+    context: RequestContext,
+    image: TopicImage,
+    page: Sequence[PartitionImage],
+    states: Mapping[int, PartitionState],
 ) -> Fields:
     return {
-        "name": topic.name,
-        "topic_id": topic.topic_id,
-        "is_internal": topic.internal,
+        "name": image.name,
+        "topic_id": image.topic_id,
+        "is_internal": image.internal,
+        "topic_authorized_operations": operations_on(context, Resource.TOPIC, image.name),
         "partitions": [_partition(one.partition, states[one.replica_set_id]) for one in page],
     }
 
@@ -101,10 +115,10 @@ def _partition(partition: int, state: PartitionState) -> Fields:
     }
 
 
-def _missing(name: str) -> Fields:
-    error: MetadataError = UnknownTopic(name)
-    try:
-        check_topic_name(name)
-    except InvalidTopicName as refused:
-        error = refused
+def _missing(name: str, error: PlatformError) -> Fields:
+    if isinstance(error, UnknownTopic):
+        try:
+            check_topic_name(name)
+        except InvalidTopicName as refused:
+            error = refused
     return {"error_code": error_code_of(error), "name": name, "topic_id": None, "partitions": ()}

@@ -5,7 +5,8 @@
 
 Masterships belong to replica sets: naming one partition of a set moves all of them, and the set is
 asked for once however many of its partitions are named. With no list all partitions are meant,
-and those for which there is nothing to do are left out of the answer.
+and those for which there is nothing to do are left out of the answer. Who may alter the cluster may
+ask for it.
 
 Source: Kafka `ReplicationControlManager.electLeaders`, KIP-183, KIP-460.
 """
@@ -15,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation, Resource
 from penstock.broker.broker import Broker
 from penstock.broker.errors import ElectionNotNeeded, PreferredMasterNotAvailable, UnknownPartition
 from penstock.broker.live_broker import live_broker
@@ -23,6 +25,8 @@ from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.controller.session import ElectRequest, TransferRequest
 from penstock.kafka.answers.admin import error_fields
 from penstock.kafka.context import RequestContext
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import all_topics, find_topic, refusal
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -36,24 +40,38 @@ Outcomes = dict[int, PlatformError | None]
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Elect set by set, and answer partition by partition."""
-    body, image = request.body, context.broker.metadata
+    body, broker = request.body, context.broker
     is_unclean = getattr(body, "election_type", PREFERRED) != PREFERRED
     is_all = body.topic_partitions is None
-    wanted = _all_partitions(image) if is_all else _named_partitions(body.topic_partitions)
+    refused = refusal(context, Operation.ALTER, Resource.CLUSTER)
+    if refused is not None:
+        return _refuse_all(body.topic_partitions or (), refused)
+    wanted = _all_partitions(broker) if is_all else _named_partitions(body.topic_partitions)
     outcomes: Outcomes = {}
     results: list[Mapping[str, object]] = []
     for name, partitions in wanted.items():
         answers: list[Mapping[str, object]] = []
         for partition in partitions:
-            set_id = _set_of(image, name, partition)
+            set_id = _set_of(broker, name, partition)
             if set_id is not None and set_id not in outcomes:
-                outcomes[set_id] = await _elect(context.broker, set_id, is_unclean)
+                outcomes[set_id] = await _elect(broker, set_id, is_unclean)
             error = UnknownPartition() if set_id is None else outcomes[set_id]
             if not (is_all and isinstance(error, ElectionNotNeeded)):
                 answers.append({"partition_id": partition, **error_fields(error)})
         if answers:
             results.append({"topic": name, "partition_result": answers})
     return {"replica_election_results": results}
+
+
+def _refuse_all(topics: Any, error: PlatformError) -> Mapping[str, object]:
+    results = [
+        {
+            "topic": name,
+            "partition_result": [{"partition_id": one, **error_fields(error)} for one in named],
+        }
+        for name, named in _named_partitions(topics).items()
+    ]
+    return {"error_code": error_code_of(error), "replica_election_results": results}
 
 
 async def _elect(broker: Broker, set_id: int, is_unclean: bool) -> PlatformError | None:
@@ -98,18 +116,15 @@ def _why_not(
     return None
 
 
-def _set_of(image: ClusterImage, name: str, partition: int) -> int | None:
-    topic = image.topics_by_name.get(name)
+def _set_of(broker: Broker, name: str, partition: int) -> int | None:
+    topic = find_topic(broker, name)
     if topic is None or not 0 <= partition < len(topic.partitions):
         return None
     return topic.partitions[partition].replica_set_id
 
 
-def _all_partitions(image: ClusterImage) -> dict[str, list[int]]:
-    return {
-        name: list(range(len(topic.partitions)))
-        for name, topic in sorted(image.topics_by_name.items())
-    }
+def _all_partitions(broker: Broker) -> dict[str, list[int]]:
+    return {topic.name: list(range(len(topic.partitions))) for topic in all_topics(broker)}
 
 
 def _named_partitions(topics: Any) -> dict[str, list[int]]:

@@ -18,4 +18,4 @@ SLICED_BY = (("resources",),)
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Change what is named of each resource."""
-    return await alter(context.broker, request, attrgetter("config_operation"), replace=False)
+    return await alter(context, request, attrgetter("config_operation"), replace=False)

@@ -4,6 +4,10 @@
     names                                    these, created first where that is allowed
     ids (v12+)                               these, or UNKNOWN_TOPIC_ID
 
+What the client may not describe is left out of all topics; asked for by name or id it is
+TOPIC_AUTHORIZATION_FAILED, whether the name exists or not. To have a topic made takes the right to
+create it.
+
 A topic that this request created is answered with LEADER_NOT_AVAILABLE, as Kafka does: clients ask
 again, and find it. Names are checked even when nothing is created.
 
@@ -14,22 +18,21 @@ Source: Kafka `KafkaApis.handleTopicMetadataRequest`, `AutoTopicCreationManager`
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
-from penstock.broker.broker import Broker
-from penstock.broker.topics_on_demand import TopicsOnDemand
+from penstock.broker.access import Operation, Resource
+from penstock.broker.errors import TopicNotAuthorised
 from penstock.broker.turns import Pace
 from penstock.controller.commands.command import NewTopic
 from penstock.controller.commands.topic_names import INTERNAL_TOPICS, check_topic_name
 from penstock.controller.errors import (
     InvalidTopicName,
-    MetadataError,
     TopicExists,
     UnknownTopic,
-    UnknownTopicId,
 )
 from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.kafka.answers.admin import topic_id_of
-from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, ON_CLUSTER, ON_TOPIC
+from penstock.kafka.answers.authorized_operations import operations_for
 from penstock.kafka.answers.topic_view import (
     brokers_for_clients,
     controller_for_clients,
@@ -37,6 +40,7 @@ from penstock.kafka.answers.topic_view import (
 )
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import every_topic, find_topic, may, may_create, topic, topic_with_id
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -51,6 +55,7 @@ from penstock.protocol.metadata import (
 KEY = ApiKey.METADATA
 VERSIONS = range(14)
 
+_DESCRIBE = Operation.DESCRIBE
 PARTITIONS_OF_A_STEP = 10
 """A partition costs so much less than a topic's name."""
 
@@ -63,14 +68,12 @@ async def handle(context: RequestContext, request: Request) -> bytes:
     wanted: tuple[Any, ...] | None = request.body.topics
     pace = Pace(request.turns)
     if wanted is None or (request.api_version == 0 and not wanted):
-        found: list[TopicImage | TopicMetadata] = list(
-            context.broker.metadata.topics_by_id.values()
-        )
+        found: list[TopicImage | TopicMetadata] = [*await every_topic(context, _DESCRIBE, pace)]
     else:
         found = await _wanted_topics(context, request.body, wanted, pace)
     image = context.broker.metadata
     states = partition_states(image, context.broker.is_suspect, context.listener)
-    on_topic, on_cluster = _operations(request.body)
+    on_cluster = operations_for(context, request.body, Resource.CLUSTER)
     encoding = MetadataEncoding(request.api_version, _cluster(image, on_cluster, context.listener))
     found.reverse()
     while found:  # what an answer is made of is let go one by one, and not in a turn of its end
@@ -80,28 +83,22 @@ async def handle(context: RequestContext, request: Request) -> bytes:
             encoding.add(one)
             continue
         await pace.step(len(one.partitions) // PARTITIONS_OF_A_STEP)
-        encoding.add(_topic(one, states, on_topic))
+        operations = operations_for(context, request.body, Resource.TOPIC, one.name)
+        encoding.add(_topic(one, states, operations))
     return encoding.finish()
 
 
 def _topic(
-    topic: TopicImage, states: Mapping[int, PartitionState], operations: int
+    image: TopicImage, states: Mapping[int, PartitionState], operations: int
 ) -> TopicMetadata:
     """A set that has come since the states were looked at has no leader for this answer."""
     return TopicMetadata(
-        topic.name,
-        topic.topic_id,
-        [(one, states[set_id]) for one, set_id in topic.partitions if set_id in states],
-        is_internal=topic.internal,
+        image.name,
+        image.topic_id,
+        [(one, states[set_id]) for one, set_id in image.partitions if set_id in states],
+        is_internal=image.internal,
         operations=operations,
     )
-
-
-def _operations(body: Any) -> tuple[int, int]:
-    """Return what may be done with topics and with the cluster, where the client asks."""
-    is_topic = getattr(body, "include_topic_authorized_operations", False)
-    is_cluster = getattr(body, "include_cluster_authorized_operations", False)
-    return ON_TOPIC if is_topic else NOT_ASKED_FOR, ON_CLUSTER if is_cluster else NOT_ASKED_FOR
 
 
 def _cluster(image: ClusterImage, operations: int, listener: str) -> ClusterMetadata:
@@ -124,34 +121,48 @@ async def _wanted_topics(
             names[one.name or ""] = None
         else:
             ids[topic_id] = None
-    broker = context.broker
-    created: Mapping[str, MetadataError | None] = {}
-    if broker.config.auto_create_topics and getattr(body, "allow_auto_topic_creation", True):
-        created = await _create_missing(broker, context.front.on_demand, names, pace)
-    image = broker.metadata
+    created: Mapping[str, PlatformError | None] = {}
+    is_allowed = getattr(body, "allow_auto_topic_creation", True)
+    if context.broker.config.auto_create_topics and is_allowed:
+        created = await _create_missing(context, names, pace)
     found: list[TopicImage | TopicMetadata] = []
     for name in names:
         await pace.step()
         if name in created:
             found.append(_just_created(name, created[name]))
         else:
-            found.append(image.topics_by_name.get(name) or _missing(_why_missing(name), name))
+            found.append(_named(context, name))
     for topic_id in ids:
         await pace.step()
-        topic = image.topics_by_id.get(topic_id)
-        found.append(topic or _missing(UnknownTopicId(topic_id), None, topic_id))
+        found.append(_with_id(context, topic_id))
     return found
+
+
+def _named(context: RequestContext, name: str) -> TopicImage | TopicMetadata:
+    try:
+        return topic(context, name, _DESCRIBE)
+    except UnknownTopic:
+        return _missing(_why_missing(name), name)
+    except TopicNotAuthorised as error:
+        return _missing(error, name)
+
+
+def _with_id(context: RequestContext, topic_id: TopicId) -> TopicImage | TopicMetadata:
+    try:
+        return topic_with_id(context, topic_id, _DESCRIBE)
+    except PlatformError as error:
+        return _missing(error, None, topic_id)
 
 
 def _id_of(wanted: Any) -> TopicId | None:
     return topic_id_of(getattr(wanted, "topic_id", None)) if wanted.name is None else None
 
 
-def _missing(error: MetadataError, name: str | None, topic_id: bytes = bytes(16)) -> TopicMetadata:
+def _missing(error: PlatformError, name: str | None, topic_id: bytes = bytes(16)) -> TopicMetadata:
     return TopicMetadata(name, topic_id, error_code=error_code_of(error))
 
 
-def _why_missing(name: str) -> MetadataError:
+def _why_missing(name: str) -> PlatformError:
     try:
         check_topic_name(name)
     except InvalidTopicName as error:
@@ -159,27 +170,38 @@ def _why_missing(name: str) -> MetadataError:
     return UnknownTopic(name)
 
 
-def _just_created(name: str, error: MetadataError | None) -> TopicMetadata:
-    if isinstance(error, InvalidTopicName):
+def _just_created(name: str, error: PlatformError | None) -> TopicMetadata:
+    if isinstance(error, InvalidTopicName | TopicNotAuthorised):
         return _missing(error, name)
     # Created, or refused for a reason that may pass: the client is to ask again.
     return TopicMetadata(name, error_code=ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 async def _create_missing(
-    broker: Broker, on_demand: TopicsOnDemand, names: Iterable[str], pace: Pace
-) -> dict[str, MetadataError | None]:
+    context: RequestContext, names: Iterable[str], pace: Pace
+) -> dict[str, PlatformError | None]:
     """Create what is missing and may be; returns what became of each."""
-    known = broker.metadata.topics_by_name
     missing: list[str] = []
+    refused: dict[str, PlatformError | None] = {}
     for name in names:
         await pace.step()
         if len(missing) >= AUTO_CREATE_MAX:
             break
-        is_free = name not in known and name not in INTERNAL_TOPICS
-        if is_free and isinstance(_why_missing(name), UnknownTopic):
+        if not _is_wanted(context, name):
+            continue
+        if may_create(context, name):
             missing.append(name)
+        else:
+            refused[name] = TopicNotAuthorised()
     if not missing:
-        return {}
-    outcomes = await on_demand.create(NewTopic(name=name) for name in missing)
-    return {name: error for name, error in outcomes.items() if not isinstance(error, TopicExists)}
+        return refused
+    outcomes = await context.front.on_demand.create(NewTopic(name=name) for name in missing)
+    made = {name: error for name, error in outcomes.items() if not isinstance(error, TopicExists)}
+    return {**made, **refused}
+
+
+def _is_wanted(context: RequestContext, name: str) -> bool:
+    """Whether this is the name of no topic, could be one, and the client may know that."""
+    is_free = find_topic(context.broker, name) is None and name not in INTERNAL_TOPICS
+    is_seen = is_free and may(context, _DESCRIBE, Resource.TOPIC, name)
+    return is_seen and isinstance(_why_missing(name), UnknownTopic)

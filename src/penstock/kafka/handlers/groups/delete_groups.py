@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from penstock.broker.groups.lease import knows_group
+from penstock.broker.access import Operation
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import told_group_error
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -14,23 +15,23 @@ SLICED_BY = (("groups_names",),)
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Pass on those that nobody else can coordinate by now; one result per group."""
-    is_ours = {
-        group_id: knows_group(context.broker, group_id) for group_id in request.body.groups_names
+    """Pass on those that the client may delete and nobody else can coordinate by now."""
+    error_of = {
+        group_id: told_group_error(context, group_id, Operation.DELETE)
+        for group_id in request.body.groups_names
     }
-    refused = [group_id for group_id, is_known in is_ours.items() if not is_known]
 
     def answer(results: Mapping[str, ErrorCode]) -> None:
-        results = {**results, **dict.fromkeys(refused, ErrorCode.NOT_COORDINATOR)}
+        refused = {group_id: error for group_id, error in error_of.items() if error}
         reply(
             {
                 "results": [
                     {"group_id": group_id, "error_code": error}
-                    for group_id, error in results.items()
+                    for group_id, error in {**results, **refused}.items()
                 ]
             }
         )
 
     context.broker.groups.delete_groups(
-        [group_id for group_id, is_known in is_ours.items() if is_known], answer
+        [group_id for group_id, error in error_of.items() if not error], answer
     )

@@ -8,13 +8,13 @@ Source: Kafka, KafkaApis.handleDescribeGroupsRequest; KIP-1043 for version 6.
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.broker.broker import Broker
-from penstock.broker.groups.lease import knows_group
+from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
 from penstock.groups.classic.group import TOLD_AT_ONCE
 from penstock.groups.messages import GroupDescription, MemberDescription
-from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, ON_GROUP
+from penstock.kafka.answers.authorized_operations import NOT_ASKED_FOR, operations_for
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import told_group_error
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -27,9 +27,8 @@ Fields = dict[str, object]
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer at once, each group once: an answer is much longer than its request."""
-    operations = _operations(request.body)
-    found = [_describe(context.broker, group_id) for group_id in _once(request)]
-    reply({"groups": [_fields(group, request.api_version, operations) for group in found]})
+    found = [_describe(context, group_id) for group_id in _once(request)]
+    reply({"groups": [_fields(context, request, group) for group in found]})
 
 
 def is_much(context: RequestContext, body: Any) -> bool:
@@ -39,16 +38,16 @@ def is_much(context: RequestContext, body: Any) -> bool:
 
 async def handle_much(context: RequestContext, request: Request) -> Mapping[str, object]:
     """Describe each group in a turn of its own, and go through its members in slices."""
-    operations, pace = _operations(request.body), Pace(request.turns)
+    pace = Pace(request.turns)
     told: list[Fields] = []
     for group_id in _once(request):
         await pace.step(SLICE)
-        group = _describe(context.broker, group_id)
+        group = _describe(context, group_id)
         members: list[Fields] = []
         for at in range(0, len(group.members), SLICE):
             await pace.step(SLICE)
             members += map(_member, group.members[at : at + SLICE])
-        told.append(_fields(group, request.api_version, operations, members))
+        told.append(_fields(context, request, group, members))
     return {"groups": told}
 
 
@@ -56,23 +55,24 @@ def _once(request: Request) -> list[str]:
     return [group_id for group_id in request.body.groups if request.is_first(group_id)]
 
 
-def _operations(body: Any) -> int:
-    return ON_GROUP if getattr(body, "include_authorized_operations", False) else NOT_ASKED_FOR
-
-
-def _describe(broker: Broker, group_id: str) -> GroupDescription:
-    if not knows_group(broker, group_id):
-        return GroupDescription(error=ErrorCode.NOT_COORDINATOR, group_id=group_id)
-    return broker.groups.describe(group_id)
+def _describe(context: RequestContext, group_id: str) -> GroupDescription:
+    if error := told_group_error(context, group_id, Operation.DESCRIBE):
+        return GroupDescription(error=error, group_id=group_id)
+    return context.broker.groups.describe(group_id)
 
 
 def _fields(
-    group: GroupDescription, version: int, operations: int, members: list[Fields] | None = None
+    context: RequestContext,
+    request: Request,
+    group: GroupDescription,
+    members: list[Fields] | None = None,
 ) -> Fields:
-    error, message = group.error, None
+    error, message, operations = group.error, None, NOT_ASKED_FOR
+    if error is not ErrorCode.GROUP_AUTHORIZATION_FAILED:
+        operations = operations_for(context, request.body, Resource.GROUP, group.group_id)
     if error is ErrorCode.GROUP_ID_NOT_FOUND:
         message = f"Group {group.group_id} not found."
-        error = error if version >= 6 else ErrorCode.NONE
+        error = error if request.api_version >= 6 else ErrorCode.NONE
     return {
         "error_code": error,
         "error_message": message,

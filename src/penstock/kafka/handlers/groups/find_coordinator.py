@@ -1,20 +1,22 @@
 """FindCoordinator 0-6: which broker keeps a group.
 
 The internal topic's partition of a group names it: the master of that partition's replica set is
-the coordinator, and while that has no live master there is none. Who asks first has the internal
-topic made. Version 4 and later ask for many keys at once. Transactions and share groups are
-not there. Of the codes for a transaction's coordinator librdkafka takes only the two of a missing
-authorisation as final, and asks again after any other until its caller's time is up; so it is that
-one, with a text that says why.
+the coordinator, and while that has no live master there is none. Who may describe a group may be
+told, and who asks first has the internal topic made. Version 4 and later ask for many keys at once.
+Transactions and share groups are not there. Of the codes for a transaction's coordinator librdkafka
+takes only the two of a missing authorisation as final, and asks again after any other until its
+caller's time is up; so it is that one, with a text that says why.
 
 Source: Kafka, KafkaApis.getCoordinator; KIP-699 (batches).
 """
 
 from collections.abc import Mapping
 
+from penstock.broker.access import Operation
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.kafka.answers.topic_view import leader_for_clients
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import find_topic, group_error
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -32,12 +34,27 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     """Answer with one coordinator per key; before version 4 there is one key."""
     body = request.body
     key_type = getattr(body, "key_type", GROUP_KEY_TYPE)
-    if key_type == GROUP_KEY_TYPE:
+    is_single = request.api_version < 4
+    keys = [body.key] if is_single else [k for k in body.coordinator_keys if request.is_first(k)]
+    errors = [_refusal(context, key_type, key) for key in keys]
+    if key_type == GROUP_KEY_TYPE and not all(errors):
         await context.front.internal_topic.ensure()
-    if request.api_version < 4:
-        return _coordinator(context, key_type, body.key)
-    keys = [key for key in body.coordinator_keys if request.is_first(key)]
-    return {"coordinators": [{"key": key, **_coordinator(context, key_type, key)} for key in keys]}
+    found = [
+        {"error_code": error, "error_message": "not authorized to use the group", **_NOT_FOUND}
+        if error
+        else _coordinator(context, key_type, key)
+        for key, error in zip(keys, errors, strict=True)
+    ]
+    if is_single:
+        return found[0]
+    return {"coordinators": [{"key": k, **one} for k, one in zip(keys, found, strict=True)]}
+
+
+def _refusal(context: RequestContext, key_type: int, key: str) -> ErrorCode:
+    """Of what is no group nothing is told to anybody."""
+    if key_type != GROUP_KEY_TYPE:
+        return ErrorCode.NONE
+    return group_error(context, key, Operation.DESCRIBE)
 
 
 def _coordinator(context: RequestContext, key_type: int, key: str) -> dict[str, object]:
@@ -49,7 +66,7 @@ def _coordinator(context: RequestContext, key_type: int, key: str) -> dict[str, 
         return {"error_code": error, "error_message": text, **_NOT_FOUND}
     broker = context.broker
     image = broker.metadata
-    topic = image.topics_by_name.get(INTERNAL_TOPIC)
+    topic = find_topic(broker, INTERNAL_TOPIC)
     placed = topic.partitions[partition_of(key, len(topic.partitions))] if topic else None
     replica_set = image.replica_sets.get(placed.replica_set_id) if placed else None
     master = (

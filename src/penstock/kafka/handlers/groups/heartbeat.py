@@ -1,7 +1,9 @@
 """Heartbeat 0-4: a member lives, and hears when a rebalance wants it. Version 3: static members."""
 
+from penstock.broker.access import Operation
 from penstock.groups.messages import Heartbeat
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import group_error
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -12,6 +14,9 @@ VERSIONS = range(5)
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer at once."""
     body = request.body
+    if error := group_error(context, body.group_id, Operation.READ):
+        reply({"error_code": error})
+        return
     beat = Heartbeat(
         group_id=body.group_id,
         generation=body.generation_id,

@@ -8,10 +8,12 @@ Versions 0 and 1 stay: older librdkafka looks for them before it uses groups at 
 from functools import partial
 from typing import Any
 
+from penstock.broker.access import Operation
 from penstock.broker.turns import Pace
 from penstock.groups.classic.group import TOLD_AT_ONCE
 from penstock.groups.messages import JoinedMember, JoinGroup, JoinReply, OfferedProtocol
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import group_error
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -27,6 +29,9 @@ Fields = dict[str, Any]
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Pass the join on; the coordinator answers through `reply`."""
     body, version = request.body, request.api_version
+    if error := group_error(context, body.group_id, Operation.READ):
+        reply(_fields(version, JoinReply(error=error), []))
+        return
     if len(body.protocols) > PROTOCOLS_MAX:
         reply({"error_code": ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "members": ()})
         return

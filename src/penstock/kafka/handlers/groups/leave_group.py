@@ -4,8 +4,10 @@ Before version 3 one member leaves, and its error is the answer's; from then on 
 and each has an error of its own. Version 5 adds a reason for the log.
 """
 
+from penstock.broker.access import Operation
 from penstock.groups.messages import MemberIdentity
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import group_error
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -18,6 +20,9 @@ SLICED_BY = (("members",),)
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer at once."""
     body = request.body
+    if error := group_error(context, body.group_id, Operation.READ):
+        reply({"error_code": error, "members": []})
+        return
     identities: tuple[MemberIdentity, ...]
     if request.api_version < 3:
         identities = (MemberIdentity(body.member_id),)

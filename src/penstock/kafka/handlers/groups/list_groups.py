@@ -1,14 +1,18 @@
 """ListGroups 0-5: the groups this broker coordinates; version 4 filters by state, 5 by type.
 
+Who may describe the cluster sees all of them, anybody else those that he may describe.
+
 There may be 100,000 of them: they are gone through in slices, whatever the request's length.
 """
 
 from collections.abc import Sequence
 
+from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
 from penstock.groups.classic.group import GroupState
 from penstock.groups.classic.inspection import CLASSIC_GROUP
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import group_error, may
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -17,6 +21,7 @@ KEY = ApiKey.LIST_GROUPS
 VERSIONS = range(6)
 IS_LONG = True
 
+_DESCRIBE = Operation.DESCRIBE
 _STATES = frozenset(state.value.lower() for state in GroupState)
 _TYPES = frozenset([CLASSIC_GROUP])
 _NONE_OF_OURS = frozenset(["none of ours"])
@@ -29,7 +34,7 @@ async def handle(context: RequestContext, request: Request) -> Fields:
     states = await _known(getattr(request.body, "states_filter", ()), _STATES, pace)
     types = await _known(getattr(request.body, "types_filter", ()), _TYPES, pace)
     error, listed = ErrorCode.NONE, list[Fields]()
-    ids = context.broker.groups.group_ids()
+    ids, sees_all = context.broker.groups.group_ids(), may(context, _DESCRIBE, Resource.CLUSTER)
     for at in range(0, max(1, len(ids)), SLICE):
         await pace.step(SLICE)
         found = context.broker.groups.list_groups(
@@ -44,6 +49,7 @@ async def handle(context: RequestContext, request: Request) -> Fields:
                 "group_type": group.group_type,
             }
             for group in found.groups
+            if sees_all or not group_error(context, group.group_id, _DESCRIBE)
         ]
     return {"error_code": error, "groups": listed}
 

@@ -9,10 +9,14 @@ Source: Kafka, KafkaApis.handleOffsetCommitRequest; KIP-848 (topic ids).
 
 from typing import Any
 
-from penstock.controller.metadata.image import ClusterImage, TopicImage
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation
+from penstock.controller.metadata.image import TopicImage
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.records import NO_LEADER_EPOCH, CommittedOffset, TopicKey
 from penstock.kafka.context import RequestContext
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import group_error, topic_of
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -22,10 +26,22 @@ VERSIONS = range(2, 11)
 SLICED_BY = (("topics", "partitions"),)
 
 
+Found = TopicImage | ErrorCode
+"""A topic that is asked for, or why nothing is committed to it."""
+
+
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Refuse unknown partitions here, and let the coordinator keep the others."""
+    """Refuse here what is unknown or not permitted, and let the coordinator keep the others."""
     body = request.body
-    topics = [(topic, _find_topic(context.broker.metadata, topic)) for topic in body.topics]
+    refused = group_error(context, body.group_id, Operation.READ)
+    topics = [(topic, refused or _find(context, topic)) for topic in body.topics]
+
+    def answer(errors: Any) -> None:
+        reply({"topics": [_answer_topic(asked, found, errors) for asked, found in topics]})
+
+    if refused:
+        answer({})
+        return
     commit = CommitOffsets(
         group_id=body.group_id,
         generation=body.generation_id_or_member_epoch,
@@ -33,50 +49,46 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
         instance_id=getattr(body, "group_instance_id", None),
         offsets=_offsets_to_keep(topics, context.broker.clock.wall_ms()),
     )
-
-    def answer(errors: Any) -> None:
-        reply({"topics": [_answer_topic(asked, image, errors) for asked, image in topics]})
-
     context.broker.groups.commit(commit, answer)
 
 
-def _find_topic(image: ClusterImage, asked: Any) -> TopicImage | None:
-    if hasattr(asked, "topic_id"):
-        topic_id = asked.topic_id
-        return None if topic_id is None else image.topics_by_id.get(topic_id.bytes)
-    return image.topics_by_name.get(asked.name)
+def _find(context: RequestContext, asked: Any) -> Found:
+    try:
+        return topic_of(context, asked, Operation.READ)
+    except PlatformError as error:
+        return error_code_of(error)
 
 
 def _offsets_to_keep(
-    topics: list[tuple[Any, TopicImage | None]], wall_ms: int
+    topics: list[tuple[Any, Found]], wall_ms: int
 ) -> dict[TopicKey, CommittedOffset]:
     return {
-        TopicKey(image.name, asked.partition_index): CommittedOffset(
+        TopicKey(found.name, asked.partition_index): CommittedOffset(
             offset=asked.committed_offset,
             leader_epoch=getattr(asked, "committed_leader_epoch", NO_LEADER_EPOCH),
             metadata=asked.committed_metadata or "",
             commit_timestamp_ms=wall_ms,
-            topic_id=image.topic_id,
+            topic_id=found.topic_id,
         )
-        for topic, image in topics
-        if image is not None
+        for topic, found in topics
+        if isinstance(found, TopicImage)
         for asked in topic.partitions
-        if 0 <= asked.partition_index < len(image.partitions)
+        if 0 <= asked.partition_index < len(found.partitions)
     }
 
 
-def _answer_topic(asked: Any, image: TopicImage | None, errors: Any) -> dict[str, object]:
+def _answer_topic(asked: Any, found: Found, errors: Any) -> dict[str, object]:
+    """What has no answer from the coordinator was not asked of it."""
+    is_topic = isinstance(found, TopicImage)
+    name = found.name if isinstance(found, TopicImage) else ""
+    otherwise = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_topic else found
     is_by_id = hasattr(asked, "topic_id")
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if image is None and is_by_id:
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID
-    name = "" if image is None else image.name
     return {
         **({"topic_id": asked.topic_id} if is_by_id else {"name": asked.name}),
         "partitions": [
             {
                 "partition_index": each.partition_index,
-                "error_code": errors.get(TopicKey(name, each.partition_index), unknown),
+                "error_code": errors.get(TopicKey(name, each.partition_index), otherwise),
             }
             for each in asked.partitions
         ],

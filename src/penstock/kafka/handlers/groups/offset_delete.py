@@ -5,11 +5,13 @@ Source: KIP-496; Kafka, KafkaApis.handleOffsetDeleteRequest.
 
 from typing import Any
 
-from penstock.broker.broker import Broker
-from penstock.broker.groups.lease import knows_group
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation
 from penstock.groups.messages import DeleteOffsetsReply
 from penstock.groups.records import TopicKey
 from penstock.kafka.context import RequestContext
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import told_group_error, topic
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -20,44 +22,47 @@ SLICED_BY = (("topics", "partitions"),)
 
 
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
-    """Refuse unknown partitions here, and let the coordinator delete the others."""
+    """Refuse here what is unknown or not permitted, and let the coordinator delete the others."""
     body = request.body
-    asked = [
-        (topic.name, [each.partition_index for each in topic.partitions]) for topic in body.topics
-    ]
-    keys = tuple(
-        TopicKey(name, partition)
-        for name, partitions in asked
-        for partition in partitions
-        if _exists(context.broker, name, partition)
-    )
+    if error := told_group_error(context, body.group_id, Operation.DELETE):
+        # Of another's group: a position that this one never heard of would be called deleted.
+        reply({"error_code": error, "topics": []})
+        return
+    asked = [(one.name, [each.partition_index for each in one.partitions]) for one in body.topics]
+    refused: dict[TopicKey, ErrorCode] = {}
+    for name, partitions in asked:
+        refused.update(_refusals(context, name, partitions))
+    keys = [TopicKey(name, partition) for name, partitions in asked for partition in partitions]
 
     def answer(result: DeleteOffsetsReply) -> None:
         is_refused = result.error is not ErrorCode.NONE
-        topics = [] if is_refused else [_answer_topic(result, *each) for each in asked]
+        errors = {**result.partitions, **refused}
+        topics = [] if is_refused else [_answer_topic(errors, *each) for each in asked]
         reply({"error_code": result.error, "topics": topics})
 
-    if not knows_group(context.broker, body.group_id):
-        # A position that this one never heard of would be called deleted.
-        reply({"error_code": ErrorCode.NOT_COORDINATOR, "topics": []})
-        return
-    context.broker.groups.delete_offsets(body.group_id, keys, answer)
+    context.broker.groups.delete_offsets(
+        body.group_id, tuple(key for key in keys if key not in refused), answer
+    )
 
 
-def _exists(broker: Broker, name: str, partition: int) -> bool:
-    topic = broker.metadata.topics_by_name.get(name)
-    return topic is not None and 0 <= partition < len(topic.partitions)
+def _refusals(
+    context: RequestContext, name: str, partitions: list[int]
+) -> dict[TopicKey, ErrorCode]:
+    error, count = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0
+    try:
+        count = len(topic(context, name, Operation.READ).partitions)
+    except PlatformError as refusal:
+        error = error_code_of(refusal)
+    return {TopicKey(name, one): error for one in partitions if not 0 <= one < count}
 
 
-def _answer_topic(result: DeleteOffsetsReply, name: str, partitions: list[int]) -> dict[str, Any]:
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+def _answer_topic(
+    errors: dict[TopicKey, ErrorCode], name: str, partitions: list[int]
+) -> dict[str, Any]:
     return {
         "name": name,
         "partitions": [
-            {
-                "partition_index": partition,
-                "error_code": result.partitions.get(TopicKey(name, partition), unknown),
-            }
+            {"partition_index": partition, "error_code": errors[TopicKey(name, partition)]}
             for partition in partitions
         ],
     }

@@ -2,23 +2,26 @@
 
 Version 2 can ask for all of them, 7 for stable ones only, 8 asks for many groups, 10 names topics
 by id. Nothing committed is offset -1 and no error. A position whose topic was deleted, or made anew
-under the same name, is not shown.
+under the same name, is not shown. Where all are asked for, those of topics that the client may not
+describe are left out.
 
 A coordinator that was cut off tells nothing: another may have taken commits.
 
 Source: Kafka, KafkaApis.handleOffsetFetchRequest; KIP-447, KIP-709, KIP-848.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
-from penstock.broker.broker import Broker
-from penstock.broker.groups.lease import knows_group
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import SLICE, Pace
-from penstock.controller.metadata.image import ClusterImage, TopicImage
+from penstock.controller.errors import UnknownTopic
+from penstock.controller.metadata.image import TopicImage
 from penstock.groups.messages import FetchedOffset, FetchReply
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.kafka.context import RequestContext
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import may, told_group_error, topic, topic_of
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -39,7 +42,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Answer at once, each group once: an answer is much longer than its request."""
     body, version = request.body, request.api_version
     is_stable = getattr(body, "require_stable", False)
-    told = [_fetch(context.broker, one, version, is_stable) for one in _once(body)]
+    told = [_fetch(context, one, version, is_stable) for one in _once(body)]
     reply({"groups": told} if version >= MANY_VERSION else told[0])
 
 
@@ -57,9 +60,9 @@ async def handle_much(context: RequestContext, request: Request) -> Fields:
     for one in _once(body):
         if one.topics is not None:
             await pace.step(SLICE)
-            told.append(_fetch(context.broker, one, version, is_stable))
+            told.append(_fetch(context, one, version, is_stable))
         else:
-            told.append(await _fetch_all(context.broker, one.group_id, version, is_stable, pace))
+            told.append(await _fetch_all(context, one.group_id, version, is_stable, pace))
     return {"groups": told} if version >= MANY_VERSION else told[0]
 
 
@@ -74,96 +77,108 @@ def _once(body: Any) -> list[Any]:
 
 
 async def _fetch_all(
-    broker: Broker, group_id: str, version: int, is_stable: bool, pace: Pace
+    context: RequestContext, group_id: str, version: int, is_stable: bool, pace: Pace
 ) -> Fields:
-    keys = broker.groups.committed_keys(group_id)
+    keys = context.broker.groups.committed_keys(group_id)
     by_topic: dict[str, list[Fields]] = {}
     for at in range(0, max(1, len(keys)), SLICE):
         await pace.step(SLICE)
-        found = _found(broker, group_id, keys[at : at + SLICE], is_stable=is_stable)
+        found = _found(context, group_id, keys[at : at + SLICE], is_stable=is_stable)
         if found.error is not ErrorCode.NONE:
             return {"group_id": group_id, "error_code": found.error, "topics": []}
-        _add(by_topic, broker.metadata, found)
-    topics = _topics(by_topic, broker.metadata, is_by_id=version >= BY_ID_VERSION)
+        _add(context, by_topic, found)
+    topics = _topics(context, by_topic, is_by_id=version >= BY_ID_VERSION)
     return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": topics}
 
 
 def _found(
-    broker: Broker, group_id: str, keys: list[TopicKey] | None, *, is_stable: bool
+    context: RequestContext, group_id: str, keys: list[TopicKey] | None, *, is_stable: bool
 ) -> FetchReply:
-    if not knows_group(broker, group_id):
-        return FetchReply(error=ErrorCode.NOT_COORDINATOR, offsets={})
-    return broker.groups.fetch_offsets(group_id, keys, require_stable=is_stable)
+    if error := told_group_error(context, group_id, Operation.DESCRIBE):
+        return FetchReply(error=error, offsets={})
+    return context.broker.groups.fetch_offsets(group_id, keys, require_stable=is_stable)
 
 
-def _fetch(broker: Broker, asked: Any, version: int, is_stable: bool) -> Fields:
+def _fetch(context: RequestContext, asked: Any, version: int, is_stable: bool) -> Fields:
     """Return the fields for one group."""
-    image = broker.metadata
-    topics = asked.topics
-    keys = None if topics is None else _keys(image, topics)
-    found = _found(broker, asked.group_id, keys, is_stable=is_stable)
+    topics = None if asked.topics is None else [_Named(context, one) for one in asked.topics]
+    keys = None if topics is None else [key for one in topics for key in one.wanted()]
+    found = _found(context, asked.group_id, keys, is_stable=is_stable)
     fields: Fields = {"group_id": asked.group_id, "error_code": found.error, "topics": []}
     if topics is None:
         by_topic: dict[str, list[Fields]] = {}
-        _add(by_topic, image, found)
-        fields["topics"] = _topics(by_topic, image, is_by_id=version >= BY_ID_VERSION)
+        _add(context, by_topic, found)
+        fields["topics"] = _topics(context, by_topic, is_by_id=version >= BY_ID_VERSION)
     elif found.error is ErrorCode.NONE or version < 2:
         # Version 1 has no error of its own: each partition carries it.
-        fields["topics"] = [_answer_topic(image, topic, found) for topic in topics]
+        fields["topics"] = [one.answer(found) for one in topics]
     return fields
 
 
-def _name_of(image: ClusterImage, topic: Any) -> str | None:
-    if not hasattr(topic, "topic_id"):
-        return str(topic.name)
-    known = None if topic.topic_id is None else image.topics_by_id.get(topic.topic_id.bytes)
-    return None if known is None else known.name
+class _Named:
+    """A topic that a request names, and whether its positions may be told."""
+
+    __slots__ = ("_asked", "_image", "_name", "_refusal")
+
+    def __init__(self, context: RequestContext, asked: Any) -> None:
+        self._asked = asked
+        self._image: TopicImage | None = None
+        self._name, self._refusal = getattr(asked, "name", ""), ErrorCode.NONE
+        try:
+            self._image = topic_of(context, asked, Operation.DESCRIBE)
+            self._name = self._image.name
+        except UnknownTopic:
+            return  # of what is not there nothing is committed, which is no error
+        except PlatformError as error:
+            self._refusal = error_code_of(error)
+
+    def wanted(self) -> list[TopicKey]:
+        """Return what is to be asked of the coordinator."""
+        if self._refusal:
+            return []
+        return [TopicKey(self._name, partition) for partition in self._asked.partition_indexes]
+
+    def answer(self, found: FetchReply) -> Fields:
+        asked = self._asked
+        otherwise = FetchedOffset(None, found.error or self._refusal)
+        offsets = {} if self._refusal else found.offsets
+        named = {"topic_id": asked.topic_id} if hasattr(asked, "topic_id") else {"name": asked.name}
+        return {
+            **named,
+            "partitions": [
+                _answer_partition(
+                    partition, offsets.get(TopicKey(self._name, partition), otherwise), self._image
+                )
+                for partition in asked.partition_indexes
+            ],
+        }
 
 
-def _keys(image: ClusterImage, topics: Iterable[Any]) -> list[TopicKey]:
-    named = ((_name_of(image, topic), topic.partition_indexes) for topic in topics)
-    return [
-        TopicKey(name, partition)
-        for name, partitions in named
-        if name is not None
-        for partition in partitions
-    ]
-
-
-def _answer_topic(image: ClusterImage, topic: Any, found: FetchReply) -> Fields:
-    name = _name_of(image, topic)
-    known = image.topics_by_name.get(name or "")
-    error = found.error if name is not None else ErrorCode.UNKNOWN_TOPIC_ID
-    otherwise = FetchedOffset(None, error)
-    named = {"topic_id": topic.topic_id} if hasattr(topic, "topic_id") else {"name": topic.name}
-    return {
-        **named,
-        "partitions": [
-            _answer_partition(
-                partition, found.offsets.get(TopicKey(name or "", partition), otherwise), known
-            )
-            for partition in topic.partition_indexes
-        ],
-    }
-
-
-def _add(by_topic: dict[str, list[Fields]], image: ClusterImage, found: FetchReply) -> None:
-    """Note the positions found whose topic is there, under its name."""
+def _add(context: RequestContext, by_topic: dict[str, list[Fields]], found: FetchReply) -> None:
+    """Note the positions found whose topic is there and may be seen, under its name."""
     for key, fetched in found.offsets.items():
-        known = image.topics_by_name.get(key.topic)
+        known = _seen(context, key.topic)
         committed = fetched.committed
         if fetched.error is ErrorCode.NONE and not _is_of(committed, known):
             continue
-        answer = _answer_partition(key.partition, fetched, known)
-        by_topic.setdefault(key.topic, []).append(answer)
+        if may(context, Operation.DESCRIBE, Resource.TOPIC, key.topic):
+            answer = _answer_partition(key.partition, fetched, known)
+            by_topic.setdefault(key.topic, []).append(answer)
+
+
+def _seen(context: RequestContext, name: str) -> TopicImage | None:
+    try:
+        return topic(context, name, Operation.DESCRIBE)
+    except PlatformError:
+        return None
 
 
 def _topics(
-    by_topic: dict[str, list[Fields]], image: ClusterImage, *, is_by_id: bool
+    context: RequestContext, by_topic: dict[str, list[Fields]], *, is_by_id: bool
 ) -> list[Fields]:
     answers: list[Fields] = []
     for name, partitions in by_topic.items():
-        known = image.topics_by_name.get(name)
+        known = _seen(context, name)
         if not is_by_id:
             answers.append({"name": name, "partitions": partitions})
         elif known is not None:

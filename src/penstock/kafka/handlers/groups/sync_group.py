@@ -3,8 +3,10 @@
 Version 3 brings static members, 5 checks the protocol type and name (KIP-559).
 """
 
+from penstock.broker.access import Operation
 from penstock.groups.messages import SyncGroup, SyncReply
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import group_error
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -16,6 +18,9 @@ VERSIONS = range(6)
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Pass the sync on; the coordinator answers when the assignment is durable."""
     body = request.body
+    if error := group_error(context, body.group_id, Operation.READ):
+        reply({"error_code": error, "assignment": b""})
+        return
     if len(body.assignments) > context.broker.groups.config.group_size_max:
         reply({"error_code": ErrorCode.INVALID_REQUEST, "assignment": b""})
         return

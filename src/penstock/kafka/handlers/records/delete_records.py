@@ -11,11 +11,13 @@ Source: Kafka `ReplicaManager.deleteRecords`, KIP-107. Internal topics are refus
 from typing import Any
 
 from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation
 from penstock.broker.append.append import partition_of
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import hosted_topics
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -81,14 +83,15 @@ class PendingDelete:
 def handle(context: RequestContext, request: Request, reply: Reply) -> None:
     """Raise every start that can be raised, then wait."""
     members: dict[int, ReplicaSetMember] = {}
+    hosted_ones = hosted_topics(context, Operation.DELETE, by_id=False)
     topics: list[dict[str, Any]] = []
     for topic in request.body.topics:
-        found = context.broker.partitions.by_name.get(topic.name.encode())
+        name = topic.name.encode()
         answers: list[dict[str, object]] = []
         for wanted in topic.partitions:
             error, low_watermark = ErrorCode.NONE, -1
             try:
-                hosted = partition_of(found, wanted.partition_index)
+                hosted = partition_of(hosted_ones.get(name), wanted.partition_index)
                 low_watermark = _delete(hosted, wanted.offset)
                 members[hosted.member.replica_set_id] = hosted.member
             except PlatformError as refused:

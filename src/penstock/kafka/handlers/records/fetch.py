@@ -64,10 +64,10 @@ def handle_frame(
     if len(followed) > PARTITIONS_HERE:
         request = request._replace(max_bytes=max_bytes)
         answer = FetchReply(broker, reply, version, session, is_incremental)
-        context.front.run_long(reply, header, 0, look_long(broker, request, followed, answer))
+        context.front.run_long(reply, header, 0, look_long(context, request, followed, answer))
         return
     wanted = list(followed)
-    reads = find(broker, wanted, version)
+    reads = find(context, wanted, version)
     operation = FetchOperation(
         broker,
         reads,

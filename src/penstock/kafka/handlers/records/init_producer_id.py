@@ -4,6 +4,7 @@ Every call gives a new id with epoch 0, also to a producer that says which one i
 transactional id nobody else can have it, so there is nobody to fence (KIP-360 is for those with
 one). Transactional producers are refused with the code that FindCoordinator has for them, which all
 clients take as final; they normally find no coordinator before they ask here.
+Who may write to no topic, and not idempotently by a right to the cluster, gets no id.
 
 While no controller answers and this broker's block is used up, the answer is
 COORDINATOR_LOAD_IN_PROGRESS, as Kafka's is between two blocks: all clients wait and ask again.
@@ -14,10 +15,11 @@ KIP-98, KIP-730 (blocks of ids).
 
 from collections.abc import Mapping
 
-from penstock.broker.errors import TransactionsNotSupported
+from penstock.broker.errors import NotAuthorised, TransactionsNotSupported
 from penstock.controller.errors import MetadataError, MetadataUnavailable
 from penstock.kafka.answers.admin import error_fields
 from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import check_idempotent
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -33,12 +35,13 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         final = {"error_code": ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
         return {**error_fields(TransactionsNotSupported()), **final, **NONE}
     try:
+        check_idempotent(context)
         producer_id = await context.broker.producer_ids.take(
             context.broker.controller, context.broker.broker_id
         )
     except MetadataUnavailable as error:
         again = {"error_code": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
         return {**error_fields(error), **again, **NONE}
-    except MetadataError as error:
+    except (MetadataError, NotAuthorised) as error:
         return {**error_fields(error), **NONE}
     return {"producer_id": producer_id, "producer_epoch": 0}

@@ -23,10 +23,11 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
-from penstock.broker.broker import Broker
+from penstock.broker.access import Operation
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import led_partition
 from penstock.kafka.pending_answer import PendingAnswer
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
@@ -89,7 +90,7 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
                 answer["error_code"] = ErrorCode.INVALID_REQUEST
                 continue
             try:
-                _look_up(context.broker, topic.name, wanted, answer, searches)
+                _look_up(context, topic.name, wanted, answer, searches)
             except PlatformError as error:
                 answer["error_code"] = error_code_of(error)
     searches.start()
@@ -101,11 +102,15 @@ def _since_version(timestamp: int) -> int:
 
 
 def _look_up(
-    broker: Broker, topic: str, wanted: Any, answer: dict[str, object], searches: "Searches"
+    context: RequestContext,
+    topic: str,
+    wanted: Any,
+    answer: dict[str, object],
+    searches: "Searches",
 ) -> None:
     timestamp = wanted.timestamp
     leader_epoch = getattr(wanted, "current_leader_epoch", -1)
-    hosted = broker.partitions.led(topic, wanted.partition_index, leader_epoch)
+    hosted = led_partition(context, topic, wanted.partition_index, Operation.DESCRIBE, leader_epoch)
     hosted.member.check_readable()
     if timestamp in {LATEST, MAX_TIMESTAMP} and not knows_the_end(hosted):
         answer["error_code"] = searches.not_available

@@ -10,10 +10,12 @@ Epochs are those of the replica set: partitions of one set share them.
 """
 
 from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation
 from penstock.broker.fetch.epoch_ends import EpochEnd, find_epoch_end
 from penstock.broker.partitions import HostedPartition
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import led_partition
 from penstock.kafka.pending_answer import PendingAnswer
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
@@ -35,8 +37,12 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
             answer: dict[str, object] = {"partition": wanted.partition}
             answers.append(answer)
             try:
-                hosted = context.broker.partitions.led(
-                    topic.topic, wanted.partition, wanted.current_leader_epoch
+                hosted = led_partition(
+                    context,
+                    topic.topic,
+                    wanted.partition,
+                    Operation.DESCRIBE,
+                    wanted.current_leader_epoch,
                 )
                 _look_up(hosted, wanted.leader_epoch, answer, pending)
             except PlatformError as error:

@@ -17,18 +17,16 @@ Source: Kafka `KafkaApis.handleProduceRequest`, KIP-98, KIP-467 (record errors),
 from collections.abc import Callable
 
 from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation, Resource
 from penstock.broker.append.append import ACKS_ALL, append_batch, partition_of
 from penstock.broker.broker import Broker
 from penstock.broker.errors import InvalidAcks, TransactionsNotSupported
+from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.produce.pending import (
-    TOPIC_ID_VERSION,
-    PendingProduce,
-    PendingRun,
-    topics_by_key,
-)
+from penstock.kafka.gate import hosted_topics, refusal
+from penstock.kafka.produce.pending import TOPIC_ID_VERSION, PendingProduce, PendingRun
 from penstock.kafka.produce.refused_batches import Refusal
 from penstock.kafka.produce.unprepared import (
     BATCHES_HERE,
@@ -48,6 +46,7 @@ from penstock.record.errors import InvalidRecord
 KEY = ApiKey.PRODUCE
 VERSIONS = range(3, 14)
 ADVERTISED_MIN_VERSION = 0
+_WRITE = Operation.WRITE
 WAIT_MS_MAX = 300_000
 """A client may ask for any time-out; nothing is parked for longer than five minutes."""
 
@@ -66,7 +65,7 @@ def handle_frame(
             _prepare_rest(context, header, request, reply).start(frame, begun)
             return
     else:
-        answers, members, has_errors = _refuse_all(context.broker, version, request), [], True
+        answers, members, has_errors = _refuse_all(context, version, request), [], True
     if acks == 0:
         _finish_without_answer(answers, reply)
         return
@@ -82,6 +81,10 @@ def _prepare_rest(
     """Make what carries on with a request that a worker has to prepare a batch of."""
     broker, version, acks = context.broker, header.api_version, request.acks
 
+    def find(topic: bytes, partition: int) -> HostedPartition:
+        by_id = version >= TOPIC_ID_VERSION
+        return partition_of(hosted_topics(context, _WRITE, by_id=by_id).get(topic), partition)
+
     def append(
         memory: memoryview, parts: list[PartitionData], prepared: PreparedOrError | None
     ) -> Appended:
@@ -96,7 +99,7 @@ def _prepare_rest(
         pending = PendingProduce(broker, reply, header, answers, deadline_ms, appended.has_errors)
         pending.park(appended.members, acks)
 
-    return UnpreparedProduce(broker, version, reply, request, append=append, finish=finish)
+    return UnpreparedProduce(context, reply, request, find=find, append=append, finish=finish)
 
 
 def handle_run(
@@ -136,7 +139,7 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
     Returns the answers, the sets that got some, and whether any was refused.
     """
     broker = context.broker
-    topics = topics_by_key(broker, version)
+    topics = hosted_topics(context, _WRITE, by_id=version >= TOPIC_ID_VERSION)
     answers: list[PartitionAnswer] = []
     members: list[ReplicaSetMember] = []
     has_errors = False
@@ -154,8 +157,8 @@ def _append(  # noqa: PLR0913, PLR0917  called for every request
         except PlatformError as error:
             has_errors = True
             batch = memory[records_at:records_end]
-            refusal = context.front.refused_batches.refuse(topic, partition, batch, error)
-            answers.append(_refused(broker, part, refusal, version, error))
+            told = context.front.refused_batches.refuse(topic, partition, batch, error)
+            answers.append(_refused(broker, part, told, version, error))
             prepared = None
             continue
         if appended_at is None:
@@ -178,22 +181,27 @@ def _wait_ms(timeout_ms: int) -> int:
     return min(max(timeout_ms, 0), WAIT_MS_MAX)
 
 
-def _refuse_all(broker: Broker, version: int, request: ProduceRequest) -> list[PartitionAnswer]:
+def _refuse_all(
+    context: RequestContext, version: int, request: ProduceRequest
+) -> list[PartitionAnswer]:
     """Refuse a request for what concerns all its partitions."""
     is_known = ACKS_ALL <= request.acks <= 1
-    error = TransactionsNotSupported() if is_known else InvalidAcks(request.acks)
-    refusal = Refusal(error_code_of(error), str(error))
-    return [_refused(broker, part, refusal, version) for part in request.partitions]
+    error: PlatformError = TransactionsNotSupported() if is_known else InvalidAcks(request.acks)
+    if request.transactional_id is not None:
+        name = request.transactional_id
+        error = refusal(context, _WRITE, Resource.TRANSACTIONAL_ID, name) or error
+    told = Refusal(error_code_of(error), str(error))
+    return [_refused(context.broker, part, told, version) for part in request.partitions]
 
 
 def _refused(
     broker: Broker,
     part: PartitionData,
-    refusal: Refusal,
+    told: Refusal,
     version: int,
     error: PlatformError | None = None,
 ) -> PartitionAnswer:
-    code, text = refusal
+    code, text = told
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and version >= TOPIC_ID_VERSION:
         code = ErrorCode.UNKNOWN_TOPIC_ID
     broker.stats.count_refused(code.name)

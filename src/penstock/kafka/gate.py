@@ -1,0 +1,286 @@
+"""The one place where names become what handlers work on, and where permission is asked.
+
+    name or id of a topic ─► may the client? ─► TopicImage, HostedTopic, HostedPartition
+    group id              ─► may the client? ─► is it told here? ─► error code
+    the cluster           ─► may the client?
+
+No other module of this room looks into the tables of topics (tools/tidy.py, rule `gate`), so a
+handler that asks nobody can not be written by oversight. Permission comes before existence: who may
+not see a topic hears the same whether it is there or not. An id is no secret and a name is, so who
+asks by id hears first whether there is such an id, and never the name of what he may not see.
+
+Where everybody may do everything, a request looks at one attribute, whatever it names: Produce and
+Fetch get the broker's own tables.
+
+Source: Kafka `KafkaApis`, `ControllerApis` and `AuthHelper`; KIP-430 (operations), KIP-679 (who may
+have a producer id).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from penstock.base.errors import PlatformError
+from penstock.base.ids import TopicId
+from penstock.broker.access import CLUSTER_NAME, OPERATIONS_ON, Operation, Resource
+from penstock.broker.errors import (
+    ClusterNotAuthorised,
+    GroupNotAuthorised,
+    NotAuthorised,
+    TopicNotAuthorised,
+    TransactionNotAuthorised,
+)
+from penstock.broker.groups.lease import knows_group
+from penstock.controller.errors import UnknownTopic, UnknownTopicId
+from penstock.controller.metadata.records import ResourceType
+from penstock.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from penstock.broker.broker import Broker
+    from penstock.broker.partitions import HostedPartition, HostedTopic
+    from penstock.broker.turns import Pace
+    from penstock.controller.metadata.image import TopicImage
+    from penstock.kafka.context import RequestContext
+
+Item = TypeVar("Item")
+
+_REFUSALS: Final[dict[Resource, type[NotAuthorised]]] = {
+    Resource.TOPIC: TopicNotAuthorised,
+    Resource.GROUP: GroupNotAuthorised,
+    Resource.CLUSTER: ClusterNotAuthorised,
+    Resource.TRANSACTIONAL_ID: TransactionNotAuthorised,
+}
+_ALL_BITS: Final = {
+    resource: sum(1 << operation for operation in operations)
+    for resource, operations in OPERATIONS_ON.items()
+}
+
+
+# --- Permission ----------------------------------------------------------------------------------
+
+
+def may_all(context: RequestContext) -> bool:
+    """Whether there is nothing to ask for."""
+    return context.broker.authoriser.permits_all
+
+
+def may(
+    context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
+) -> bool:
+    """Whether the client may do this."""
+    authoriser = context.broker.authoriser
+    return authoriser.permits_all or authoriser.permits(context, operation, resource, name)
+
+
+def refusal(
+    context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
+) -> NotAuthorised | None:
+    """Return why the client may not do this; None where it may."""
+    return None if may(context, operation, resource, name) else _REFUSALS[resource]()
+
+
+def check(
+    context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
+) -> None:
+    """Raise the NotAuthorised of this resource unless the client may do this."""
+    if not may(context, operation, resource, name):
+        raise _REFUSALS[resource]
+
+
+def may_create(context: RequestContext, topic_name: str) -> bool:
+    """Whether the client may make this topic: by a right to the cluster, or to the name."""
+    return may(context, Operation.CREATE, Resource.CLUSTER) or may(
+        context, Operation.CREATE, Resource.TOPIC, topic_name
+    )
+
+
+def check_idempotent(context: RequestContext) -> None:
+    """Raise ClusterNotAuthorised unless the client may have a producer id.
+
+    Who may write to any topic may.
+    """
+    if may(context, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER):
+        return
+    if not context.broker.authoriser.permits_some(context, Operation.WRITE, Resource.TOPIC):
+        raise ClusterNotAuthorised
+
+
+def config_refusal(
+    context: RequestContext, operation: Operation, resource_type: int, name: str
+) -> NotAuthorised | None:
+    """Return why the client may not do this with a resource's configuration; None where it may.
+
+    Brokers, and what Penstock has no configuration of, belong to the cluster.
+    """
+    match resource_type:
+        case ResourceType.TOPIC:
+            return refusal(context, operation, Resource.TOPIC, name)
+        case ResourceType.GROUP:
+            return refusal(context, operation, Resource.GROUP, name)
+        case _:
+            return refusal(context, operation, Resource.CLUSTER)
+
+
+def operations_on(context: RequestContext, resource: Resource, name: str = CLUSTER_NAME) -> int:
+    """Return what the client may do with a resource, as bits by the numbers of operations.
+
+    Of the cluster nothing is told to who may not describe it.
+    """
+    if may_all(context):
+        return _ALL_BITS[resource]
+    if resource is Resource.CLUSTER and not may(context, Operation.DESCRIBE, resource):
+        return 0
+    permits = context.broker.authoriser.permits
+    return sum(
+        1 << operation
+        for operation in OPERATIONS_ON[resource]
+        if permits(context, operation, resource, name)
+    )
+
+
+def parted(
+    context: RequestContext, items: Iterable[Item], refusal: Callable[[Item], PlatformError | None]
+) -> tuple[list[Item], list[tuple[Item, PlatformError]]]:
+    """Return what of a request may be done, and what may not, with the reason."""
+    if may_all(context):
+        return list(items), []
+    permitted: list[Item] = []
+    refused: list[tuple[Item, PlatformError]] = []
+    for item in items:
+        error = refusal(item)
+        if error is None:
+            permitted.append(item)
+        else:
+            refused.append((item, error))
+    return permitted, refused
+
+
+# --- Topics --------------------------------------------------------------------------------------
+
+
+def topic(context: RequestContext, name: str, operation: Operation) -> TopicImage:
+    """Return the topic of this name. Raises TopicNotAuthorised, UnknownTopic."""
+    check(context, operation, Resource.TOPIC, name)
+    found = context.broker.metadata.topics_by_name.get(name)
+    if found is None:
+        raise UnknownTopic(name)
+    return found
+
+
+def topic_with_id(
+    context: RequestContext, topic_id: bytes | None, operation: Operation
+) -> TopicImage:
+    """Return the topic with this id. Raises UnknownTopicId, TopicNotAuthorised."""
+    found = context.broker.metadata.topics_by_id.get(TopicId(topic_id or bytes(16)))
+    if found is None:
+        raise UnknownTopicId(topic_id or bytes(16))
+    check(context, operation, Resource.TOPIC, found.name)
+    return found
+
+
+def topic_of(context: RequestContext, asked: Any, operation: Operation) -> TopicImage:
+    """Return the topic that an entity of a request names, by id in the versions that have ids.
+
+    Raises TopicNotAuthorised, UnknownTopic, UnknownTopicId.
+    """
+    if hasattr(asked, "topic_id"):
+        topic_id = asked.topic_id
+        return topic_with_id(context, None if topic_id is None else topic_id.bytes, operation)
+    return topic(context, asked.name, operation)
+
+
+async def every_topic(
+    context: RequestContext, operation: Operation, pace: Pace
+) -> list[TopicImage]:
+    """Return all topics that the client may do this with; the others are not there for it."""
+    images = list(context.broker.metadata.topics_by_id.values())
+    if may_all(context):
+        return images
+    seen: list[TopicImage] = []
+    for image in images:
+        await pace.step()
+        if may(context, operation, Resource.TOPIC, image.name):
+            seen.append(image)
+    return seen
+
+
+def find_topic(broker: Broker, name: str) -> TopicImage | None:
+    """Look a topic up whose name the client need not be permitted: not to be told of as such.
+
+    It is the broker's own topic, or what was asked for is permitted whatever is in it.
+    """
+    return broker.metadata.topics_by_name.get(name)
+
+
+def all_topics(broker: Broker) -> list[TopicImage]:
+    """Return all topics by name: for who may do with the cluster what he asks for."""
+    return [image for _, image in sorted(broker.metadata.topics_by_name.items())]
+
+
+class HostedTopics(Protocol):
+    """Topics with what of them is here, by name or id as it stands in a request."""
+
+    def get(self, key: bytes, /) -> HostedTopic | None:
+        """Raises TopicNotAuthorised."""
+
+
+class _PermittedTopics:
+    """See `HostedTopics`; of what is not permitted it does not say whether it exists."""
+
+    __slots__ = ("_by_id", "_context", "_operation")
+
+    def __init__(self, context: RequestContext, operation: Operation, *, by_id: bool) -> None:
+        self._context = context
+        self._operation = operation
+        self._by_id = by_id
+
+    def get(self, key: bytes, /) -> HostedTopic | None:
+        found = topics_by_key(self._context.broker, self._by_id).get(key)
+        if found is None and self._by_id:
+            return None
+        name = key.decode(errors="replace") if found is None else found.name
+        check(self._context, self._operation, Resource.TOPIC, name)
+        return found
+
+
+def hosted_topics(context: RequestContext, operation: Operation, *, by_id: bool) -> HostedTopics:
+    """Return the topics that the client may do this with."""
+    broker = context.broker
+    if broker.authoriser.permits_all:
+        return broker.partitions.by_id if by_id else broker.partitions.by_name
+    return _PermittedTopics(context, operation, by_id=by_id)
+
+
+def topics_by_key(broker: Broker, by_id: bool) -> dict[bytes, HostedTopic]:
+    """Return all topics: for what a request was permitted before, and is on its way."""
+    return broker.partitions.by_id if by_id else broker.partitions.by_name
+
+
+def led_partition(
+    context: RequestContext, name: str, partition: int, operation: Operation, leader_epoch: int
+) -> HostedPartition:
+    """Return a partition that this broker is master of; `leader_epoch` as the client knows it.
+
+    Raises TopicNotAuthorised, and what `PartitionRegistry.led` raises.
+    """
+    check(context, operation, Resource.TOPIC, name)
+    return context.broker.partitions.led(name, partition, leader_epoch)
+
+
+# --- Groups --------------------------------------------------------------------------------------
+
+
+def group_error(context: RequestContext, group_id: str, operation: Operation) -> ErrorCode:
+    """Say why the client may not do this with a group; NONE where it may."""
+    if may(context, operation, Resource.GROUP, group_id):
+        return ErrorCode.NONE
+    return ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def told_group_error(context: RequestContext, group_id: str, operation: Operation) -> ErrorCode:
+    """The same, for what is told from memory: only while no other coordinator can be at work."""
+    error = group_error(context, group_id, operation)
+    if error is ErrorCode.NONE and not knows_group(context.broker, group_id):
+        return ErrorCode.NOT_COORDINATOR
+    return error
