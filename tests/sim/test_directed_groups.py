@@ -10,7 +10,7 @@ import pytest
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.groups.portions import Steps
-from penstock.kafka.handlers.groups import offset_fetch
+from penstock.kafka import gate
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.clients.group_member import GroupNotes
@@ -105,7 +105,7 @@ def test_a_coordinator_that_was_cut_off_tells_no_positions() -> None:
 
 
 def test_a_coordinator_that_tells_positions_without_a_lease_is_found(monkeypatch) -> None:
-    monkeypatch.setattr(offset_fetch, "knows_group", lambda *_: True)
+    monkeypatch.setattr(gate, "knows_group", lambda *_: True)
     assert any(REGRESSION in one for one in findings(cut_off_coordinator))
 
 
