@@ -14,8 +14,8 @@ from penstock.node.node import Node
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import SyncStateKeeper
-from penstock.sim.checks import group_states
 from penstock.sim.checks.equal_state import differences
+from penstock.sim.checks.groups import states as group_states
 from penstock.sim.checks.invariants import Invariants
 from penstock.sim.checks.remains import Remains
 from penstock.sim.clients.all_clients import Clients

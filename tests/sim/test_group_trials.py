@@ -28,7 +28,7 @@ from penstock.groups.records import (
     encode_offset_value,
 )
 from penstock.groups.table import GroupTable
-from penstock.sim.checks.group_log import Position, group_said, read_log
+from penstock.sim.checks.groups.log import Position, group_said, read_log
 from penstock.sim.trials.group_walk import GroupWalk
 from penstock.sim.trials.groups import STEPS, GroupTrials
 

@@ -21,7 +21,7 @@ from penstock.raft.roles.leader import Leader
 from penstock.raft.roles.replication import Replicator
 from penstock.raft.roles.rounds import Rounds
 from penstock.runtime.raft.storage import RaftStorage
-from penstock.sim.checks.raft_recount import MemberCount, RaftRecount
+from penstock.sim.checks.raft.recount import MemberCount, RaftRecount
 from penstock.sim.run.one_run import Run, run_plan
 from penstock.sim.run.plan import Plan, Shape
 from tests.raft.group import led

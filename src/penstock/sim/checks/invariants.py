@@ -14,8 +14,8 @@
                                   what a master names is durable on enough disks (kept_copies.py)
     a log was cut                 not below what this member has called confirmed
     an entry was agreed on        it is durable on a majority's disks (kept_entries.py)
-    a process speaks to another   what it says is so (raft_talk.py, replica_talk.py)
-    a Raft core was called        plain counting comes to the same (raft_recount.py)
+    a process speaks to another   what it says is so (raft/talk.py, replica_talk.py)
+    a Raft core was called        plain counting comes to the same (raft/recount.py)
     a member gets in step         its log has all that was confirmed
     a master decides anything     a plain model of its mastership would (masterships.py); now and
                                   then what else it might hear, on a copy (trials/replicas.py)
@@ -54,9 +54,9 @@ from penstock.sim.checks.kept_copies import KeptCopies
 from penstock.sim.checks.kept_entries import KeptEntries
 from penstock.sim.checks.masterships import Masterships
 from penstock.sim.checks.overheard import overheard
-from penstock.sim.checks.raft_disks import RaftDisks
-from penstock.sim.checks.raft_recount import RaftRecount
-from penstock.sim.checks.raft_talk import RaftTalk
+from penstock.sim.checks.raft.disks import RaftDisks
+from penstock.sim.checks.raft.recount import RaftRecount
+from penstock.sim.checks.raft.talk import RaftTalk
 from penstock.sim.checks.replaced_masters import ReplacedMasters
 from penstock.sim.checks.replica_talk import ReplicaTalk
 from penstock.sim.checks.set_changes import SetChanges

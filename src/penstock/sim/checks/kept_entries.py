@@ -13,7 +13,7 @@ Source: Raft paper 5.3 (an entry is committed once a majority has stored it).
 from collections.abc import Iterable
 
 from penstock.runtime.raft.raft_log import RaftLog
-from penstock.sim.checks.raft_disks import RaftDisks, is_unreadable
+from penstock.sim.checks.raft.disks import RaftDisks, is_unreadable
 from penstock.sim.run.server import Server
 
 

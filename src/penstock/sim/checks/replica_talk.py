@@ -33,7 +33,7 @@ from penstock.node.layout import ReplicaSetPlace
 from penstock.node.node import Node
 from penstock.replication.messages import Acknowledge, Begin, Hello, HelloAnswer, LogRun
 from penstock.sim.checks.confirmed import SegmentFiles
-from penstock.sim.checks.raft_disks import is_unreadable, may_hold_anything
+from penstock.sim.checks.raft.disks import is_unreadable, may_hold_anything
 from penstock.sim.kernel.disk import SimDisk
 from penstock.sim.run.server import Server
 from penstock.sim.run.topology import data_path

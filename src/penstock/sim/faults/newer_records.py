@@ -19,7 +19,7 @@ from penstock.groups.records import TopicKey, UnreadRecord, encode_offset_key
 from penstock.groups.unwritten import Unwritten
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
-from penstock.sim.checks.internal_partitions import journal_of, master_of
+from penstock.sim.checks.groups.internal_partitions import journal_of, master_of
 from penstock.sim.run.cluster import SimCluster
 from penstock.sim.run.server import Server
 from penstock.sim.run.topology import PARTITIONS, TOPIC, WALL_START_MS

@@ -23,7 +23,7 @@ from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
 from penstock.runtime.scrubber import Scrubber
 from penstock.sim.checks.equal_state import differences
-from penstock.sim.checks.group_states import GroupStates
+from penstock.sim.checks.groups.states import GroupStates
 from penstock.sim.checks.invariants import Invariants
 from penstock.sim.checks.remains import Remains
 from penstock.sim.clients.all_clients import Clients

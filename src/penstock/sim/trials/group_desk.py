@@ -17,9 +17,9 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import CommitOffsets, JoinGroup, JoinReply, SyncGroup, SyncReply
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.checks.group_counts import Inside, inside, miscounted
-from penstock.sim.checks.group_log import Reading, group_said
-from penstock.sim.checks.group_rules import (
+from penstock.sim.checks.groups.counts import Inside, inside, miscounted
+from penstock.sim.checks.groups.log import Reading, group_said
+from penstock.sim.checks.groups.rules import (
     COMPLETING,
     EMPTY,
     STABLE,

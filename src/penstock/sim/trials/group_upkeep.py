@@ -15,9 +15,9 @@ from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.records import TopicKey
 from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.checks.group_log import Entry, Position, Reading, read_log
-from penstock.sim.checks.group_rules import DEAD, EMPTY
-from penstock.sim.checks.rewrite_times import RewriteTimes
+from penstock.sim.checks.groups.log import Entry, Position, Reading, read_log
+from penstock.sim.checks.groups.rewrite_times import RewriteTimes
+from penstock.sim.checks.groups.rules import DEAD, EMPTY
 from penstock.sim.run.topology import TOPIC
 from penstock.sim.trials.group_desk import OK, PARTITION, Desk
 from penstock.sim.trials.paper_journal import size_of

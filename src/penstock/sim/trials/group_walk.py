@@ -22,8 +22,8 @@ from penstock.groups.messages import (
 )
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.checks.group_log import Entry, read_log
-from penstock.sim.checks.group_rules import (
+from penstock.sim.checks.groups.log import Entry, read_log
+from penstock.sim.checks.groups.rules import (
     COMPLETING,
     STABLE,
     View,

@@ -10,8 +10,8 @@ order, is rewritten, given up and loaded again, also with what a later version w
 
 Beside it masterships come and go under the duties of a coordinator's broker (group_duties.py).
 
-What answers have to be is said in checks/group_rules.py, what counts have to be in
-checks/group_counts.py, and what the log says is read by checks/group_log.py.
+What answers have to be is said in checks/groups/rules.py, what counts have to be in
+checks/groups/counts.py, and what the log says is read by checks/groups/log.py.
 
 Source: docs/adr/0062.
 """
@@ -23,7 +23,7 @@ from random import Random
 from typing import Any
 
 from penstock.groups.ownership import PartitionOwnership
-from penstock.sim.checks.group_log import Entry
+from penstock.sim.checks.groups.log import Entry
 from penstock.sim.checks.patched import patched
 from penstock.sim.trials.group_duties import DutiesWalk
 from penstock.sim.trials.group_walk import GroupWalk

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from penstock.groups.housekeeping import RECORD_OVERHEAD_BYTES, JournalRecord
 from penstock.groups.journal import JournalDone
 from penstock.groups.unwritten import Unwritten
-from penstock.sim.checks.group_log import Entry, Reading, read_log
+from penstock.sim.checks.groups.log import Entry, Reading, read_log
 
 
 @dataclass(slots=True, eq=False)

@@ -5,7 +5,7 @@
             └► messages ─► wire ─► core of another one, or nobody
 
 A disk is late by as much as whoever moves the work on likes, and the member goes on meanwhile.
-Whatever happens is told to the checks: raft_promises.py for all, raft_recount.py for each.
+Whatever happens is told to the checks: raft/promises.py for all, raft/recount.py for each.
 A member can have a twin: the process of its old directory, which lives on beside that of the new.
 
 Source: raft/raft.py (the driver's duties).
@@ -23,8 +23,8 @@ from penstock.raft.history import ConfigurationHistory
 from penstock.raft.messages import AppendEntries, AppendResponse, Message
 from penstock.raft.raft import Raft
 from penstock.raft.ready import Outgoing, Ready, Role
-from penstock.sim.checks.raft_promises import RaftPromises, Seat, Store, state_at
-from penstock.sim.checks.raft_recount import MemberCount
+from penstock.sim.checks.raft.promises import RaftPromises, Seat, Store, state_at
+from penstock.sim.checks.raft.recount import MemberCount
 
 Found = Callable[[str], None]
 WIRE_MAX = 150

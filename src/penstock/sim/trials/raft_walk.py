@@ -26,7 +26,7 @@ from penstock.raft.entry import Entry, EntryKind
 from penstock.raft.errors import RaftError
 from penstock.raft.messages import AppendEntries, TimeoutNow
 from penstock.raft.ready import Role
-from penstock.sim.checks.raft_promises import Store, state_at
+from penstock.sim.checks.raft.promises import Store, state_at
 from penstock.sim.trials.raft import View
 from penstock.sim.trials.raft_group import Group, Member
 

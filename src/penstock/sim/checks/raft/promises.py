@@ -8,7 +8,7 @@
     a read sees all that was agreed on when it was asked for
 
 Source: Raft paper, figure 3; Raft thesis 6.4; docs/adr/0027 (a directory has a vote, not a peer).
-What one member may make of what it heard is counted by raft_recount.py.
+What one member may make of what it heard is counted by recount.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator

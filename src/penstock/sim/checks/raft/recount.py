@@ -24,9 +24,9 @@ from penstock.raft.messages import InstallSnapshot, Message, VoteRequest, VoteRe
 from penstock.raft.raft import Raft
 from penstock.raft.ready import NO_PEER, HardState, Ready, Role, Snapshot
 from penstock.runtime.raft.raft_log import RaftLog
-from penstock.sim.checks.raft_disks import CountedDisk, RaftDisks, ServerDisk, is_unreadable
-from penstock.sim.checks.recounted_log import LogCount
-from penstock.sim.checks.recounted_votes import VoteCount
+from penstock.sim.checks.raft.disks import CountedDisk, RaftDisks, ServerDisk, is_unreadable
+from penstock.sim.checks.raft.recounted_log import LogCount
+from penstock.sim.checks.raft.recounted_votes import VoteCount
 from penstock.sim.kernel.process import current_process
 from penstock.sim.run.server import Server
 

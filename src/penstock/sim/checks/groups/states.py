@@ -26,7 +26,7 @@ from penstock.groups.records import (
     decode_offset_value,
 )
 from penstock.node.node import Node
-from penstock.sim.checks.internal_partitions import journal_of, master_of
+from penstock.sim.checks.groups.internal_partitions import journal_of, master_of
 from penstock.sim.run.server import Server
 from penstock.sim.run.topology import PARTITIONS
 

@@ -33,7 +33,7 @@ from penstock.raft.messages import (
     VoteResponse,
 )
 from penstock.raft.ready import Outgoing, Ready
-from penstock.sim.checks.recounted_log import seats_of
+from penstock.sim.checks.raft.recounted_log import seats_of
 
 LATE_TICKS = 2
 """Between a sign of life and the tick that looks at it."""

@@ -19,7 +19,7 @@ from penstock.controller.replicated_log import ProposalDone
 from penstock.raft.messages import AppendEntries, AppendResponse, VoteRequest, VoteResponse
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.sim.checks.kept_entries import KeptEntries
-from penstock.sim.checks.raft_disks import RaftDisks, is_unreadable, may_hold_anything
+from penstock.sim.checks.raft.disks import RaftDisks, is_unreadable, may_hold_anything
 from penstock.sim.kernel.process import current_process
 from penstock.sim.run.server import Server
 

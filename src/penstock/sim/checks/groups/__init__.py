@@ -1,0 +1,1 @@
+"""What coordinators of groups answer, keep and write, said a second time."""

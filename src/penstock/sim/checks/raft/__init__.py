@@ -1,0 +1,1 @@
+"""What Raft cores promise, keep on disk and say, counted a second time."""
