@@ -4,6 +4,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.client.admin import Admin
 from penstock.client.cluster import Cluster
 from penstock.client.errors import BrokerError, ConnectionFailed
 from penstock.client.settings import ClientSettings
@@ -74,6 +75,10 @@ def test_a_real_broker_tells_of_what_is_there_and_what_is_not(tmp_path: Path) ->
         settings = ClientSettings(bootstrap=f"127.0.0.1:{node.port}", deadline_ms=10_000)
         with Cluster(settings) as cluster:
             assert wait_until_told(cluster, "absent", lambda told: told is None)
+            Admin(cluster).create_topic("there", partitions=3)
+            assert wait_until_told(
+                cluster, "there", lambda told: told is not None and len(told.partitions) == 3
+            )
 
 
 def test_no_broker_at_all_is_no_error_of_the_change() -> None:
