@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Generic, TypeVar
 
+from penstock.runtime.io.memory import trim_memory
 from penstock.sim.kernel.loop import SimLoop
 from penstock.sim.kernel.network import Network
 from penstock.sim.kernel.patches import patched
@@ -116,6 +117,7 @@ def simulate(
         gc.unfreeze()
         if was_enabled:
             gc.enable()
+        trim_memory()  # disks that were copied thousands of times must not stay for the next run
     return Outcome(
         value=value, digest=digest, steps=loop.steps, seconds=seconds, failures=loop.failures
     )
