@@ -99,3 +99,22 @@ def test_what_is_asked_for_while_another_ends_is_done_as_well() -> None:
     rewriter.begin(first, iter([]), then)
     cluster.replicate()
     assert done == [0, 3_015]
+
+
+def test_a_rewrite_whose_mastership_ends_while_it_waits_cuts_nothing() -> None:
+    # Its live records are those of groups that are given up: behind the cut there would be none.
+    cluster = started()
+    first, second = hosted_ones(cluster)
+    journal = cluster.nodes[0].journal
+    start = second.log.log_start_offset
+    done: list[int | None] = []
+    live = Taken(1)
+    journal.rewrite(first, Taken(MANY), lambda _: None)
+    journal.rewrite(second, live, done.append)
+    journal._append(second, BATCH, lambda _: None)
+    assert live.taken == 0, "it waits for its turn"
+    cluster.lead(0)
+    cluster.replicate()
+    assert done == [None]
+    assert live.taken == 0
+    assert second.log.log_start_offset == start
