@@ -49,7 +49,7 @@ class MasterSet:
     """A set that this broker leads, or is about to lead again after a restart.
 
     `submit(change)` must lead to one call of `answered`. `on_all_aligned` is called while
-    `is_resuming`, once every other replica has a log that is a prefix of the own one.
+    `is_resuming`, as long as every other replica has a log that is a prefix of the own one.
     """
 
     def __init__(  # noqa: PLR0913  a mastership's parts
@@ -209,8 +209,7 @@ class MasterSet:
             now_ms=now_ms,
         )
         if self.is_resuming:
-            if self._are_all_aligned():
-                self.on_all_aligned()
+            self._maybe_resume()
             return
         self.acknowledged(session.broker_id, session.acknowledged)
 
@@ -262,6 +261,10 @@ class MasterSet:
             for broker_id, session in self.sessions.items()
         )
 
+    def _maybe_resume(self) -> None:
+        if self.is_resuming and not self.is_over and self._are_all_aligned():
+            self.on_all_aligned()
+
     def _are_all_aligned(self) -> bool:
         others = [one for one in self.keeper.membership.replicas if one != self.member.own_id]
         return all(one in self.sessions and self.sessions[one].is_streaming for one in others)
@@ -308,13 +311,17 @@ class MasterSet:
     # --- time ----------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Look at times: who has left, whether the lease is back."""
+        """Look at times: who has left, whether the lease is back.
+
+        A mastership for which the log had no room is resumed when it has: nobody greets anew then.
+        """
         now_ms = self._clock.monotonic_ms()
         if self._is_late(now_ms):
             # Time for what lies in the sockets to be read and not believed.
             pause_ms = self.config.lease_ms // (4 if self.may_read() else 2)
             self._deaf_until_ms = now_ms + pause_ms
         self._ticked_ms = now_ms
+        self._maybe_resume()
         if self.member.role is Role.MASTER and not self.is_over:
             self.member.confirm_reached()
             self.judge()

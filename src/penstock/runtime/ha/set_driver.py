@@ -321,8 +321,12 @@ class SetDriver:
         try:
             master_set.begin()
         except StorageError as error:
-            log.critical("set=%d can not resume its mastership: %s", self.replica_set_id, error)
+            trouble = f"can not resume its mastership: {error}"
+            if trouble != self.trouble:
+                log.critical("set=%d %s", self.replica_set_id, trouble)
+            self.trouble = trouble
             return
+        self.trouble = ""
         log.info("set=%d resumes its mastership: all replicas agree", self.replica_set_id)
         self._became_master(member)
 
