@@ -4,6 +4,7 @@ The machine has real commands and a real choice, and a data plane of lists: a lo
 (leader epoch, number). The master confirms by the view of its set that it has, which may be old.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller.active.election import Ballot, Elected, choose_master
 from penstock.controller.commands import command as c
-from penstock.controller.commands.overlap import after_change
+from penstock.controller.commands.overlap import after_change, raised_floor
 from penstock.controller.errors import RefusedCommand
 from penstock.controller.metadata.causes import Cause
-from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
+from penstock.controller.metadata.image import NO_FLOOR, NO_MASTER, ReplicaSetImage
 from penstock.controller.session import SetReport
 from tests.controller.cluster import Cluster
 from tests.controller.joining import joining
@@ -219,6 +220,22 @@ def test_a_member_that_is_removed_takes_one_copy_with_it_and_no_more() -> None:
     )
     after = after_change(before, replicas=(0, 1, 2, 3), lost=4)
     assert (after.sync_state_set, after.copies_floor) == ((0,), 2)
+
+
+def test_a_floor_does_not_fall_when_fewer_are_in_step() -> None:
+    # The copies stay where they are; a lower floor would have elections ask for more answers.
+    alone = ReplicaSetImage(
+        replica_set_id=1,
+        master=0,
+        leader_epoch=3,
+        replicas=(0, 1, 2, 3, 4),
+        sync_state_set=(0,),
+        sync_state_set_epoch=7,
+        policy=AckPolicy(kind=PolicyKind.QUORUM),
+        copies_floor=2,
+    )
+    assert raised_floor(alone) == 2
+    assert raised_floor(replace(alone, sync_state_set=(0, 1, 2))) == NO_FLOOR
 
 
 SetMachine.TestCase.settings = settings(max_examples=400, stateful_step_count=30, deadline=None)
