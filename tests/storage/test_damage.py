@@ -6,7 +6,7 @@ from penstock.storage.commit_log.durable_mark import MARK_BYTES, mark_path
 from penstock.storage.commit_log.pending_change import ChangeKind
 from penstock.storage.commit_log.snapshot import decode_snapshot, encode_partition, encode_snapshot
 from penstock.storage.commit_log.truncation import read_snapshots
-from penstock.storage.config import LogConfig
+from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import CorruptFrame, CorruptLog
 from penstock.storage.read.reader import NeedsDisk
 from penstock.storage.recover.repair import NOTHING_KEPT, cut_below_damage, plan_repair
@@ -132,6 +132,20 @@ def test_a_log_that_was_cut_below_its_damage_opens_with_all_that_lies_before_it(
     assert again.end_position == end
     assert 0 < kept.log_end_offset < partition.log_end_offset
     assert read_chunk(world, again, kept, 0).size
+
+
+def test_a_repair_does_not_count_on_a_snapshot_whose_segments_retention_has_taken():
+    # The start would find them missing, and call the log damaged a second time.
+    world, disk, log, partition = filled(SMALL, batches=320, size=1000)
+    log.apply_retention(0, lambda _: Retention(100_000, -1))
+    world.run()
+    newest, older = read_snapshots(disk, DIRECTORY)
+    assert older.segments[0] < log.start_position == newest.segments[0]
+    log.close()
+    cut_below_damage(disk, DIRECTORY, newest.position - 1, SMALL.segment_bytes)
+    again = open_log(World(), disk, SMALL)
+    assert again.end_position < older.position
+    assert again.open_partition(partition_number(0)).log_end_offset < partition.log_end_offset
 
 
 def scrubbed(world, log):

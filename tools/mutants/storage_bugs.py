@@ -172,7 +172,7 @@ SNAPSHOTS = (
     plant(
         "log-truncates-to-a-snapshot-without-its-segment", "Memory, snapshot, replay: commit log",
         "a truncation goes by a snapshot whose active segment lies behind the one that becomes the last",
-        (TRUNCATE, "if usable and are_below and _is_all_there(usable[0], segments):", "if usable:"),
+        (TRUNCATE, "if usable and are_below and is_all_there(usable[0], segments):", "if usable:"),
         kind=Kind.SNAPSHOT, near=("tests/storage/test_runs.py", *CUTTING),
     ),
     plant(

@@ -57,7 +57,7 @@ def plan_truncation(
     snapshots = list(read_snapshots(disk, directory))
     usable = [snapshot for snapshot in snapshots if snapshot.position <= position]
     are_below = all(snapshot.active_base <= base for snapshot in usable)
-    if usable and are_below and _is_all_there(usable[0], segments):
+    if usable and are_below and is_all_there(usable[0], segments):
         return PendingChange(ChangeKind.TRUNCATE, position, base, end)
     payload = b""
     if snapshots:
@@ -68,7 +68,7 @@ def plan_truncation(
     return PendingChange(ChangeKind.REBUILD, position, base, end, payload)
 
 
-def _is_all_there(snapshot: Snapshot, segments: Sequence[SegmentBounds]) -> bool:
+def is_all_there(snapshot: Snapshot, segments: Sequence[SegmentBounds]) -> bool:
     """Whether retention has taken no segment that the snapshot counts on, as a newer one allows."""
     there = {base for base, _ in segments}
     return all(base in there for base in snapshot.segments if base < snapshot.position)

@@ -1,7 +1,8 @@
 """Cutting a damaged log, which is closed, below its damage, so that the rest can be copied anew.
 
     damage found at X ─► first bad frame Y <= X of its segment ─► what explains the log at Y?
-         a snapshot at or below Y               cut at Y, recover from it          (truncate)
+         a snapshot at or below Y, of which     cut at Y, recover from it          (truncate)
+         retention has taken no segment since
          a log that is whole from position 0    cut at Y, read its frames again    (rebuild)
          neither                                begin empty, copy a base           (reset)
 
@@ -16,7 +17,7 @@ from penstock.base.ports import Disk
 from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange, write_change
 from penstock.storage.commit_log.segments import Segment
 from penstock.storage.commit_log.snapshot import Snapshot, encode_snapshot
-from penstock.storage.commit_log.truncation import plan_reset, read_snapshots
+from penstock.storage.commit_log.truncation import is_all_there, plan_reset, read_snapshots
 from penstock.storage.inspect.verify import list_segments
 from penstock.storage.recover.scan import SegmentScan
 
@@ -45,7 +46,9 @@ def plan_repair(disk: Disk, directory: str, position: int, segment_bytes: int) -
     last = below[-1]
     cut = _last_good_end(disk, last, position)
     usable = [one for one in read_snapshots(disk, directory) if one.position <= cut]
-    if usable and all(one.active_base <= last.base for one in usable):
+    are_below = all(one.active_base <= last.base for one in usable)
+    bounds = [(one.base, one.end) for one in segments]
+    if usable and are_below and is_all_there(usable[0], bounds):
         return PendingChange(ChangeKind.TRUNCATE, cut, last.base, _end_of(last, segments))
     if _is_whole(below):
         nothing_else = Snapshot(cut, False, cut, 0, 0, [], [], [], {})
