@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TASK_FRAME_BYTES = 512
-"""A request that can be cut and has a task of its own is long above this: its task runs in the turn after the one
-that read it, with those of all others that were read then, and nobody counts their time."""
+"""A request that can be cut and has a task of its own is long above this: its task runs in the turn
+after the one that read it, with those of all others that were read then, and nobody counts it."""
 
 SIZE_BYTES = 4
 """Of the field before each frame: what is counted is what was sent."""
