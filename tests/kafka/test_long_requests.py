@@ -300,3 +300,24 @@ def test_more_settings_than_there_are_do_not_reach_the_controller(
     assert told.error_code == (ErrorCode.INVALID_REQUEST if is_one else ErrorCode.INVALID_CONFIG)
     (command,) = seen
     assert len(command.resources[0].edits) == EDITS_MAX
+
+
+def test_a_short_request_with_a_task_of_its_own_is_cut_too(
+    node: LiveNode, client: RawClient
+) -> None:
+    names = [f"a{number}" for number in range(2 * PIECE)]
+    taken: list[Any] = []
+    submit = node.broker.controller.submit
+
+    async def noted(command: Any) -> Any:
+        taken.append(command)
+        return await submit(command)
+
+    node.broker.controller.submit = noted  # type: ignore[method-assign]
+    topics = [{"name": name, "count": 5, "assignments": None} for name in names]
+    fields = {"topics": topics, "timeout_ms": 1_000, "validate_only": False}
+    assert len(encode_request(ApiKey.CREATE_PARTITIONS, 1, fields)) < LONG_FRAME_BYTES
+    answer = client.ask(ApiKey.CREATE_PARTITIONS, 1, fields)
+    assert [one.name for one in answer.results] == names
+    assert {int(one.error_code) for one in answer.results} == {UNKNOWN}
+    assert [len(command.topics) for command in taken] == [PIECE, PIECE]

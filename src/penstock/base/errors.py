@@ -15,6 +15,10 @@ An error carries fields, and its text says what to do where a person can do some
 function of the broker turns these classes into Kafka error codes.
 """
 
+from typing import TypeVar
+
+E = TypeVar("E", bound=Exception)
+
 
 class PlatformError(Exception):
     """Anything Penstock reports on purpose."""
@@ -22,3 +26,11 @@ class PlatformError(Exception):
 
 class ConfigError(PlatformError):
     """A setting, a data directory or a port that can not be used; the text says what to change."""
+
+
+def as_answer(error: E) -> E:
+    """Return an error that is kept as an answer, without its traceback.
+
+    That holds the frame which keeps the error: a cycle that lies until a collection of everything.
+    """
+    return error.with_traceback(None)

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+TASK_FRAME_BYTES = 512
+"""A request that can be cut and has a task of its own is long above this: its task runs in the turn
+after the one that read it, with those of all others that were read then, and nobody counts it."""
+
 SIZE_BYTES = 4
 """Of the field before each frame: what is counted is what was sent."""
 
@@ -141,7 +145,8 @@ class Dispatcher:
         reply: Reply,
     ) -> None:
         connection = reply.connection
-        if len(frame) > LONG_FRAME_BYTES or api.is_long:
+        most = TASK_FRAME_BYTES if api.is_async and api.sliced_by else LONG_FRAME_BYTES
+        if len(frame) > most or api.is_long:
             work = self._long.answer(api, context, header, bytes(frame), reply)
             self._run_long(reply, header, len(frame), work)
             return

@@ -39,6 +39,7 @@ from penstock.node.pages.metrics import MetricsSources, metrics_page
 from penstock.node.pages.readiness import Readiness
 from penstock.node.pages.status import status_page
 from penstock.node.peers import CONTROLLER_FRAME_BYTES_MAX, OnLink, listen, peer_security
+from penstock.node.producer_share import share_producers
 from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration
 from penstock.node.relief import Relief
@@ -290,9 +291,11 @@ class Node:
             ),
         )
         manager.on_member_opened.append(self._broker.add_member)
+        manager.on_member_opened.append(self._share_producers)
         manager.on_member_opened.append(lambda _: sessions.report_soon())
         manager.on_became_master.append(lambda _: sessions.report_soon())  # its lease begins so
         manager.on_member_closed.append(self._broker.remove_member)
+        manager.on_member_closed.append(self._share_producers)
         manager.on_member_fenced.append(self._on_set_fenced)
         registration.manager, registration.controller = manager, sessions
         self._sessions, self._manager = sessions, manager
@@ -300,6 +303,10 @@ class Node:
         self._broker.is_suspect = manager.is_suspect
         self._broker.leftovers.is_registered = lambda: manager.is_registered
         return sessions, manager
+
+    def _share_producers(self, _: ReplicaSetMember) -> None:
+        logs = [member.log for member in self._broker.members.values()]
+        share_producers(logs, pinned_bytes_max(self._settings.net))
 
     def _new_session_id(self) -> int:
         return 1 + self._machine.randomness.below((1 << 31) - 1)

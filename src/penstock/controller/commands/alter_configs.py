@@ -10,6 +10,7 @@ stands in its settings.
 from collections import Counter
 from collections.abc import Mapping
 
+from penstock.base.errors import as_answer
 from penstock.controller.commands.command import (
     AlterConfigs,
     ConfigEdit,
@@ -45,7 +46,7 @@ def alter_configs(
                 raise InvalidMetadataRequest("Each resource must appear at most once.")
             records += _alter(context.image, resource, replace=command.replace)
         except RefusedCommand as refused:
-            error = refused
+            error = as_answer(refused)
         outcomes.append(
             ConfigOutcome(
                 resource_type=resource.resource_type,

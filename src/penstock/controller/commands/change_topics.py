@@ -7,6 +7,7 @@ the partition count of the offsets topic decides where each group lives.
 
 from collections import Counter
 
+from penstock.base.errors import as_answer
 from penstock.controller.commands.command import (
     CreatePartitions,
     DeletedTopic,
@@ -45,7 +46,9 @@ def delete_topics(
             found.append(_find(context.image, reference))
         except RefusedCommand as error:
             outcomes.append(
-                DeletedTopic(name=reference.name, topic_id=reference.topic_id, error=error)
+                DeletedTopic(
+                    name=reference.name, topic_id=reference.topic_id, error=as_answer(error)
+                )
             )
     mentions = Counter(topic.topic_id for topic in found)
     records: list[MetadataRecord] = []
@@ -93,7 +96,7 @@ def create_partitions(context: CommandContext, command: CreatePartitions) -> Top
                 raise InvalidMetadataRequest("Duplicate topic name.")
             added = _add_partitions(context, placement, topic)
         except RefusedCommand as error:
-            outcomes.append(TopicOutcome(name=topic.name, error=error))
+            outcomes.append(TopicOutcome(name=topic.name, error=as_answer(error)))
             continue
         outcomes.append(
             TopicOutcome(

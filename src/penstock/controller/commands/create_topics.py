@@ -7,6 +7,7 @@ KIP-464 (defaults by -1). Names that only Penstock may use are refused to client
 from collections import Counter
 from collections.abc import Mapping
 
+from penstock.base.errors import as_answer
 from penstock.base.ids import TopicId
 from penstock.base.invariant import invariant
 from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
@@ -58,7 +59,7 @@ def create_topics(context: CommandContext, command: CreateTopics) -> TopicsResul
             _check_name(context.image, topic.name, new_names, internal=command.internal)
             outcome, created = _create(context, placement, topic, internal=command.internal)
         except RefusedCommand as error:
-            outcomes.append(TopicOutcome(name=topic.name, error=error))
+            outcomes.append(TopicOutcome(name=topic.name, error=as_answer(error)))
             continue
         new_names[metric_name(topic.name)] = topic.name
         outcomes.append(outcome)

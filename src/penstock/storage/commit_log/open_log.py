@@ -80,6 +80,7 @@ class OpenLog:
         self._disk = disk
         self._place = LogPlace(disk, directory, config, clock, offload, scheduler)
         self._is_closed = False
+        self._producer_ids_max = config.producer_ids_max
         self.callbacks: dict[tuple[str, str], Callable[..., None]] = {}
         """What the owner has set, for the parts that come after these."""
         self.on_reopened: Callable[[], None] = _nothing
@@ -102,6 +103,7 @@ class OpenLog:
         self._reader = parts.reader
         self._checkpointer = parts.checkpointer
         self._states = parts.states
+        self._states.capacity = self._producer_ids_max
 
     @classmethod
     def recover(  # noqa: PLR0913  the five ports, and where
@@ -161,6 +163,11 @@ class OpenLog:
     @is_sole_member.setter
     def is_sole_member(self, is_sole: bool) -> None:
         self._checkpointer.is_sole_member = is_sole
+
+    def let_remember(self, producers: int) -> None:
+        """Remember so many producers from now on, where the settings do not say less."""
+        self._producer_ids_max = min(producers, self.config.producer_ids_max)
+        self._states.capacity = self._producer_ids_max
 
     @property
     def is_fenced(self) -> bool:

@@ -7,7 +7,7 @@ node's settings are read-only and have Penstock's names. Other resources have no
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from penstock.base.errors import PlatformError
+from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.access import Operation
 from penstock.broker.errors import NotAuthorised
 from penstock.broker.turns import SLICE, Pace
@@ -64,7 +64,7 @@ def _result(context: RequestContext, body: Any, resource: Any) -> Mapping[str, o
     try:
         entries = _entries(context, resource)
     except (RefusedCommand, NotAuthorised) as refused:
-        error = refused
+        error = as_answer(refused)
     wanted = frozenset(resource.configuration_keys or ())
     return {
         **error_fields(error),

@@ -9,7 +9,7 @@ there is no such list here. The Java admin client asks this before it falls back
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.base.errors import PlatformError
+from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.access import Operation, Resource
 from penstock.broker.turns import Pace
 from penstock.controller.commands.topic_names import check_topic_name
@@ -120,5 +120,5 @@ def _missing(name: str, error: PlatformError) -> Fields:
         try:
             check_topic_name(name)
         except InvalidTopicName as refused:
-            error = refused
+            error = as_answer(refused)
     return {"error_code": error_code_of(error), "name": name, "topic_id": None, "partitions": ()}

@@ -1,0 +1,39 @@
+"""A refusal goes with its answer: nothing of it waits for a collection of everything.
+
+An error that a frame of its own traceback holds is a cycle. A full collection is rare in a node,
+so millions of them would lie in memory, and hold the loop for seconds when it comes.
+"""
+
+import gc
+
+import pytest
+
+from penstock.base.errors import PlatformError
+from penstock.kafka.registry import load_apis
+from penstock.protocol.api_keys import ApiKey
+from tests.badinput.largest import largest_requests
+from tests.live_node import LiveNode, RawClient
+
+SMALL_BYTES = 3_900
+APIS = {key: api for key, api in load_apis().items() if not api.is_raw}
+
+
+def _errors() -> int:
+    return sum(isinstance(one, PlatformError) for one in gc.get_objects())
+
+
+@pytest.mark.parametrize("key", APIS, ids=lambda key: APIS[key].name)
+def test_a_refusal_leaves_no_cycle(node: LiveNode, client: RawClient, key: int) -> None:
+    version = APIS[key].max_version
+    frames = [one.frame for one in largest_requests(key, version, SMALL_BYTES)]
+    assert client.ask(ApiKey.API_VERSIONS, 0, {}).api_keys
+    gc.collect()
+    gc.disable()
+    before = node.call(_errors)
+    try:
+        for frame in frames:
+            client.socket.sendall(frame)
+            client.receive(key, version)
+        assert node.call(_errors) <= before
+    finally:
+        gc.enable()
