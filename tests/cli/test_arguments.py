@@ -50,9 +50,9 @@ NO_DIRECTORY = "it is empty; write . for this directory (see penstock"
     ("arguments", "line"),
     [
         (["topic", "create", ""], f"Invalid value for 'TOPIC': {EMPTY} topic create --help)"),
-        (["topic", "delete", "t", ""], f"Invalid value for 'TOPIC...': {EMPTY} topic delete"),
+        (["topic", "delete", "t", ""], f"Invalid value for 'TOPIC': {EMPTY} topic delete"),
         (["produce", ""], f"Invalid value for 'TOPIC': {EMPTY} produce --help)"),
-        (["produce", "t", ""], f"Invalid value for '[FILE]...': {EMPTY} produce --help)"),
+        (["produce", "t", ""], f"Invalid value for 'FILE': {EMPTY} produce --help)"),
         (["consume", ""], f"Invalid value for 'TOPIC': {EMPTY} consume --help)"),
         (["group", "reset", ""], f"Invalid value for 'GROUP': {EMPTY} group reset --help)"),
         (["config", "describe", "topic", ""], f"Invalid value for 'NAME': {EMPTY} config"),

@@ -70,7 +70,7 @@ def _say_who_is_silent(options: LandOptions) -> None:
         with BrokerAccess(options.bootstrap, FIRST_CONTACT_SECONDS) as access:
             access.topics()
     except (NoBrokerReachable, RequestTimedOut) as error:
-        sys.stderr.write(f"penstock land: {error}; trying for {patience:g} s\n")
+        sys.stderr.write(f"penstock land: trying for {patience:g} s: {error}\n")
         sys.stderr.flush()
 
 
