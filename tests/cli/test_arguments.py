@@ -1,5 +1,7 @@
 """Arguments that can not work are refused before a broker is asked."""
 
+import socket
+
 import pytest
 
 from penstock.cli.connect import FIRST_CONNECT_MS_MAX, FIRST_CONTACT_SECONDS_MAX
@@ -50,9 +52,9 @@ NO_DIRECTORY = "it is empty; write . for this directory (see penstock"
     ("arguments", "line"),
     [
         (["topic", "create", ""], f"Invalid value for 'TOPIC': {EMPTY} topic create --help)"),
-        (["topic", "delete", "t", ""], f"Invalid value for 'TOPIC...': {EMPTY} topic delete"),
+        (["topic", "delete", "t", ""], f"Invalid value for 'TOPIC': {EMPTY} topic delete"),
         (["produce", ""], f"Invalid value for 'TOPIC': {EMPTY} produce --help)"),
-        (["produce", "t", ""], f"Invalid value for '[FILE]...': {EMPTY} produce --help)"),
+        (["produce", "t", ""], f"Invalid value for 'FILE': {EMPTY} produce --help)"),
         (["consume", ""], f"Invalid value for 'TOPIC': {EMPTY} consume --help)"),
         (["group", "reset", ""], f"Invalid value for 'GROUP': {EMPTY} group reset --help)"),
         (["config", "describe", "topic", ""], f"Invalid value for 'NAME': {EMPTY} config"),
@@ -92,3 +94,12 @@ def test_the_first_contact_is_given_up_long_before_the_rest_is(capsys):
     assert FIRST_CONTACT_SECONDS_MAX + FIRST_CONNECT_MS_MAX / 1000 <= 4
     assert guarded(["topic", "list", "-b", "127.0.0.1:1", "--timeout", "600"]) == 1
     assert "Connection refused" in capsys.readouterr().err
+
+
+def test_a_port_that_never_answers_is_given_up_when_the_time_is_over(capsys):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert guarded(["topic", "list", "-b", where, "--timeout", "0.2"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"penstock: no broker reachable at {where} (")
+    assert "not done within 200 ms (no answer)" in told

@@ -31,6 +31,14 @@ def test_every_help_ends_with_examples(name, capsys):
         assert f"    {example}\n" in out
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_help_shows_twice_that_more_may_follow(name, capsys):
+    program.guarded([*name.split(), "--help"])
+    usage = capsys.readouterr().out.partition("\n\n")[0]
+    assert "...}..." not in usage
+    assert "[[" not in usage
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_example_can_be_parsed(name):
     for example in EXAMPLES[name]:

@@ -5,6 +5,7 @@ import pytest
 from penstock.base.errors import ConfigError
 from penstock.cli.log import logs_in
 from penstock.cli.program import guarded
+from penstock.storage.errors import CorruptLog, NewerFormat
 
 
 @pytest.fixture
@@ -29,3 +30,27 @@ def test_a_directory_with_the_messages_of_a_node_holds_no_log(node):
 def test_a_byte_behind_which_no_frame_begins_is_told(node, capsys):
     assert guarded(["log", "dump", str(node / "data"), "--from", "7", "-o", "json"]) == 0
     assert capsys.readouterr() == ("", "no frame begins at byte 7 or behind it\n")
+
+
+def test_damage_is_told_with_all_of_the_path(node, monkeypatch, capsys):
+    def damaged(disk, log):
+        raise CorruptLog(log, 60, "frame checksum does not agree")
+
+    monkeypatch.setattr("penstock.storage.inspect.pins_of_files.read_pins", damaged)
+    assert guarded(["log", "pins", str(node / "data")]) == 1
+    place = node / "data" / "set-1"
+    told = capsys.readouterr().err
+    assert told.startswith(f"penstock: commit log {place} is damaged at position 60: ")
+    assert f"`penstock log verify {place}`" in told
+
+
+def test_a_file_of_a_later_release_is_told_with_its_data_directory(node, monkeypatch, capsys):
+    def later(disk, log):
+        raise NewerFormat(f"{log}/snapshot/7.snap", "version 9")
+
+    monkeypatch.setattr("penstock.storage.inspect.pins_of_files.read_pins", later)
+    assert guarded(["log", "pins", str(node / "data")]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(
+        f"penstock: {node / 'data'}: set-1/snapshot/7.snap was written by a later"
+    )

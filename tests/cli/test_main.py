@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 from penstock.base.errors import ConfigError, PlatformError
 from penstock.cli import program
@@ -204,3 +205,15 @@ def test_names_are_shown_where_stdout_has_no_letters_for_them(output, shown):
         check=False,
     )
     assert (done.stdout, done.stderr) == (shown, "")
+
+
+@pytest.mark.parametrize(("is_terminal", "told"), [(True, "\n"), (False, "")])
+def test_a_question_that_is_broken_off_leaves_the_line_at_a_terminal(
+    capsys, monkeypatch, is_terminal, told
+):
+    def broken_off(**_):
+        raise typer.Abort
+
+    monkeypatch.setattr(program, "app", broken_off)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
+    assert run(capsys, "topic", "delete", "t") == (130, "", told)

@@ -261,6 +261,8 @@ def test_settings_of_topics_are_set_and_unset(cluster):
         == []
     )
     assert "node.broker_id" in cluster.run("config", "describe", "broker", "1")
+    told = failed(cluster, "config", "set", "broker", "1", "log.segment_bytes=1")
+    assert told.startswith("penstock: configuration of broker 1 refused with INVALID_REQUEST: ")
 
 
 def test_records_of_all_formats_come_back(cluster, tmp_path):
@@ -352,6 +354,7 @@ def test_a_log_can_be_dumped_and_verified_and_damage_is_found(tmp_path):
     done = penstock("log", "dump", data, "-o", "json")
     assert done.returncode == 1
     assert str(batch["position"]).encode() in done.stderr
+    assert f"`penstock log verify {data / 'set-1'}`".encode() in done.stderr
     assert len(done.stdout.splitlines()) == lines.index(
         next(line for line in lines if json.loads(line)["kind"] == "batch")
     )

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.client.errors import TopicNotFound
+from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.land import LandOptions, job, main
 from penstock.spark.session import interrupt_held
 
@@ -60,7 +62,21 @@ def test_a_job_says_soon_that_no_broker_answers_and_goes_on_trying(
     )
     assert main(options) == 1
     soon, at_last = capsys.readouterr().err.splitlines()
-    assert soon.startswith("penstock land: no broker reachable at 127.0.0.1:1 (")
-    assert soon.endswith("; trying for 0.2 s")
-    assert at_last == soon.removesuffix("; trying for 0.2 s")
+    assert at_last.startswith("penstock land: no broker reachable at 127.0.0.1:1 (")
+    assert soon == at_last.replace("penstock land: ", "penstock land: trying for 0.2 s: ")
     assert not (tmp_path / "table").exists()
+
+
+def test_a_topic_that_is_not_there_is_told_with_the_command_that_makes_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def absent(access: BrokerAccess, topic: str) -> list[int]:
+        raise TopicNotFound(topic)
+
+    monkeypatch.setattr(job, "check_java", lambda: None)
+    monkeypatch.setattr(job, "_say_who_is_silent", lambda options: None)
+    monkeypatch.setattr(job.BrokerAccess, "partitions", absent)
+    assert main(LandOptions(topic="t", to=tmp_path / "table", bootstrap="127.0.0.1:1")) == 1
+    assert capsys.readouterr().err == (
+        "penstock land: topic t does not exist: penstock topic create t\n"
+    )

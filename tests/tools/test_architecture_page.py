@@ -45,6 +45,22 @@ def test_every_room_is_on_the_page_and_every_one_on_the_page_exists() -> None:
     assert sorted(told) == sorted(there)
 
 
+def test_what_a_package_says_of_its_modules_stands_there() -> None:
+    for package in SOURCE.rglob("__init__.py"):
+        docstring = package.read_text().split('"""')[1]
+        named = re.findall(r"(?<![\w./])((?:[a-z_]+/)*[a-z_]+\.py)\b", docstring)
+        named += [f"{one}.py" for one in re.findall(r"`([a-z_/]+)\.[A-Z]\w+`", docstring)]
+        for name in named:
+            assert (package.parent / name).exists(), (str(package.relative_to(ROOT)), name)
+
+
+def test_the_picture_names_every_room_of_a_broker() -> None:
+    drawn = re.findall(r"│   ([a-z]+) ", SECTIONS["Bird's eye"])
+    rooms = re.findall(r"^\| `([a-z]+)` \|", SECTIONS["The rooms"], re.MULTILINE)
+    beside = {"cli", "spark", "client", "sim", "node", "runtime", "protocol", "record", "base"}
+    assert sorted(drawn) == sorted(set(rooms) - beside)
+
+
 def test_every_row_of_a_published_bug_names_tests_that_exist() -> None:
     rows = re.findall(r"^\| (?!issue|source|---)(.+?) \| .+? \| (.+?) \|$", BUGS, re.MULTILINE)
     assert len(rows) > 20

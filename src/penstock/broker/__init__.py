@@ -1,1 +1,1 @@
-"""What a node answers: one handler module per API over partitions, replica sets and purgatory."""
+"""Partitions and members of replica sets: appends, fetches, roles, purgatory, hosted groups."""

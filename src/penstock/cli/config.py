@@ -75,7 +75,7 @@ def describe(
 def set_config(
     resource: ResourceArgument,
     name: NameArgument,
-    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...")],
+    settings: Annotated[list[str], typer.Argument(metavar="KEY=VALUE")],
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,
@@ -94,7 +94,7 @@ def set_config(
 def unset(
     resource: ResourceArgument,
     name: NameArgument,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY...")],
+    keys: Annotated[list[str], typer.Argument(metavar="KEY")],
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,

@@ -44,6 +44,9 @@ def connected(bootstrap: str, timeout: float) -> Iterator["Cluster"]:
     settings = ClientSettings(
         bootstrap=bootstrap, client_id=CLIENT_ID, deadline_ms=round(timeout * 1000)
     )
+    # A port that takes connections and never answers must not take longer than was asked for.
+    patience = min(settings.request_timeout_ms, settings.deadline_ms)
+    settings = replace(settings, request_timeout_ms=patience)
     first = min(timeout, FIRST_CONTACT_SECONDS_MAX)
     hasty = replace(
         settings,

@@ -3,10 +3,10 @@
 DIR is a data directory, whose logs are all taken, or the directory of one log (`set-<id>`).
 """
 
+import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -71,7 +71,7 @@ def dump(
     if output is Output.TABLE:
         print(_line(list(DUMP_COLUMNS)).upper())
     for root, log in logs:
-        for frame in _reading(directory, dump_frames(FileDisk(root), log, from_position=start)):
+        for frame in _reading(root, dump_frames(FileDisk(root), log, from_position=start)):
             if not left:
                 return
             left -= 1
@@ -94,7 +94,7 @@ def verify(directory: DirectoryArgument, output: OutputOption = Output.TABLE) ->
     checked: list[dict[str, object]] = []
     for root, log in logs_in(directory):
         check = LogCheck(FileDisk(root), log)
-        found = [one._asdict() for one in _reading(directory, check.findings())]
+        found = [one._asdict() for one in _reading(root, check.findings())]
         findings += found
         checked.append(
             {
@@ -139,7 +139,8 @@ def pins(
     partitions: list[dict[str, object]] = []
     segments: list[dict[str, object]] = []
     for root, log in logs_in(directory):
-        report = _read(directory, partial(read_pins, FileDisk(root), log))
+        with _told_in_one_line(root):
+            report = read_pins(FileDisk(root), log)
         for partition, kept in report.heaviest(most):
             name = {"topic_id": partition.topic_id.hex(), "partition": partition.partition}
             partitions.append({"log": log, **name, **kept._asdict()})
@@ -169,20 +170,26 @@ def logs_in(directory: Path) -> list[tuple[Path, str]]:
     return [(directory, path.name) for path in found]
 
 
-def _reading(directory: Path, items: Iterable[T]) -> Iterator[T]:
-    """Yield the items; a file that can not be read becomes one line."""
+@contextlib.contextmanager
+def _told_in_one_line(root: Path) -> Iterator[None]:
+    """A log knows its place in its data directory only, and people need all of the path."""
+    from penstock.storage.errors import CorruptLog, NewerFormat
+
     try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{root} can not be read: {error.strerror}") from error
+    except CorruptLog as error:
+        place = str(root / error.directory)
+        raise CorruptLog(place, error.position, error.reason) from error
+    except NewerFormat as error:
+        raise NewerFormat(f"{root}: {error.path}", error.what) from error
+
+
+def _reading(root: Path, items: Iterable[T]) -> Iterator[T]:
+    """Yield the items; only what reading them raises is told, not what printing them does."""
+    with _told_in_one_line(root):
         yield from items
-    except OSError as error:
-        raise ConfigError(f"{directory} can not be read: {error.strerror}") from error
-
-
-def _read(directory: Path, read: Callable[[], T]) -> T:
-    """Return what `read` does; a file that can not be read becomes one line."""
-    try:
-        return read()
-    except OSError as error:
-        raise ConfigError(f"{directory} can not be read: {error.strerror}") from error
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -65,7 +65,7 @@ def run_produce(
     ],
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILE]...", help="Files; - or none is stdin.", callback=named),
+        typer.Argument(metavar="FILE", help="Files; - or none is stdin.", callback=named),
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="What the input holds.")] = Format.LINES,
     key_field: Annotated[

@@ -95,7 +95,10 @@ def guarded(arguments: Sequence[str] | None = None) -> int:
             standalone_mode=False,
             prog_name="penstock",
         )
-    except (typer.Abort, KeyboardInterrupt):
+    except typer.Abort:
+        _leave_the_line_of_a_question()
+        return EXIT_INTERRUPTED
+    except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         return _reader_went_away()
@@ -107,6 +110,13 @@ def guarded(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  the last line of defence of the program
         return _explain(error)
     return code if isinstance(code, int) else EXIT_OK
+
+
+def _leave_the_line_of_a_question() -> None:
+    """A shell's prompt would stand behind the question otherwise."""
+    if sys.stderr.isatty():
+        with contextlib.suppress(OSError):
+            sys.stderr.write("\n")
 
 
 def _explain(error: Exception) -> int:

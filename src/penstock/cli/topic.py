@@ -163,7 +163,7 @@ def alter(
 @app.command()
 def delete(
     topics: Annotated[
-        list[str], typer.Argument(metavar="TOPIC...", help="Topics to delete.", callback=named)
+        list[str], typer.Argument(metavar="TOPIC", help="Topics to delete.", callback=named)
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,

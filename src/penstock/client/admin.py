@@ -148,7 +148,7 @@ class Admin:
         def attempt() -> list[ConfigEntry]:
             connection = self._resource_connection(resource, name)
             (result,) = connection.call(ApiKey.DESCRIBE_CONFIGS, fields).results
-            _check_resource(result, name)
+            _check_resource(result, resource, name)
             return sorted(map(_config_entry, result.configs), key=lambda entry: entry.name)
 
         return self._cluster.retry(f"configuration of {name}", attempt)
@@ -176,7 +176,7 @@ class Admin:
         def attempt() -> None:
             connection = self._resource_connection(resource, name)
             (result,) = connection.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, fields).responses
-            _check_resource(result, name)
+            _check_resource(result, resource, name)
 
         self._cluster.retry(f"changing the configuration of {name}", attempt)
 
@@ -299,8 +299,9 @@ def _check_topic(code: int, what: str, message: str | None) -> None:
     check_code(code, what, message)
 
 
-def _check_resource(result: Any, name: str) -> None:
-    _check_topic(result.error_code, f"configuration of {name}", result.error_message)
+def _check_resource(result: Any, resource: int, name: str) -> None:
+    kind = "broker " if resource == BROKER_RESOURCE else ""
+    _check_topic(result.error_code, f"configuration of {kind}{name}", result.error_message)
 
 
 def _partitions(answer: Any) -> list[Any]:

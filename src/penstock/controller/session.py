@@ -9,11 +9,11 @@ commands; the others answer with the active one's id.
     controller ──► broker   HeartbeatAnswer ─ ProbeSets ─ PrepareTransfer ─ ReleasePromises
                             SubmitAnswer ─ OperationAnswer ─ StatusAnswer
 
-Commands, answers and errors travel as bytes written by `command_codec`, so that every field here is
-a number, a text, bytes, or a tuple of such dataclasses. Members are named by broker id. Positions
-are bytes of the set's commit log, ends exclusive; -1 in a position means: not known. An empty
-`error` means that there is none. Request ids count from 1 within one session; an answer carries
-that of its request.
+Commands, answers and errors travel as bytes written by commands/codec.py, so that every field here
+is a number, a text, bytes, or a tuple of such dataclasses. Members are named by broker id.
+Positions are bytes of the set's commit log, ends exclusive; -1 in a position means: not known. An
+empty `error` means that there is none. Request ids count from 1 within one session; an answer
+carries that of its request.
 
 Source: RIP-44 and RocketMQ's broker heartbeat (epoch, offset, confirm offset to all controllers);
 KIP-631 (registration apart from heartbeats). Framing, order and authentication are the link's.

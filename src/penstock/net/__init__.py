@@ -1,1 +1,1 @@
-"""The asyncio listener: connections, framing, limits. Knows bytes, not topics."""
+"""Listeners, connections, links between processes, limits. Knows bytes, not topics."""

@@ -1,1 +1,1 @@
-"""Impure drivers behind the ports of base: clock, scheduler, disk, worker threads, supervision."""
+"""The core at work: real clock, disk and threads, replication links, sessions, Raft's driver."""

@@ -1,1 +1,1 @@
-"""Judging and simulating whole clusters: checkers, and what feeds them."""
+"""Whole clusters of the production code in virtual time, under faults, and who judges them."""

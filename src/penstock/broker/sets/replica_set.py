@@ -13,7 +13,7 @@
 Two queues, because two promises are asked for: `acks=1` waits until the master itself has the
 bytes as durable as the flush policy says, `acks=all` until the policy of the set is met.
 
-Source: architecture "Replica set: the rules"; RocketMQ confirm offset. Elections and the links
+Source: ADR 0009; RocketMQ confirm offset. Elections and the links
 between members are not here: this class is told its role, its epoch and its members.
 """
 

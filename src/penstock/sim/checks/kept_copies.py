@@ -7,7 +7,7 @@ its disk is not asked. A disk that was damaged or replaced counts as holding eve
 once told is gone, and nobody could know. So does one whose log is flushed later (`async`). What was
 confirmed before is not looked at again.
 
-Source: architecture "Replica set: the rules". It reads the simulated disks alone and changes
+Source: ADR 0009. It reads the simulated disks alone and changes
 nothing.
 """
 

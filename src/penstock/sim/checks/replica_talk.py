@@ -13,7 +13,7 @@
 Frames are read from the simulated disks. A disk that was damaged or replaced is not asked, nor is
 one whose log is flushed later.
 
-Source: docs/adr/0016 (promises); architecture "Replica set: the rules".
+Source: docs/adr/0016 (promises); ADR 0009.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import ConfigError, PlatformError
-from penstock.client.errors import NoBrokerReachable, RequestTimedOut
+from penstock.client.errors import NoBrokerReachable, RequestTimedOut, TopicNotFound
 from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.errors import OptionError, SparkRoomError, SparkUnavailable, TableConflict
 from penstock.spark.land.files import FileTarget
@@ -52,13 +52,21 @@ def run(options: LandOptions) -> int:
         check_java()
         _say_who_is_silent(options)
         with BrokerAccess(options.bootstrap, options.broker_timeout_seconds) as access:
-            access.partitions(options.topic)  # a wrong topic or address leaves no directory behind
+            _look_for_topic(options, access)  # a wrong one, or address, leaves no directory behind
             with table_lock(options.to) as own:
                 return _run_locked(options, access, own / "spark.log")
     except (OptionError, ConfigError, SparkUnavailable) as error:
         return _fail(error, 2)
     except PlatformError as error:
         return _fail(error, 1)
+
+
+def _look_for_topic(options: LandOptions, access: BrokerAccess) -> None:
+    """Raises SparkRoomError; not where a topic goes later: another one of its name is another."""
+    try:
+        access.partitions(options.topic)
+    except TopicNotFound as error:
+        raise SparkRoomError(f"{error}: penstock topic create {error.topic}") from error
 
 
 def _say_who_is_silent(options: LandOptions) -> None:
@@ -70,7 +78,7 @@ def _say_who_is_silent(options: LandOptions) -> None:
         with BrokerAccess(options.bootstrap, FIRST_CONTACT_SECONDS) as access:
             access.topics()
     except (NoBrokerReachable, RequestTimedOut) as error:
-        sys.stderr.write(f"penstock land: {error}; trying for {patience:g} s\n")
+        sys.stderr.write(f"penstock land: trying for {patience:g} s: {error}\n")
         sys.stderr.flush()
 
 

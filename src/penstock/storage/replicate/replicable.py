@@ -4,7 +4,7 @@
              note_confirmed on both;  truncate, reset_to before a slave follows another master
              export_base ──► BaseImage, raw segments ──► begin_install .. finish_install
 
-Source: architecture "Replica set: the rules". All of it is called on the loop, nothing waits.
+Source: ADR 0009. All of it is called on the loop, nothing waits.
 It knows no peers and no connections.
 """
 

@@ -6,8 +6,8 @@
 `position` says where the bytes belong, the segment's bounds say how the files are cut: replicas
 are equal byte for byte, and so is the way they are divided into segments.
 
-Source: RocketMQ `HAConnection` (transfer of the commit log's own bytes), architecture "Replica
-set: the rules". It carries no confirm position: that belongs to the connection.
+Source: RocketMQ `HAConnection` (transfer of the commit log's own bytes), ADR 0009. It carries
+no confirm position: that belongs to the connection.
 """
 
 from collections.abc import Callable

@@ -9,8 +9,8 @@ and are cut into the same segments: where the own next file has another size it 
 Whatever has to happen first (a sync, a file, space) makes `append` return early; `on_ready` says
 when to come again. Nothing waits and nothing is buffered here.
 
-Source: RocketMQ `HAClient` (dispatchReadRequest: a slave appends only at exactly its own end);
-architecture "Replica set: the rules".
+Source: RocketMQ `HAClient` (dispatchReadRequest: a slave appends only at exactly its own end),
+ADR 0009.
 """
 
 import errno

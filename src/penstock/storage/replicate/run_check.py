@@ -9,7 +9,7 @@ The claim: recovery takes a frame that speaks of flushed bytes for proof that th
 more syncs than SYNCS_MAX, as a log does that is copied long after it was written, the log is said
 to be catching up instead, and its frames prove nothing until it has (catching_up.py).
 
-Source: architecture "Replica set: the rules"; ADR 0002 for the evidence rule. No I/O.
+Source: ADR 0009; ADR 0002 for the evidence rule. No I/O.
 """
 
 from collections.abc import Callable
