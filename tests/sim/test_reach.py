@@ -96,3 +96,11 @@ def test_every_exception_names_something_and_says_why():
 def test_the_parts_of_the_broker_that_coordinate_groups_are_there():
     rooms = {one.room: one for one in table.by_room(())}
     assert len(rooms[table.COORDINATOR].missed) > 40
+
+
+def test_a_mark_that_would_come_too_late_is_refused(monkeypatch):
+    monkeypatch.setattr(marking.sys, "meta_path", [])
+    monkeypatch.setitem(marking.sys.modules, "penstock.storage.log", ModuleType("log"))
+    with pytest.raises(RuntimeError, match="imported before it could be marked"):
+        marking.install()
+    assert marking.sys.meta_path == []

@@ -267,6 +267,7 @@ def scheduled(root: Path) -> Path:
             shutil.copy(source, target)
     (root / "tests/sim").mkdir()
     (root / "tests/sim/test_directed_doubling.py").write_text(SCHEDULES)
+    (root / "tests/sim/conftest.py").write_text("import penstock.base.doubling\n")
     for command in (
         ("add", "."),
         ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "b"),

@@ -63,8 +63,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--mark-functions", action="store_true")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Mark what is imported from now on: a conftest imports of Penstock, too."""
+    if early_config.known_args_namespace.mark_functions:
+        marking.install()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Begin to watch."""
-    if config.getoption("--mark-functions"):
-        marking.install()
     config.pluginmanager.register(Watching(config.getoption("--watched")))

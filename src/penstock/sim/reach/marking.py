@@ -22,8 +22,13 @@ _marks = bytearray(FUNCTIONS_MAX)
 
 
 def install() -> None:
-    """Mark every module of the rooms that is imported from now on."""
+    """Mark every module of the rooms that is imported from now on.
+
+    Raises RuntimeError when one is there already: its functions would pass for never called.
+    """
     if not any(isinstance(one, _Finder) for one in sys.meta_path):
+        if early := [name for name in sys.modules if _is_of_a_room(name)]:
+            raise RuntimeError(f"imported before it could be marked: {', '.join(early[:5])}")
         sys.meta_path.insert(0, _Finder())
 
 
@@ -51,6 +56,11 @@ def marked(source: str | bytes, place: str, file: str) -> CodeType:
     return code
 
 
+def _is_of_a_room(module: str) -> bool:
+    parts = module.split(".")
+    return len(parts) > 1 and parts[0] == PACKAGE and parts[1] in MARKED
+
+
 class _Loader(SourceFileLoader):
     """Loads one module, marked."""
 
@@ -71,8 +81,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        parts = fullname.split(".")
-        if len(parts) < 2 or parts[0] != PACKAGE or parts[1] not in MARKED:
+        if not _is_of_a_room(fullname):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or not isinstance(spec.loader, SourceFileLoader):
