@@ -7,6 +7,7 @@
     parked               100 fetches that wait on thousands of partitions each
     joins                9,600 groups, each joined by a member with 60 kB of metadata
     metrics              3,000 idle connections on the metrics port
+    refusals             160 connections with 48 small requests each that are refused
     (attack_kept.py)     what stays with a node: sessions, positions, groups, ids, connections
     api-KEY              the largest legal requests of one API, from its schema, four on their way
                          on each of two connections
@@ -42,6 +43,7 @@ NOISE_BYTES = 4_300_000
 UNKNOWN_TOPICS = 100_000
 JOINS, JOIN_CONNECTIONS, JOIN_BYTES = 9_600, 96, 60_000
 METRICS_CONNECTIONS = 3_000
+REFUSED_CONNECTIONS, REFUSED_PIPELINED = 160, 48
 API = "api-"
 PIPELINED = 4
 
@@ -146,6 +148,20 @@ def _metrics(aim: Aim) -> Iterator[None]:
         yield
 
 
+def _refusals(aim: Aim) -> contextlib.AbstractContextManager[object]:
+    """Ask for a topic whose name is not allowed: an error is the answer to each."""
+    topic = {
+        "name": "not a name",
+        "num_partitions": 1,
+        "replication_factor": 1,
+        "assignments": [],
+        "configs": [],
+    }
+    fields = {"topics": [topic], "timeout": 1_000, "validate_only": False}
+    frame = request(ApiKey.CREATE_TOPICS, 4, fields)
+    return asking(aim.kafka, [[frame] * REFUSED_PIPELINED], connections=REFUSED_CONNECTIONS)
+
+
 def _largest(key: int) -> Attack:
     def attack(aim: Aim) -> contextlib.AbstractContextManager[object]:
         api = load_apis()[key]
@@ -165,6 +181,7 @@ NAMED: dict[str, Attack] = {
     "parked": _parked,
     "joins": _joins,
     "metrics": _metrics,
+    "refusals": _refusals,
 }
 BY_API: dict[str, Attack] = {f"{API}{api.name}": _largest(key) for key, api in load_apis().items()}
 ATTACKS = NAMED | KEPT | BY_API
