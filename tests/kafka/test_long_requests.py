@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from penstock.broker.turns import SLICE, Turns
-from penstock.controller.commands.command import AlterConfigs
 from penstock.groups.classic.group import Group
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.kafka.answers.alter import EDITS_MAX
@@ -278,20 +277,26 @@ def test_more_assigned_partitions_than_a_topic_may_have_are_told_so(client: RawC
     assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_PARTITIONS]
 
 
+def _commands_to_controllers(node: LiveNode) -> list[Any]:
+    """Return a list that grows with every command from now on."""
+    taken: list[Any] = []
+    submit = node.broker.controller.submit
+
+    async def noted(command: Any) -> Any:
+        taken.append(command)
+        return await submit(command)
+
+    node.broker.controller.submit = noted  # type: ignore[method-assign]
+    return taken
+
+
 @pytest.mark.parametrize(("key", "version"), [(ApiKey.ALTER_CONFIGS, 2), (44, 1)])
 @pytest.mark.parametrize("is_one", [True, False])
 def test_more_settings_than_there_are_do_not_reach_the_controller(
     node: LiveNode, client: RawClient, key: int, version: int, is_one: bool
 ) -> None:
     create(client, "plain")
-    seen: list[AlterConfigs] = []
-    submit = node.broker.controller.submit
-
-    async def noted(command: Any) -> Any:
-        seen.append(command)
-        return await submit(command)
-
-    node.broker.controller.submit = noted  # type: ignore[method-assign]
+    seen = _commands_to_controllers(node)
     one = {"config_operation": 0, "value": "100000"}
     configs = [one | {"name": "retention.ms" if is_one else f"key-{n}"} for n in range(COUNT)]
     resource = {"resource_type": 2, "resource_name": "plain", "configs": configs}
@@ -306,14 +311,7 @@ def test_a_short_request_with_a_task_of_its_own_is_cut_too(
     node: LiveNode, client: RawClient
 ) -> None:
     names = [f"a{number}" for number in range(2 * PIECE)]
-    taken: list[Any] = []
-    submit = node.broker.controller.submit
-
-    async def noted(command: Any) -> Any:
-        taken.append(command)
-        return await submit(command)
-
-    node.broker.controller.submit = noted  # type: ignore[method-assign]
+    taken = _commands_to_controllers(node)
     topics = [{"name": name, "count": 5, "assignments": None} for name in names]
     fields = {"topics": topics, "timeout_ms": 1_000, "validate_only": False}
     assert len(encode_request(ApiKey.CREATE_PARTITIONS, 1, fields)) < LONG_FRAME_BYTES

@@ -76,6 +76,18 @@ def test_a_restarted_master_leads_again_only_when_it_is_elected_again(tmp_path: 
     run(scenario())
 
 
+async def _master_is_back_without_controllers_and_broker_3(cluster: HaCluster) -> None:
+    await cluster.make_set(1, 2, 3)
+    fill(cluster, 1)
+    await cluster.confirmed(1)
+    for broker in cluster.brokers.values():
+        broker.cut_off()
+    await cluster[3].crash()
+    await cluster[1].crash()
+    await cluster[1].start(is_registering=False)
+    await cluster.until(lambda: 1 in cluster[1].manager.members)
+
+
 def test_without_controllers_a_restarted_master_resumes_without_alarm_when_all_replicas_agree(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -83,15 +95,7 @@ def test_without_controllers_a_restarted_master_resumes_without_alarm_when_all_r
 
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
-            await cluster.make_set(1, 2, 3)
-            fill(cluster, 1)
-            await cluster.confirmed(1)
-            for broker in cluster.brokers.values():
-                broker.cut_off()
-            await cluster[3].crash()
-            await cluster[1].crash()
-            await cluster[1].start(is_registering=False)
-            await cluster.until(lambda: 1 in cluster[1].manager.members)
+            await _master_is_back_without_controllers_and_broker_3(cluster)
             await cluster.until(
                 lambda: (
                     cluster[1].manager.server.sets[1].sessions.get(2) is not None
@@ -126,15 +130,7 @@ def test_a_mastership_that_could_not_be_resumed_for_want_of_room_is_resumed_when
 
     async def scenario() -> None:
         async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
-            await cluster.make_set(1, 2, 3)
-            fill(cluster, 1)
-            await cluster.confirmed(1)
-            for broker in cluster.brokers.values():
-                broker.cut_off()
-            await cluster[3].crash()
-            await cluster[1].crash()
-            await cluster[1].start(is_registering=False)
-            await cluster.until(lambda: 1 in cluster[1].manager.members)
+            await _master_is_back_without_controllers_and_broker_3(cluster)
             full.add(cluster[1].member().log)
             await cluster[3].start(is_registering=False)
             await cluster.until(lambda: "resume" in cluster[1].trouble())

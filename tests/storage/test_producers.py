@@ -1,5 +1,7 @@
 """Idempotent producers, against the rules of Kafka's ProducerAppendInfo."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +9,14 @@ from hypothesis import strategies as st
 from penstock.record.batch import read_header
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
 from penstock.storage.index import producers
-from penstock.storage.index.producers import SEQUENCE_MAX, Duplicate, ProducerStates, ProducerTable
+from penstock.storage.index.producers import (
+    SEQUENCE_MAX,
+    STATE_BYTES_MAX,
+    WINDOW_BATCHES,
+    Duplicate,
+    ProducerStates,
+    ProducerTable,
+)
 from tests.storage.world import make_batch
 
 
@@ -43,6 +52,22 @@ def test_only_the_newest_five_batches_are_remembered(table):
     assert table.check(header(2)) == Duplicate(2)
     with pytest.raises(OutOfOrderSequence):
         table.check(header(1))
+
+
+def test_the_state_of_a_producer_takes_no_more_than_is_said_of_it():
+    count, far = 1_000, 1 << 40  # numbers as large as those of an old log
+    sequences = range(1_000, 1_000 + WINDOW_BATCHES)
+    table = ProducerTable(ProducerStates(count, far), 1_000)
+    header(0)  # what the first one makes stays
+    tracemalloc.start()
+    try:
+        for producer_id in range(far, far + count):
+            for sequence in sequences:
+                table.record(header(sequence, producer_id=producer_id), far + sequence)
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 0.8 * STATE_BYTES_MAX < taken / count <= STATE_BYTES_MAX
 
 
 def test_a_gap_is_refused_and_named(table):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from penstock.base.errors import PlatformError
+from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.errors import UnknownPartition
 from penstock.broker.fetch.epoch_ends import EpochEnd
 from penstock.broker.partitions import HostedPartition
@@ -83,7 +83,7 @@ class PartitionRead:
     def fail(self, error: PlatformError) -> None:
         """Answer the partition with an error and no records. Its frames would hold the read."""
         self.is_told = True
-        self.error = error.with_traceback(None)
+        self.error = as_answer(error)
         self.size = 0
         self.buffers = ()
 

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from penstock.base.errors import PlatformError
+from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.append.batch_rules import BatchRules
 from penstock.broker.append.preparation import Prepared, prepare
 from penstock.broker.partitions import HostedPartition
@@ -136,7 +136,7 @@ class UnpreparedProduce:
         except PlatformError as error:
             # Its frames hold what was unpacked, and are in a cycle once it is raised again.
             error.__cause__ = error.__context__ = None
-            return error.with_traceback(None)
+            return as_answer(error)
 
     def _on_prepared(self, result: PreparedOrError | None, failure: BaseException | None) -> None:
         if failure is not None:
