@@ -166,7 +166,7 @@ class Node:
             config=GroupConfig(partition_count=2),
             new_suffix=lambda: f"{broker_id}-{next(self._suffixes)}",
         )
-        self.front = KafkaFront(self.broker, APIS, lambda: 7, run_at_once)
+        self.front = KafkaFront(self.broker, APIS, lambda: 7, run_at_once, run_at_once)
         self._dispatcher = Dispatcher(self.front)
         self.broker.follow(image)
         self.broker.start_groups(GroupOwnership(self.broker, self.journal))

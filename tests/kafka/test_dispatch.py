@@ -61,8 +61,9 @@ class Served:
         self.port = node.call(lambda: self._start(only))
 
     def _start(self, only: Api) -> int:
-        spawn = self.node.node._supervisor.run_once
-        dispatcher = Dispatcher(KafkaFront(self.node.broker, {KEY: only}, lambda: 7, spawn))
+        tasks = self.node.node._supervisor
+        front = KafkaFront(self.node.broker, {KEY: only}, lambda: 7, tasks.run_once, tasks.begin)
+        dispatcher = Dispatcher(front)
         self._listener = Listener([Endpoint("127.0.0.1", 0)], NetLimits(), dispatcher.on_frame)
         self._listener.start()
         return self._listener.port

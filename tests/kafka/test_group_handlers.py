@@ -45,7 +45,7 @@ class Front:
             scheduler=Scheduler(),
             metadata=cluster(),
         )
-        self.front = KafkaFront(self.broker, APIS, lambda: 1, run_at_once)
+        self.front = KafkaFront(self.broker, APIS, lambda: 1, run_at_once, run_at_once)
         self.broker.groups = self.world.coordinator
         self.broker.controller = NoController()
 

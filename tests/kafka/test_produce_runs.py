@@ -163,7 +163,9 @@ def test_a_bug_in_a_run_ends_its_connection_and_is_counted(
 
     node = cluster.nodes[0]
     apis = {ApiKey.PRODUCE: APIS[ApiKey.PRODUCE]._replace(handle_run=broken)}
-    node._dispatcher = Dispatcher(KafkaFront(node.broker, apis, lambda: 7, lambda *_: None))
+    node._dispatcher = Dispatcher(
+        KafkaFront(node.broker, apis, lambda: 7, lambda *_: None, lambda *_: None)
+    )
     asked = node.produce_together(request(), request())
     assert asked.wire.closed == "internal error"
     assert node.broker.stats.request_errors == {"unhandled": 1}

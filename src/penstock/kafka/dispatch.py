@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 TASK_FRAME_BYTES = 512
-"""A request that can be cut and has a task of its own is long above this: its task runs in the turn
-after the one that read it, with those of all others that were read then, and nobody counts it."""
+"""A request that can be cut and may wait is long above this. What it does before it waits counts in
+the turn that reads it; what it does after that nobody counts, and others may go on with it."""
 
 SIZE_BYTES = 4
 """Of the field before each frame: what is counted is what was sent."""
@@ -55,6 +55,7 @@ class Dispatcher:
         self._totals = broker.stats
         self._apis = apis = front.apis
         self._spawn = front.spawn
+        self._begin = front.begin
         self._clock = broker.clock
         self._stats = {key: ApiStats(api.name) for key, api in apis.items()}
         self._produce = apis.get(ApiKey.PRODUCE)
@@ -155,7 +156,7 @@ class Dispatcher:
         if api.is_async:
             request.turns = self._broker.turns
             work = self._answer_later(api, context, request, reply)
-            self._spawn(api.name, self._watched(api, connection, work))
+            self._begin(api.name, self._watched(api, connection, work))
         elif api.is_much is not None and api.is_much(context, body):
             self._run_long(reply, header, 0, self._long.answer_much(api, context, request, reply))
         else:

@@ -57,14 +57,17 @@ class KafkaFront:
         apis: dict[int, Api],
         new_session_id: Callable[[], int],
         spawn: Spawn,
+        begin: Spawn,
     ) -> None:
         """`new_session_id` draws ids of fetch sessions at random from [1, 2^31).
 
-        `spawn(name, coroutine)` runs what a request has to be done, under supervision.
+        `spawn(name, coroutine)` runs what a request has to be done, under supervision; `begin` the
+        same, up to its first wait at once.
         """
         config = broker.config
         self.broker = broker
         self.spawn = spawn
+        self.begin = begin
         self.apis = apis
         self.fetch_sessions = FetchSessionCache(
             config.fetch_sessions_max, config.fetch_session_idle_ms_max, new_session_id

@@ -103,7 +103,11 @@ class Node:
         )
         self._broker.workers = self._batch_workers
         self._front = KafkaFront(
-            self._broker, load_apis(), self._new_session_id, self._supervisor.run_once
+            self._broker,
+            load_apis(),
+            self._new_session_id,
+            self._supervisor.run_once,
+            self._supervisor.begin,
         )
         self.journal = InternalTopicJournal(self._broker)
         self.housekeeping = Housekeeping(self._broker, self.journal)

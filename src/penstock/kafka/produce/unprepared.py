@@ -29,8 +29,8 @@ from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceReq
 
 log = logging.getLogger(__name__)
 
-BATCHES_HERE = 500
-"""Batches that are appended in one turn: some 3 ms."""
+BATCHES_HERE = 100
+"""Batches that are appended in one turn: some 0.6 ms, and 3.5 ms where each has a new producer."""
 
 PreparedOrError = Prepared | PlatformError
 

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from penstock.runtime.io.begun import begin
+
 log = logging.getLogger(__name__)
 
 
@@ -23,7 +25,11 @@ class Supervisor:
 
     def run_once(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         """Run one coroutine to its end; an unexpected exception stops the process."""
-        self._add(name, work)
+        self._add(asyncio.get_running_loop().create_task(work, name=name), name)
+
+    def begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """The same, up to its first wait at once."""
+        self._add(begin(name, work), name)
 
     async def stop(self) -> None:
         """Cancel all tasks and wait for them."""
@@ -32,8 +38,7 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _add(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=name)
+    def _add(self, task: asyncio.Task[None], name: str) -> None:
         self._tasks[task] = name
         task.add_done_callback(self._on_done)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from penstock.broker.access import Operation, Resource
 from penstock.broker.submitting import submit
+from penstock.broker.turns import Pace
 from penstock.controller.commands.command import CreatePartitions, MorePartitions
 from penstock.controller.errors import MetadataError
 from penstock.kafka.answers.admin import error_fields
@@ -30,8 +31,9 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     )
     results = [{"name": topic.name, **error_fields(error)} for topic, error in refused]
     if permitted or not refused:
+        pace = Pace(request.turns)
         command = CreatePartitions(
-            topics=tuple(map(_more_partitions, permitted)),
+            topics=tuple([await _more_partitions(topic, pace) for topic in permitted]),
             validate_only=request.body.validate_only,
         )
         results += await _submit(context, command)
@@ -45,10 +47,13 @@ async def _submit(context: RequestContext, command: CreatePartitions) -> list[di
     return [{"name": one.name, **error_fields(one.error)} for one in outcomes]
 
 
-def _more_partitions(topic: Any) -> MorePartitions:
-    assignments = topic.assignments
+async def _more_partitions(topic: Any, pace: Pace) -> MorePartitions:
+    assignments: list[tuple[int, ...]] = []
+    for one in topic.assignments or ():
+        await pace.step()
+        assignments.append(one.broker_ids)
     return MorePartitions(
         name=topic.name,
         partition_count=topic.count,
-        assignments=None if assignments is None else tuple(one.broker_ids for one in assignments),
+        assignments=None if topic.assignments is None else tuple(assignments),
     )
