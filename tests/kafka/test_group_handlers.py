@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.base.ids import TopicId
+from penstock.broker.api_stats import ApiStats
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
-from penstock.broker.stats import ApiStats
 from penstock.kafka.context import context_of
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.registry import load_apis

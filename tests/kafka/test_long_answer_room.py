@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.broker.api_stats import ApiStats
 from penstock.broker.long_places import AWAY_BYTES_MAX, LONG_PLACES, LongPlaces
-from penstock.broker.stats import ApiStats
 from penstock.broker.turns import Pace
 from penstock.kafka.long_requests import BEGUN_BYTES, LongRequests
 from penstock.kafka.registry import Api, load_apis

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.broker.stats import ApiStats
+from penstock.broker.api_stats import ApiStats
 from penstock.broker.usage import CLIENT_ID_CHARACTERS_MAX, ClientKey, ClientUsages
 from penstock.protocol.api_keys import ApiKey
 from tests.broker.cluster import Asked, Cluster, Node, Wire, frames_of, produce_fields

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from penstock.broker.access import Requester
-from penstock.broker.stats import NOT_TIMED, ApiStats
+from penstock.broker.api_stats import NOT_TIMED, ApiStats
 
 CLIENTS_MAX = 10_000
 """With some APIs each, a few hundred bytes an API: 20 MB."""

@@ -111,15 +111,7 @@ def run_produce(
             records = _with_pauses(read_records(names, form, key, advance=show), is_interrupted)
             _send_all(producer, records, ledger, headers, partition)
             was_interrupted = is_interrupted()
-    seconds = time.monotonic() - began
-    row = {
-        "topic": topic,
-        "records": producer.acknowledged_count,
-        "value_bytes": ledger.value_bytes,
-        "seconds": round(seconds, 3),
-        "records_per_second": round(producer.acknowledged_count / seconds),
-    }
-    print_rows([row], tuple(row), output)
+    _tell(ledger, time.monotonic() - began, output)
     if was_interrupted:
         raise typer.Exit(EXIT_INTERRUPTED)
 
@@ -149,6 +141,18 @@ class _Ledger:
         text = f"{error}; {count} acknowledged"
         oldest = min((places[0] for places in self._open.values() if places), default=None)
         return text if oldest is None else f"{text}, the first that is not is {oldest[1]}"
+
+
+def _tell(ledger: _Ledger, seconds: float, output: Output) -> None:
+    """Print what was written."""
+    row = {
+        "topic": ledger.topic,
+        "records": ledger.acknowledged,
+        "value_bytes": ledger.value_bytes,
+        "seconds": round(seconds, 3),
+        "records_per_second": round(ledger.acknowledged / seconds),
+    }
+    print_rows([row], tuple(row), output)
 
 
 def _send_all(

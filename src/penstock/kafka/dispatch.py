@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PlatformError
 from penstock.base.invariant import InvariantViolation
-from penstock.broker.stats import ApiStats, Measure
+from penstock.broker.api_stats import ApiStats, Measure
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext, context_of
 from penstock.kafka.long_requests import LONG_FRAME_BYTES, LongRequests

@@ -111,16 +111,7 @@ class Node:
         )
         self.journal = InternalTopicJournal(self._broker)
         self.housekeeping = Housekeeping(self._broker, self.journal)
-        first = self._directories[0]
-        self._ports = ProcessPorts(
-            clock=self._clock,
-            scheduler=self._scheduler,
-            randomness=machine.randomness,
-            disk=self._disks[first],
-            workers=self._workers[first],
-            security=peer_security(settings.cluster, machine.randomness.token_bytes),
-            spawn=self._supervisor.run_once,
-        )
+        self._ports = self._new_ports()
         self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
         self._incarnation = token_text(machine.randomness, 12)
         self._controllers_timer: Cancellable | None = None
@@ -135,6 +126,18 @@ class Node:
             FreeLists(machine.clock.monotonic_us),
         )
         self._peer_listeners: list[PeerListener] = []
+
+    def _new_ports(self) -> ProcessPorts:
+        first = self._directories[0]
+        return ProcessPorts(
+            clock=self._clock,
+            scheduler=self._scheduler,
+            randomness=self._machine.randomness,
+            disk=self._disks[first],
+            workers=self._workers[first],
+            security=peer_security(self._settings.cluster, self._machine.randomness.token_bytes),
+            spawn=self._supervisor.run_once,
+        )
 
     @property
     def address(self) -> str:
@@ -254,7 +257,24 @@ class Node:
             self._broker.producer_ids,
             self._stop_process,
         )
-        sessions = SessionClient(
+        sessions = self._new_sessions(registration)
+        manager = self._new_manager(sessions)
+        manager.on_member_opened.append(self._broker.add_member)
+        manager.on_member_opened.append(self._share_producers)
+        manager.on_member_opened.append(lambda _: sessions.report_soon())
+        manager.on_became_master.append(lambda _: sessions.report_soon())  # its lease begins so
+        manager.on_member_closed.append(self._broker.remove_member)
+        manager.on_member_closed.append(self._share_producers)
+        manager.on_member_fenced.append(self._on_set_fenced)
+        registration.manager, registration.controller = manager, sessions
+        self._sessions, self._manager = sessions, manager
+        self._broker.controller = self._broker.operations = MetadataCommands(self._plane, sessions)
+        self._broker.is_suspect = manager.is_suspect
+        self._broker.leftovers.is_registered = lambda: manager.is_registered
+        return sessions, manager
+
+    def _new_sessions(self, registration: Registration) -> SessionClient:
+        return SessionClient(
             SessionIdentity(
                 broker_id=self._settings.node.broker_id,
                 incarnation=self._incarnation,
@@ -272,7 +292,9 @@ class Node:
                 spawn=self._supervisor.run_once,
             ),
         )
-        manager = ReplicaManager(
+
+    def _new_manager(self, sessions: SessionClient) -> ReplicaManager:
+        return ReplicaManager(
             broker_id=self._settings.node.broker_id,
             incarnation=self._incarnation,
             image=self._image,
@@ -294,19 +316,6 @@ class Node:
                 spawn=self._supervisor.run_once,
             ),
         )
-        manager.on_member_opened.append(self._broker.add_member)
-        manager.on_member_opened.append(self._share_producers)
-        manager.on_member_opened.append(lambda _: sessions.report_soon())
-        manager.on_became_master.append(lambda _: sessions.report_soon())  # its lease begins so
-        manager.on_member_closed.append(self._broker.remove_member)
-        manager.on_member_closed.append(self._share_producers)
-        manager.on_member_fenced.append(self._on_set_fenced)
-        registration.manager, registration.controller = manager, sessions
-        self._sessions, self._manager = sessions, manager
-        self._broker.controller = self._broker.operations = MetadataCommands(self._plane, sessions)
-        self._broker.is_suspect = manager.is_suspect
-        self._broker.leftovers.is_registered = lambda: manager.is_registered
-        return sessions, manager
 
     def _share_producers(self, _: ReplicaSetMember) -> None:
         logs = [member.log for member in self._broker.members.values()]

@@ -14,16 +14,24 @@ Source: ours; Kafka reads no further request of a connection before it has answe
 """
 
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from penstock.base.ports import Scheduler
-from penstock.broker.fetch.operation import FetchOperation
 from penstock.net.connection import Connection
 
 FEW = 20
 OF_ONE_MAX = 1_000
 """Partitions; a single fetch may have half of it."""
 ALL_MAX = 200_000
+
+
+class Waiting(Protocol):
+    """A fetch that may wait."""
+
+    is_done: bool
+    on_end: Callable[[], None] | None
 
 
 class ShortFetches:
@@ -40,7 +48,7 @@ class ShortFetches:
         """Whether a fetch of so many partitions may wait for records."""
         return count <= FEW or self.waiting < ALL_MAX
 
-    def watch(self, operation: FetchOperation, connection: Connection, count: int) -> None:
+    def watch(self, operation: Waiting, connection: Connection, count: int) -> None:
         """Count a fetch that was begun, if it waits; called while its connection's frame is."""
         if count <= FEW or operation.is_done:
             return

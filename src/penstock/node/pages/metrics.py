@@ -21,7 +21,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from penstock.broker.stats import BUCKET_COUNT, ApiStats, Histogram
+from penstock.broker.api_stats import BUCKET_COUNT, ApiStats, Histogram
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.kafka.front import KafkaFront

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from penstock.base.ports import Buffer, DiskFile
-from penstock.broker.stats import Histogram
+from penstock.broker.api_stats import Histogram
 from penstock.net.workers_turn import WORKERS_TURN
 from penstock.runtime.io.compiled import read_places
 
