@@ -418,6 +418,7 @@ def test_what_a_process_leaves_that_ends_in_good_order_is_tried(
     names: list[str] = []
     monkeypatch.setattr(disk_trials, "SHARE", 0.0)
     monkeypatch.setattr(disk_trials, "DAMAGE_SHARE", 0.0)
+    monkeypatch.setattr(disk_trials, "RETENTION_SHARE", 0.0)
     tried = LogTrial.findings
 
     def note(self: LogTrial) -> object:
