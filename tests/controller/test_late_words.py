@@ -1,10 +1,12 @@
 """Words that come late, or from somebody who is not asked, change nothing."""
 
+from dataclasses import replace
 from typing import Any
 
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.errors import InvalidMetadataRequest, StaleSyncStateSet
+from penstock.controller.metadata.causes import Cause
 from tests.controller.world import World
 
 
@@ -37,6 +39,26 @@ def test_only_the_master_says_who_is_in_step() -> None:
     answer = change(world, 2, known, 1, 2)
     assert isinstance(answer, InvalidMetadataRequest)
     assert world.replica_set().sync_state_set == (1, 2, 3)
+
+
+def test_a_mastership_that_may_lose_records_says_who_is_in_step() -> None:
+    # Members that were in step may hold what an unclean master lacks.
+    world = World()
+    before = world.replica_set()
+    wanted = c.NewMastership(
+        replica_set_id=1,
+        master=2,
+        leader_epoch=before.leader_epoch,
+        sync_state_set_epoch=before.sync_state_set_epoch,
+        cause=Cause.UNCLEAN,
+        is_unclean=True,
+    )
+    silent = world.ask(c.BeginMasterships(masterships=(wanted,)))
+    assert isinstance(silent, InvalidMetadataRequest)
+    assert "must say who is in step" in str(silent)
+    assert world.replica_set() == before
+    world.ask(c.BeginMasterships(masterships=(replace(wanted, sync_state_set=(2,)),)))
+    assert world.replica_set().unclean_epoch == before.leader_epoch + 1
 
 
 def test_only_the_master_says_that_its_successor_is_ready() -> None:

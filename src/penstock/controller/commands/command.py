@@ -243,7 +243,8 @@ class NewMastership:
 
     `leader_epoch` and `sync_state_set_epoch` are the ones that the choice was made by.
     `sync_state_set` is what it will be; None leaves it. `is_unclean` allows a master from outside
-    the present one. `detail` is for people.
+    the present one, and needs a set that is said: those in step so far may hold what it lacks.
+    `detail` is for people.
     """
 
     replica_set_id: int

@@ -158,6 +158,11 @@ def _check_choice(
     fenced: tuple[int, ...],
 ) -> None:
     _check_able(context, wanted.master, fenced)
+    if wanted.is_unclean and wanted.sync_state_set is None:
+        raise InvalidMetadataRequest(
+            "A mastership that may lose records must say who is in step: its master alone, as"
+            " others may hold what it lacks."
+        )
     members = replica_set.sync_state_set if wanted.sync_state_set is None else wanted.sync_state_set
     if wanted.master not in members:
         raise InvalidMetadataRequest("A sync-state set must hold the master.")

@@ -108,6 +108,8 @@ def _masterships_refused(
             continue
         if not state.is_able(wanted.master, dead) or wanted.master not in members:
             return f"{wanted.master} is dead, or not in {members}"
+        if wanted.is_unclean and wanted.sync_state_set is None:
+            return f"{members} may hold what {wanted.master} lacks"
         if not {*members} <= {*eligible(one, is_unclean=wanted.is_unclean)}:
             return f"not all of {members} may lead"
     return ""
