@@ -32,7 +32,17 @@ FILE_LINES_MAX = 500
 HANDLER_LINES_MAX = 250
 
 CORE_ROOMS = frozenset(
-    {"base", "protocol", "record", "raft", "storage", "replication", "controller", "groups"}
+    {
+        "base",
+        "protocol",
+        "record",
+        "raft",
+        "storage",
+        "replication",
+        "controller",
+        "coordinator",
+        "groups",
+    }
 )
 SOURCED_ROOMS = CORE_ROOMS - {"base"}
 

@@ -13,13 +13,14 @@ from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.broker import Broker
 from penstock.broker.config import BrokerConfig
-from penstock.broker.groups.journal import InternalTopicJournal
-from penstock.broker.groups.ownership import GroupOwnership
+from penstock.broker.coordinators.hosting import CoordinatorHosting
+from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
 from penstock.controller.commands.command import BeginMastership, Command, NewTopic, RegisterBroker
 from penstock.controller.config import ControllerConfig
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.registry import load_apis
@@ -159,7 +160,7 @@ class Node:
         )
         self.broker.controller = ControllerPort(cluster.metadata)
         self.broker.workers = cluster.world
-        self.journal = InternalTopicJournal(self.broker)
+        self.journal = InternalTopicJournal(self.broker, INTERNAL_TOPIC)
         self.broker.groups = GroupCoordinator(
             cluster.world,
             self.journal,
@@ -169,7 +170,7 @@ class Node:
         self.front = KafkaFront(self.broker, APIS, lambda: 7, run_at_once, run_at_once)
         self._dispatcher = Dispatcher(self.front)
         self.broker.follow(image)
-        self.broker.start_groups(GroupOwnership(self.broker, self.journal))
+        self.broker.host(CoordinatorHosting(self.broker, self.broker.groups.runtime, self.journal))
 
     def open_member(self, replica_set_id: int = SET) -> ReplicaSetMember:
         log = SetLog.recover(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.broker.sets.housekeeping import GROUP_TICK_MIN_MS, Housekeeping
+from penstock.broker.sets.housekeeping import DEADLINE_TICK_MIN_MS, Housekeeping
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.protocol.api_keys import ApiKey
 from tests.broker.cluster import Cluster, Node
@@ -37,7 +37,7 @@ def member_of_a_stable_group(cluster: Cluster) -> Node:
 @pytest.mark.parametrize("offset_ms", [0, 1, 17, 50, 99])
 def test_a_session_ends_when_it_is_over(offset_ms: int) -> None:
     cluster = started()
-    housekeeping = Housekeeping(cluster.nodes[0].broker, cluster.nodes[0].journal)
+    housekeeping = Housekeeping(cluster.nodes[0].broker)
     housekeeping.start()
     cluster.world.advance(offset_ms)  # where the round ticks fall is not where sessions begin
     node = member_of_a_stable_group(cluster)
@@ -45,14 +45,14 @@ def test_a_session_ends_when_it_is_over(offset_ms: int) -> None:
     assert due_ms is not None
     cluster.world.advance(due_ms - 1 - cluster.world.monotonic_ms())
     assert members(node) == 1
-    cluster.world.advance(1 + GROUP_TICK_MIN_MS)
+    cluster.world.advance(1 + DEADLINE_TICK_MIN_MS)
     assert members(node) == 0
     housekeeping.stop()
 
 
 def test_a_stopped_housekeeping_ends_no_session() -> None:
     cluster = started()
-    housekeeping = Housekeeping(cluster.nodes[0].broker, cluster.nodes[0].journal)
+    housekeeping = Housekeeping(cluster.nodes[0].broker)
     housekeeping.start()
     node = member_of_a_stable_group(cluster)
     cluster.world.advance(29_990)

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PlatformError
-from penstock.broker.groups.journal import InternalTopicJournal
+from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.partitions import HostedPartition
-from penstock.groups.housekeeping import JournalRecord
+from penstock.coordinator.records import JournalRecord, UnreadRecord
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.partitioning import partition_of
-from penstock.groups.records import UnreadRecord
-from penstock.groups.unwritten import Unwritten
 from penstock.protocol.api_keys import ApiKey
 from tests.kafka.test_produce_fetch import create
 from tests.live_node import LiveNode, RawClient, running_node
@@ -33,12 +32,16 @@ class Journal:
 
     @property
     def hosted(self) -> HostedPartition:
-        hosted = self.journal.partitions[partition_of(GROUP, len(self.journal.partitions))]
+        hosted = self.journal.partitions[self.partition]
         assert hosted is not None
         return hosted
 
+    @property
+    def partition(self) -> int:
+        return partition_of(GROUP, len(self.journal.partitions))
+
     def append(self, *records: JournalRecord) -> Unwritten | None:
-        return self._wait(lambda done: self.journal.append(GROUP, list(records), done))
+        return self._wait(lambda done: self.journal.append(self.partition, list(records), done))
 
     def load(self) -> list[tuple[bytes | None, bytes | None]]:
         return [record[:2] for record in self.load_whole()[0]]
@@ -116,9 +119,9 @@ def test_commits_before_and_behind_a_rewrite_keep_their_place(tmp_path: Path) ->
         done: list[Any] = []
 
         def together() -> None:
-            journal.journal.append(GROUP, [(b"a", b"2")], done.append)
+            journal.journal.append(journal.partition, [(b"a", b"2")], done.append)
             journal.journal.rewrite(journal.hosted, [[(b"a", b"2")]], done.append)
-            journal.journal.append(GROUP, [(b"a", b"3")], done.append)
+            journal.journal.append(journal.partition, [(b"a", b"3")], done.append)
 
         journal.node.call(together)
         journal.append((b"b", b"4"))

@@ -181,7 +181,7 @@ def test_a_rewrite_that_an_election_overtakes_cuts_nothing() -> None:
     assert hosted is not None
     done: list[int | None] = []
     begun = [  # there is no second one while the first goes on
-        node.journal.rewrite(hosted, node.broker.groups.snapshot(partition), done.append)
+        node.journal.rewrite(hosted, node.broker.groups.runtime.snapshot(partition), done.append)
         for _ in range(2)
     ]
     assert begun == [True, False]

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from penstock.broker.groups.rewrite import Rewriter
+from penstock.broker.coordinators.rewrite import Rewriter
 from penstock.broker.partitions import HostedPartition
-from penstock.groups.housekeeping import JournalRecord
+from penstock.coordinator.records import JournalRecord
 from tests.broker.cluster import Cluster
 from tests.broker.test_group_ownership import commit, committed, started
 from tests.storage.world import SMALL

@@ -1,7 +1,7 @@
 """Groups over a rewrite that is refused half-way, and over a mastership that is renewed."""
 
-from penstock.broker.groups.journal import InternalTopicJournal
-from penstock.groups.partitioning import partition_of
+from penstock.broker.coordinators.journal import InternalTopicJournal
+from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.protocol.error_codes import ErrorCode
 from tests.broker.test_group_ownership import GROUP, commit, commit_error, committed, started
 
@@ -12,7 +12,7 @@ def test_a_rewrite_of_which_a_part_is_refused_cuts_nothing_off_and_is_tried_agai
     asked = commit(node, 7)
     cluster.replicate()
     assert commit_error(asked) == 0
-    journal = InternalTopicJournal(node.broker)
+    journal = InternalTopicJournal(node.broker, INTERNAL_TOPIC)
     hosted = journal.partitions[partition_of(GROUP, len(journal.partitions))]
     assert hosted is not None
     start = hosted.log.log_start_offset

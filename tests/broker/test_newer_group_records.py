@@ -74,7 +74,7 @@ def test_a_transaction_of_a_later_version_keeps_the_partition_as_it_is(tmp_path:
         journal = Journal(node)
         assert journal.append((b"\x00\x0abehind it", None)) is None
         groups = node.broker.groups
-        assert until(node, lambda: groups.rewrites.held == (0,))
+        assert until(node, lambda: groups.runtime.base.rewrites.held == (0,))
         found, unread = journal.load_whole()
         assert unread == ["batch of a transaction at offset 0"]
         assert NEWER.key not in [record.key for record in found]

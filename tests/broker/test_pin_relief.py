@@ -7,8 +7,7 @@ import pytest
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.broker.sets.pin_relief import PinRelief
-from penstock.groups.config import GroupConfig
-from penstock.groups.housekeeping import RewriteTracker
+from penstock.coordinator.rewrites import RewriteTracker
 from penstock.storage.inspect.pins import Movable, PinReport
 
 ONE, TWO = (TopicPartition(TopicId(bytes(16)), n) for n in (0, 1))
@@ -23,13 +22,16 @@ class Around:
         self.open: list[Any] = []
         self.passes = 0
         self.tracker = RewriteTracker(1 << 30)
-        config = GroupConfig(rewrite_after_pinned_bytes=BOUND)
-        groups = SimpleNamespace(config=config, rewrites=self.tracker)
-        broker: Any = SimpleNamespace(groups=groups)
-        self.relief = PinRelief(broker, self.rewrite, self.apply)
+        config = SimpleNamespace(rewrite_after_pinned_bytes=BOUND)
+        base = SimpleNamespace(config=config, rewrites=self.tracker)
+        self.runtime = SimpleNamespace(base=base)
+        topic = SimpleNamespace(name="__internal")
+        broker: Any = SimpleNamespace(coordinators={topic.name: self})
+        self.relief = PinRelief(broker, self.apply)
         self.member: Any = _Member()
         self.hosted: Any = {
-            key: SimpleNamespace(partition=key.partition, member=self.member) for key in (ONE, TWO)
+            key: SimpleNamespace(partition=key.partition, member=self.member, topic=topic)
+            for key in (ONE, TWO)
         }
 
     def rewrite(self, hosted: Any, done: Any) -> bool:

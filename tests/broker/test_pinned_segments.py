@@ -99,7 +99,7 @@ def test_a_partition_that_may_not_be_rewritten_is_named_as_what_keeps_its_files(
     with running_node(tmp_path, *NODE) as node:
         create(node, "events", retention_bytes="40000", retention_ms="-1")
         client = node.connect()
-        node.call(lambda: node.broker.groups.rewrites.hold(0))
+        node.call(lambda: node.broker.groups.runtime.base.rewrites.hold(0))
         for turn in range(8):
             fill(client, "events", 1_000)
             commit(client, "a", turn)

@@ -1,8 +1,8 @@
 """Committed offsets."""
 
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.messages import DeleteOffsetsReply
 from penstock.groups.records import TopicKey
-from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import SESSION_MS, World, only, subscription
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
+from penstock.coordinator.deadlines import Deadlines
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 
 
 def key(name: int) -> DeadlineKey:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from penstock.coordinator.outbox import TOGETHER, Outbox
+from penstock.coordinator.portions import PORTION, TO_TELL
+from penstock.coordinator.runtime import DUE_TOGETHER
 from penstock.groups.classic.group import Group, Roll
 from penstock.groups.classic.rebalance import GONE_CHECK_MS, NAMED_MAX
-from penstock.groups.coordinator import DUE_TOGETHER
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.messages import JoinReply, OfferedProtocol, SyncReply
-from penstock.groups.outbox import TOGETHER, Outbox
-from penstock.groups.portions import PORTION, TO_TELL
 from penstock.groups.records import decode_group_value
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import DELAY_MS, GROUP, REBALANCE_MS, World, only
@@ -89,13 +89,13 @@ def test_sessions_that_end_in_one_moment_end_in_several_ticks() -> None:
     world.stable(count, session_ms=LONG_SESSION_MS, rebalance_ms=LONG_SESSION_MS)
     members = world.coordinator._table.groups[GROUP].members
     world.clock.now_ms += LONG_SESSION_MS
-    world.coordinator.tick(world.clock.now_ms)
+    world.coordinator.runtime.tick(world.clock.now_ms)
     assert count - DUE_TOGETHER <= len(members) < count
-    due_ms = world.coordinator.next_deadline_ms()
+    due_ms = world.coordinator.runtime.next_deadline_ms()
     assert due_ms is not None
     assert due_ms <= world.clock.now_ms, "the rest is due at once"
-    world.coordinator.tick(world.clock.now_ms)
-    world.coordinator.tick(world.clock.now_ms)
+    world.coordinator.runtime.tick(world.clock.now_ms)
+    world.coordinator.runtime.tick(world.clock.now_ms)
     assert not members
 
 
@@ -152,17 +152,17 @@ def test_who_leaves_while_a_generation_is_announced_is_answered_and_has_no_sessi
     world.all_turns()
     assert only(parked[-1]).member_id == last
     key = DeadlineKey(DeadlineKind.SESSION, GROUP, last)
-    assert world.coordinator._deadlines.at(key) is None
+    assert world.coordinator.runtime.base.deadlines.at(key) is None
     assert world.beat(last, 1) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_a_group_that_moves_away_while_a_generation_is_announced_leaves_no_sessions() -> None:
     world = World(has_turns=True)
     parked = joining(world)
-    world.coordinator.unload(world.coordinator.partition_of(GROUP))
+    world.coordinator.runtime.unload(world.coordinator.partition_of(GROUP))
     world.all_turns()
     assert all(len(answers) == 1 for answers in parked)
-    kinds = {key.kind for key in world.coordinator._deadlines._due}
+    kinds = {key.kind for key in world.coordinator.runtime.base.deadlines._due}
     assert kinds <= {DeadlineKind.EXPIRY, DeadlineKind.GONE}
 
 
@@ -263,7 +263,7 @@ def test_thousands_who_do_not_join_again_go_in_several_turns_save_who_comes_in_t
     first, *others = group_of(world).members
     answers = world.join(first, protocols=CHANGED)
     world.clock.now_ms += REBALANCE_MS
-    world.coordinator.tick(world.clock.now_ms)
+    world.coordinator.runtime.tick(world.clock.now_ms)
     assert len(others) - IN_A_TURN < len(group_of(world).members)
     late = world.join(others[-1])
     while world.turns:
@@ -280,7 +280,7 @@ def test_those_who_came_in_time_are_not_taken_for_silent_in_the_rebalance_that_f
     world.all_turns()
     world.join(next(iter(group_of(world).members)), protocols=CHANGED)
     world.clock.now_ms += REBALANCE_MS
-    world.coordinator.tick(world.clock.now_ms)
+    world.coordinator.runtime.tick(world.clock.now_ms)
     for member_id in [*group_of(world).members]:
         world.join(member_id, protocols=CHANGED)
     assert group_of(world).generation == 2
@@ -298,7 +298,7 @@ def test_thousands_who_do_not_ask_for_their_assignment_go_in_several_turns() -> 
     first, *others = group_of(world).members
     world.sync(first, 1)
     world.clock.now_ms += REBALANCE_MS
-    world.coordinator.tick(world.clock.now_ms)
+    world.coordinator.runtime.tick(world.clock.now_ms)
     assert len(others) - IN_A_TURN < len(group_of(world).members)
     assert world.beat(first, 1) is ErrorCode.REBALANCE_IN_PROGRESS
     world.all_turns()
@@ -309,7 +309,7 @@ def test_thousands_whose_connections_are_gone_go_in_several_turns() -> None:
     world = World(has_turns=True)
     parked = [world.join(client=f"c{n}", is_gone=lambda: True) for n in range(COUNT)]
     world.clock.now_ms += GONE_CHECK_MS
-    world.coordinator.tick(world.clock.now_ms)
+    world.coordinator.runtime.tick(world.clock.now_ms)
     assert 0 < sum(map(len, parked)) <= IN_A_TURN
     assert 0 < most_in_a_turn(world, parked) <= IN_A_TURN
     assert group_of(world).members == {}

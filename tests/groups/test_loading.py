@@ -3,10 +3,10 @@
 import pytest
 
 from penstock.base.invariant import InvariantViolation
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import OfferedProtocol
-from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import (
     GROUP,
@@ -60,7 +60,7 @@ def test_a_loading_partition_asks_for_patience() -> None:
     world.coordinator = coordinator
     assert only(world.join()).error is ErrorCode.NOT_COORDINATOR
     for partition in range(PARTITIONS):
-        coordinator.begin_loading(partition)
+        coordinator.runtime.begin_loading(partition)
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert only(world.join()).error is loading
     assert only(world.commit({("t", 0): 1})) == {("t", 0): loading}
@@ -72,7 +72,7 @@ def test_a_loading_partition_asks_for_patience() -> None:
     assert only(world.sync("m", 1)).error is ErrorCode.REBALANCE_IN_PROGRESS
     assert world.beat("m", 1) is ErrorCode.NONE
     for partition in range(PARTITIONS):
-        coordinator.finish_loading(partition)
+        coordinator.runtime.finish_loading(partition)
     assert coordinator.list_groups().error is ErrorCode.NONE
     assert world.join() == []
 
@@ -84,7 +84,7 @@ def test_giving_a_partition_up_answers_everybody_and_forgets_the_groups() -> Non
     other = world.join(group="elsewhere")
     partition = world.coordinator.partition_of("orders")
     assert partition != world.coordinator.partition_of("elsewhere")
-    world.coordinator.unload(partition)
+    world.coordinator.runtime.unload(partition)
     assert only(syncing).error is ErrorCode.NOT_COORDINATOR
     assert world.beat(first.member_id, 1) is ErrorCode.NOT_COORDINATOR
     assert other == []
@@ -96,7 +96,7 @@ def test_a_commit_confirmed_after_its_partition_was_given_up_is_answered() -> No
     world = World()
     world.journal.is_prompt = False
     answers = world.commit({("t", 0): 1})
-    world.coordinator.unload(world.coordinator.partition_of("orders"))
+    world.coordinator.runtime.unload(world.coordinator.partition_of("orders"))
     world.journal.confirm()
     assert only(answers) == {("t", 0): ErrorCode.NONE}
 
@@ -116,10 +116,10 @@ def rewrite(world: World, group: str = "orders") -> None:
     partition = world.coordinator.partition_of(group)
     log = world.journal.logs[partition]
     start = len(log)
-    for records in world.coordinator.snapshot(partition):
+    for records in world.coordinator.runtime.snapshot(partition):
         log.extend(records)
     del log[:start]
-    world.coordinator.rewritten(partition, 1)
+    world.coordinator.runtime.rewritten(partition, 1)
 
 
 def test_a_rewrite_keeps_everything_that_lives_and_nothing_else() -> None:
@@ -154,7 +154,7 @@ def test_a_commit_between_two_groups_of_a_rewrite_is_kept() -> None:
         world.commit({("t", 0): 1}, group=group)
     log = world.journal.logs[0]
     start = len(log)
-    for records in world.coordinator.snapshot(0):
+    for records in world.coordinator.runtime.snapshot(0):
         log.extend(records)
         for group in ("a", "b"):
             world.commit({("t", 0): 2}, group=group)
@@ -166,36 +166,36 @@ def test_a_commit_between_two_groups_of_a_rewrite_is_kept() -> None:
 def test_a_rewrite_is_due_when_the_log_grew_enough() -> None:
     world = World(rewrite_after_bytes=2_000)
     partition = world.coordinator.partition_of("orders")
-    while not world.coordinator.rewrites.due():
+    while not world.coordinator.runtime.base.rewrites.due():
         world.commit({("t", 0): 1})
-    assert world.coordinator.rewrites.due() == (partition,)
+    assert world.coordinator.runtime.base.rewrites.due() == (partition,)
     size = sum(len(k) + len(v or b"") for k, v in world.journal.logs[partition])
     assert 1_000 < size < 2_000
-    world.coordinator.rewritten(partition, 100)
-    assert world.coordinator.rewrites.due() == ()
+    world.coordinator.runtime.rewritten(partition, 100)
+    assert world.coordinator.runtime.base.rewrites.due() == ()
 
 
 def test_a_partition_that_is_not_loaded_is_never_rewritten() -> None:
     world = World(rewrite_after_bytes=1)
     world.commit({("t", 0): 1})
     partition = world.coordinator.partition_of("orders")
-    world.coordinator.unload(partition)
-    world.coordinator.begin_loading(partition)
+    world.coordinator.runtime.unload(partition)
+    world.coordinator.runtime.begin_loading(partition)
     for record in world.journal.logs[partition]:
-        world.coordinator.load(partition, record)
-    assert world.coordinator.rewrites.due() == ()
+        world.coordinator.runtime.load(partition, record)
+    assert world.coordinator.runtime.base.rewrites.due() == ()
     with pytest.raises(InvariantViolation):
-        world.coordinator.snapshot(partition)
-    world.coordinator.finish_loading(partition)
-    assert world.coordinator.rewrites.due() == (partition,)
-    assert len([*world.coordinator.snapshot(partition)]) == 1
+        world.coordinator.runtime.snapshot(partition)
+    world.coordinator.runtime.finish_loading(partition)
+    assert world.coordinator.runtime.base.rewrites.due() == (partition,)
+    assert len([*world.coordinator.runtime.snapshot(partition)]) == 1
 
 
 def test_a_rewrite_waits_until_as_much_was_appended_as_is_live() -> None:
     world = World(rewrite_after_bytes=10)
-    world.coordinator.rewritten(world.coordinator.partition_of("orders"), 100_000)
+    world.coordinator.runtime.rewritten(world.coordinator.partition_of("orders"), 100_000)
     world.commit({("t", 0): 1})
-    assert world.coordinator.rewrites.due() == ()
+    assert world.coordinator.runtime.base.rewrites.due() == ()
 
 
 def test_only_the_elected_protocol_survives_a_restart_as_in_kafka() -> None:
@@ -212,12 +212,12 @@ def test_the_internal_topics_own_number_of_partitions_counts() -> None:
     coordinator = GroupCoordinator(
         world.clock, world.journal, config=world.config, new_suffix=lambda: "x"
     )
-    coordinator.use_partition_count(PARTITIONS + 3)
-    coordinator.begin_loading(PARTITIONS + 2)
+    coordinator.runtime.base.partitions.use_count(PARTITIONS + 3)
+    coordinator.runtime.begin_loading(PARTITIONS + 2)
     assert {coordinator.partition_of(f"g{n}") for n in range(200)} == {*range(PARTITIONS + 3)}
-    coordinator.use_partition_count(PARTITIONS + 3)
+    coordinator.runtime.base.partitions.use_count(PARTITIONS + 3)
     with pytest.raises(InvariantViolation):
-        coordinator.use_partition_count(PARTITIONS)
+        coordinator.runtime.base.partitions.use_count(PARTITIONS)
 
 
 def test_a_rewrite_knows_nothing_of_a_group_whose_record_was_refused() -> None:
@@ -226,7 +226,7 @@ def test_a_rewrite_knows_nothing_of_a_group_whose_record_was_refused() -> None:
     world.journal.refuses = Unwritten.OVERTAKEN
     world.leave((member, None))
     partition = world.coordinator.partition_of(GROUP)
-    kept = [record for batch in world.coordinator.snapshot(partition) for record in batch]
+    kept = [record for batch in world.coordinator.runtime.snapshot(partition) for record in batch]
     world.journal.refuses = None
     world.journal.logs[partition][:] = kept
     world.restart()

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.groups import portions
+from penstock.coordinator import portions
 from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, PENDING_BYTES
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.messages import JoinReply, SyncReply
@@ -183,10 +183,10 @@ class GroupMachine(RuleBasedStateMachine):
         partition = self.world.coordinator.partition_of(GROUP)
         log = self.world.journal.logs[partition]
         start = len(log)
-        for records in self.world.coordinator.snapshot(partition):
+        for records in self.world.coordinator.runtime.snapshot(partition):
             log.extend(records)
         del log[:start]
-        self.world.coordinator.rewritten(partition, 0)
+        self.world.coordinator.runtime.rewritten(partition, 0)
 
     @rule()
     def kill(self) -> None:
@@ -251,10 +251,10 @@ class GroupMachine(RuleBasedStateMachine):
             self.world.clock, self.world.journal, config=self.world.config, new_suffix=str
         )
         for partition in range(PARTITIONS):
-            coordinator.begin_loading(partition)
+            coordinator.runtime.begin_loading(partition)
             for record in self.world.journal.logs[partition]:
-                coordinator.load(partition, record)
-            coordinator.finish_loading(partition)
+                coordinator.runtime.load(partition, record)
+            coordinator.runtime.finish_loading(partition)
         return coordinator
 
     def offset_in_log(self) -> int | None:

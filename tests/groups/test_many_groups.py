@@ -2,11 +2,11 @@
 
 import pytest
 
+from penstock.coordinator.portions import PORTION, POSITIONS, TO_TELL, TO_WRITE
 from penstock.groups.classic.expiry import TOGETHER
 from penstock.groups.classic.group import METADATA
 from penstock.groups.messages import CommitOffsets
 from penstock.groups.partitioning import partition_of
-from penstock.groups.portions import PORTION, POSITIONS, TO_TELL, TO_WRITE
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, PARTITIONS, World, only
@@ -58,7 +58,7 @@ def commit_with_id(world: World, group: str, topic_id: bytes, *, partitions: int
 
 def tick(world: World, ms: int) -> None:
     world.clock.now_ms += ms
-    world.coordinator.tick(world.clock.now_ms)
+    world.coordinator.runtime.tick(world.clock.now_ms)
 
 
 def test_groups_that_are_expired_go_in_several_turns_the_oldest_first() -> None:
@@ -94,9 +94,9 @@ def test_the_next_look_at_all_groups_begins_after_the_last_has_ended() -> None:
     for group in names(2 * PORTION // TO_WRITE):
         world.commit({("t", 0): 1}, group=group)
     tick(world, CHECK_MS)
-    assert world.coordinator.next_deadline_ms() is None
+    assert world.coordinator.runtime.next_deadline_ms() is None
     world.all_turns()
-    assert world.coordinator.next_deadline_ms() == world.clock.now_ms + CHECK_MS
+    assert world.coordinator.runtime.next_deadline_ms() == world.clock.now_ms + CHECK_MS
 
 
 def test_a_group_that_is_committed_to_while_its_positions_are_looked_at_stays() -> None:
@@ -171,7 +171,7 @@ def test_what_is_loaded_again_is_not_deleted_by_a_deletion_from_before() -> None
     answers: list[dict[str, ErrorCode]] = []
     world.coordinator.delete_groups([GROUP], lambda reply: answers.append(dict(reply)))
     partition = world.coordinator.partition_of(GROUP)
-    world.coordinator.unload(partition)
+    world.coordinator.runtime.unload(partition)
     world.load(partition)
     while world.coordinator.is_loading:
         world.turn()

@@ -43,7 +43,7 @@ def test_what_is_pinned_follows_every_change_and_ends_at_nothing() -> None:
     world.restart()
     assert pinned(world) == recounted(world)
     for partition in range(PARTITIONS):
-        world.coordinator.unload(partition)
+        world.coordinator.runtime.unload(partition)
     assert pinned(world) == 0
 
 

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 
 import pytest
 
+from penstock.coordinator.portions import PORTION, TO_TELL
+from penstock.coordinator.records import UnreadRecord
 from penstock.groups.classic.snapshot import MEMBERS_READ
 from penstock.groups.loading import GROUPS_TOGETHER
-from penstock.groups.ownership import MEMBERS_TOGETHER
-from penstock.groups.portions import PORTION, TO_TELL
-from penstock.groups.records import UnreadRecord, encode_group_key
+from penstock.groups.records import encode_group_key
+from penstock.groups.shard import MEMBERS_TOGETHER
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, SESSION_MS, World, only
 
@@ -40,7 +41,7 @@ def test_thousands_of_groups_are_made_in_several_turns_and_shown_at_once() -> No
     world = world_of(GROUPS)
     names = world.coordinator.group_ids()
     pinned = world.coordinator.pinned_bytes
-    world.coordinator.unload(0)
+    world.coordinator.runtime.unload(0)
     world.all_turns()
     assert world.coordinator.pinned_bytes == 0
     world.load(0)
@@ -61,7 +62,7 @@ def test_thousands_of_groups_are_made_in_several_turns_and_shown_at_once() -> No
 def test_thousands_of_groups_are_gone_at_once_and_let_go_in_several_turns() -> None:
     world = world_of(GROUPS)
     pinned = world.coordinator.pinned_bytes
-    world.coordinator.unload(0)
+    world.coordinator.runtime.unload(0)
     assert world.coordinator.group_count == 0
     assert refused(world, ("g0", "g1")) == {ErrorCode.NOT_COORDINATOR}
     assert world.coordinator.pinned_bytes > pinned // 2
@@ -72,7 +73,7 @@ def test_thousands_of_groups_are_gone_at_once_and_let_go_in_several_turns() -> N
 def test_thousands_of_members_are_read_in_several_turns_and_their_sessions_begin() -> None:
     world = world_of(members=MEMBERS)
     ids = [*world.assignments()]
-    world.coordinator.unload(0)
+    world.coordinator.runtime.unload(0)
     world.all_turns()
     world.load(0)
     turns = 0
@@ -84,10 +85,10 @@ def test_thousands_of_members_are_read_in_several_turns_and_their_sessions_begin
     assert world.assignments()[ids[0]] == b"all"
     assert world.all_turns() >= 2, "sessions begin in turns of their own"
     world.clock.now_ms += SESSION_MS - 1
-    assert world.coordinator.next_deadline_ms() == world.clock.now_ms + 1
+    assert world.coordinator.runtime.next_deadline_ms() == world.clock.now_ms + 1
     while world.coordinator._table.groups[GROUP].members:
         world.clock.now_ms += SESSION_MS
-        world.coordinator.tick(world.clock.now_ms)
+        world.coordinator.runtime.tick(world.clock.now_ms)
         world.all_turns()
     assert world.state() == "Empty"
 
@@ -95,7 +96,7 @@ def test_thousands_of_members_are_read_in_several_turns_and_their_sessions_begin
 def test_thousands_who_are_parked_hear_in_several_turns_that_their_partition_has_moved() -> None:
     world = World(has_turns=True, partition_count=1)
     parked = [world.join(client=f"c{number}") for number in range(PORTION)]
-    world.coordinator.unload(0)
+    world.coordinator.runtime.unload(0)
     assert 0 < sum(map(len, parked)) <= PORTION // TO_TELL + 1
     while world.turns:
         before = sum(map(len, parked))
@@ -107,25 +108,25 @@ def test_thousands_who_are_parked_hear_in_several_turns_that_their_partition_has
 def test_who_comes_back_at_once_keeps_the_sessions_of_what_is_loaded_anew() -> None:
     # The deadlines of the groups before go by the same names.
     world = world_of(members=MEMBERS)
-    world.coordinator.unload(0)
+    world.coordinator.runtime.unload(0)
     world.load(0)
     world.all_turns()
     assert len(world.assignments()) == MEMBERS
     while world.coordinator._table.groups[GROUP].members:
         world.clock.now_ms += SESSION_MS
-        world.coordinator.tick(world.clock.now_ms)
+        world.coordinator.runtime.tick(world.clock.now_ms)
         world.all_turns()
     assert world.coordinator.counters.members_expired == MEMBERS
 
 
 def test_a_partition_that_is_given_up_while_its_groups_are_made_shows_none() -> None:
     world = world_of(GROUPS)
-    world.coordinator.unload(0)
+    world.coordinator.runtime.unload(0)
     world.all_turns()
     world.load(0)
     world.turn()
     assert world.coordinator.pinned_bytes > 0
-    world.coordinator.unload(0)
+    world.coordinator.runtime.unload(0)
     world.all_turns()
     assert world.coordinator.pinned_bytes == 0
     assert world.coordinator.group_count == 0
@@ -146,4 +147,4 @@ def test_a_group_of_whose_members_some_can_not_be_read_has_none_of_them(bound: i
     assert world.assignments() == {}
     assert world.committed(group="other") == 7
     assert world.coordinator.counters.records_unread == 1
-    assert world.coordinator.rewrites.held == ((0,) if bound == 10 else ())
+    assert world.coordinator.runtime.base.rewrites.held == ((0,) if bound == 10 else ())

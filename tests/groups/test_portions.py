@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.groups.outbox import Outbox
-from penstock.groups.portions import PORTION, Portions, Steps
+from penstock.coordinator.outbox import Outbox
+from penstock.coordinator.portions import PORTION, Portions, Steps
 
 Turns = deque[Callable[[], None]]
 

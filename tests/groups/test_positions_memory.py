@@ -77,7 +77,7 @@ def test_positions_that_go_give_back_what_they_took() -> None:
     assert pinned(world) == 0
     errors(world, 3)
     for partition in range(PARTITIONS):
-        world.coordinator.unload(partition)
+        world.coordinator.runtime.unload(partition)
     assert pinned(world) == world.coordinator.pinned_bytes == 0
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.groups.unwritten import Unwritten
+from penstock.coordinator.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import SESSION_MS, World, only
 

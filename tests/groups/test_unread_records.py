@@ -3,28 +3,27 @@
 import pytest
 
 from penstock.base.invariant import InvariantViolation
-from penstock.broker.groups.rewrite import SLICE_BYTES
+from penstock.broker.coordinators.rewrite import SLICE_BYTES
+from penstock.coordinator.records import JournalRecord, UnreadRecord, records_bytes
+from penstock.coordinator.unread import UnreadRecords
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.classic.group import Group
 from penstock.groups.counters import GroupCounters
-from penstock.groups.housekeeping import JournalRecord, records_bytes
-from penstock.groups.loading import PartitionLoader
+from penstock.groups.loading import GroupLoader
 from penstock.groups.pinned import PinnedBytes
 from penstock.groups.records import (
     CommittedOffset,
     GroupRecord,
     TopicKey,
-    UnreadRecord,
     decode_offset_value,
     encode_group_key,
     encode_group_value,
     encode_offset_key,
     encode_offset_value,
 )
-from penstock.groups.unread import UnreadRecords
-from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.test_loading import rewrite
-from tests.groups.world import GROUP, World, only
+from tests.groups.world import GROUP, HandClock, World, only
 
 KEY = encode_offset_key(GROUP, TopicKey("t", 0))
 NEWER_OFFSET = b"\x00\x63 as a later version writes it"
@@ -173,17 +172,17 @@ def test_more_than_the_bound_stays_in_the_log_which_is_not_rewritten(count: int)
     partition = world.coordinator.partition_of(GROUP)
     world.commit({("t", 0): 2})
     if count == 1:
-        assert world.coordinator.rewrites.due() == (partition,)
-        assert 2_000 < world.coordinator.unread_bytes < 3_000
+        assert world.coordinator.runtime.base.rewrites.due() == (partition,)
+        assert 2_000 < world.coordinator.runtime.unread_bytes < 3_000
         return
-    assert world.coordinator.rewrites.due() == ()
-    assert world.coordinator.rewrites.held == (partition,)
-    assert world.coordinator.unread_bytes == 0
+    assert world.coordinator.runtime.base.rewrites.due() == ()
+    assert world.coordinator.runtime.base.rewrites.held == (partition,)
+    assert world.coordinator.runtime.unread_bytes == 0
     with pytest.raises(InvariantViolation):
-        world.coordinator.snapshot(partition)
+        world.coordinator.runtime.snapshot(partition)
     assert world.committed() == 2
-    world.coordinator.unload(partition)
-    assert world.coordinator.rewrites.held == ()
+    world.coordinator.runtime.unload(partition)
+    assert world.coordinator.runtime.base.rewrites.held == ()
 
 
 def test_above_the_bound_positions_and_groups_of_a_later_version_still_do_not_expire() -> None:
@@ -198,7 +197,7 @@ def test_above_the_bound_positions_and_groups_of_a_later_version_still_do_not_ex
 def test_superseded_records_do_not_count_against_the_bound() -> None:
     records = [UNKNOWN._replace(value=bytes(900))] * 30 + [UnreadRecord(KEY, NEWER_OFFSET)] * 30
     world = with_records(*records, unread_bytes_max=2_000)
-    assert world.coordinator.rewrites.held == ()
+    assert world.coordinator.runtime.base.rewrites.held == ()
     assert log_of(world)[-1] in rewritten(world, 1)
 
 
@@ -206,15 +205,15 @@ def test_batches_of_transactions_hold_their_partition_as_it_is() -> None:
     world = World(rewrite_after_bytes=1)
     world.commit({("t", 0): 1})
     partition = world.coordinator.partition_of(GROUP)
-    world.coordinator.unload(partition)
-    world.coordinator.begin_loading(partition)
+    world.coordinator.runtime.unload(partition)
+    world.coordinator.runtime.begin_loading(partition)
     for record in world.journal.logs[partition]:
-        world.coordinator.load(partition, record)
-    world.coordinator.load_unread_batch(partition, "a transaction")
-    world.coordinator.finish_loading(partition)
+        world.coordinator.runtime.load(partition, record)
+    world.coordinator.runtime.load_unread_batch(partition, "a transaction")
+    world.coordinator.runtime.finish_loading(partition)
     assert world.committed() == 1
-    assert world.coordinator.rewrites.due() == ()
-    assert world.coordinator.rewrites.held == (partition,)
+    assert world.coordinator.runtime.base.rewrites.due() == ()
+    assert world.coordinator.runtime.base.rewrites.held == (partition,)
 
 
 def test_a_large_group_is_rewritten_in_several_batches() -> None:
@@ -222,7 +221,7 @@ def test_a_large_group_is_rewritten_in_several_batches() -> None:
     for number in range(300):
         world.commit({("t", number): 1}, metadata="m" * 4_000)
     partition = world.coordinator.partition_of(GROUP)
-    batches = [*filter(None, world.coordinator.snapshot(partition))]
+    batches = [*filter(None, world.coordinator.runtime.snapshot(partition))]
     assert [len(batch) for batch in batches] == [64, 64, 64, 64, 44]
     assert max(map(records_bytes, batches)) <= SLICE_BYTES + 16_384
 
@@ -234,7 +233,7 @@ def test_a_commit_between_two_batches_of_one_group_is_not_undone() -> None:
     partition = world.coordinator.partition_of(GROUP)
     log = log_of(world)
     start = len(log)
-    for batch in world.coordinator.snapshot(partition):
+    for batch in world.coordinator.runtime.snapshot(partition):
         log.extend(batch)
         world.commit({("t", 0): 2, ("t", 199): 2, ("new", 0): 2})
     del log[:start]
@@ -250,7 +249,7 @@ def test_a_group_deleted_between_two_batches_stays_deleted() -> None:
         world.commit({("t", number): 1})
     log = log_of(world)
     start = len(log)
-    for batch in world.coordinator.snapshot(world.coordinator.partition_of(GROUP)):
+    for batch in world.coordinator.runtime.snapshot(world.coordinator.partition_of(GROUP)):
         log.extend(batch)
         if GROUP in world.coordinator._table.groups:
             world.coordinator.delete_groups([GROUP], lambda _: None)
@@ -259,26 +258,38 @@ def test_a_group_deleted_between_two_batches_stays_deleted() -> None:
     assert world.coordinator.group_count == 0
 
 
+def a_loader() -> GroupLoader:
+    unread = UnreadRecords(0, bytes_max=1_000)
+    return GroupLoader(0, unread, GroupCounters(), PinnedBytes(), HandClock())
+
+
+def made(loader: GroupLoader) -> dict[str, Group]:
+    making = loader.make()
+    while True:
+        try:
+            next(making)
+        except StopIteration as end:
+            return dict(end.value)
+
+
 def test_metadata_that_can_not_be_read_counts_until_its_tombstone() -> None:
     key = encode_group_key("another")
     records = UnreadRecords(0, bytes_max=1_000)
     newest = UnreadRecord(key, b"\x00\x63" + bytes(200))
     records.keep(newest)
     for tombstones in (0, 1):
-        loader = PartitionLoader(0, GroupCounters(), unread_bytes_max=1_000)
+        loader = a_loader()
         for record in (newest._replace(value=b"\x00\x63" + bytes(300)), newest):
             loader.load(record)
         for _ in range(tombstones):
             loader.load(newest._replace(value=None))
-        groups: dict[str, Group] = {}
-        for _ in loader.make_groups(groups, PinnedBytes(), wall_ms=0):
-            pass
+        groups = made(loader)
         assert loader.unread.size_bytes == (0 if tombstones else records.size_bytes)
         assert len(groups) == 1 - tombstones
 
 
 def test_readable_metadata_and_its_tombstone_count_nothing() -> None:
-    loader = PartitionLoader(0, GroupCounters(), unread_bytes_max=1_000)
+    loader = a_loader()
     value = encode_group_value(GroupRecord("consumer", 3, None, None, 0, ()))
     for one in (value, None, value):
         loader.load(UnreadRecord(encode_group_key(GROUP), one))

@@ -9,9 +9,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from penstock.coordinator.records import JournalRecord
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.housekeeping import JournalRecord
 from penstock.groups.messages import (
     CommitOffsets,
     Heartbeat,
@@ -23,9 +24,7 @@ from penstock.groups.messages import (
     SyncGroup,
     SyncReply,
 )
-from penstock.groups.partitioning import partition_of
 from penstock.groups.records import CommittedOffset, TopicKey
-from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 
 A = TypeVar("A")
@@ -71,14 +70,14 @@ class ListJournal:
 
     def append(
         self,
-        group_id: str,
+        partition: int,
         records: Sequence[JournalRecord],
         done: Callable[[Unwritten | None], None],
     ) -> None:
         if self.refuses is not None:
             done(self.refuses)
             return
-        self.logs[partition_of(group_id, self.partition_count)].extend(records)
+        self.logs[partition].extend(records)
         if self.is_prompt:
             done(None)
         else:
@@ -120,10 +119,10 @@ class World:
             later=self.turns.append if self.has_turns else None,
         )
         for partition, log in self.journal.logs.items():
-            coordinator.begin_loading(partition)
+            coordinator.runtime.begin_loading(partition)
             for record in log:
-                coordinator.load(partition, record)
-            coordinator.finish_loading(partition)
+                coordinator.runtime.load(partition, record)
+            coordinator.runtime.finish_loading(partition)
         return coordinator
 
     def _suffix(self) -> str:
@@ -140,10 +139,10 @@ class World:
 
     def load(self, partition: int) -> None:
         """Read a partition of the journal; its groups are there when turns have passed."""
-        self.coordinator.begin_loading(partition)
+        self.coordinator.runtime.begin_loading(partition)
         for record in self.journal.logs[partition]:
-            self.coordinator.load(partition, record)
-        self.coordinator.finish_loading(partition)
+            self.coordinator.runtime.load(partition, record)
+        self.coordinator.runtime.finish_loading(partition)
 
     def turn(self) -> None:
         """One turn of the loop, in which long work goes on."""
@@ -162,11 +161,11 @@ class World:
         """Let time pass, with a tick at every deadline on the way."""
         end_ms = self.clock.now_ms + ms
         while True:
-            due = self.coordinator.next_deadline_ms()
+            due = self.coordinator.runtime.next_deadline_ms()
             if due is None or due > end_ms:
                 break
             self.clock.now_ms = max(due, self.clock.now_ms)
-            self.coordinator.tick(self.clock.now_ms)
+            self.coordinator.runtime.tick(self.clock.now_ms)
         self.clock.now_ms = end_ms
 
     # Requests; those that can be parked return the list their answer arrives in.

@@ -373,7 +373,7 @@ def test_all_positions_are_fetched_when_none_are_named(version: int) -> None:
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
 def test_an_error_of_the_group_stands_where_the_version_has_room_for_it(version: int) -> None:
     front = Front()
-    front.world.coordinator.unload(front.world.coordinator.partition_of("g"))
+    front.world.coordinator.runtime.unload(front.world.coordinator.partition_of("g"))
     found = fetch(front, version)
     if version < 2:
         errors = {each.error_code for each in found.topics[0].partitions}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from penstock.coordinator.portions import Steps
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
-from penstock.groups.portions import Steps
 from penstock.kafka import gate
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.unread import UnreadRecords
 from penstock.groups.classic import expiry
 from penstock.groups.classic.subscription import subscribed_topics
 from penstock.groups.classic.syncing import Syncing
 from penstock.groups.offsets import commits
-from penstock.groups.ownership import PartitionOwnership
-from penstock.groups.unread import UnreadRecords
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.clients import group_member
 from penstock.sim.clients.group_wire import assigned_in, assignment, owned_in, subscription
@@ -97,7 +97,7 @@ def test_a_coordinator_that_gives_two_members_the_same_is_found(monkeypatch) -> 
 
 
 def test_a_rewrite_that_drops_positions_is_found(monkeypatch) -> None:
-    monkeypatch.setattr(PartitionOwnership, "snapshot", lambda *_: iter(()))
+    monkeypatch.setattr(CoordinatorRuntime, "snapshot", lambda *_: iter(()))
     # The generation goes with the positions, and is then given again: either may show first.
     told = found(REWRITTEN, MASTERS_DIE)
     wrong = ("committed-offset-regression", "partition-owned-twice")

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.groups import ownership, rewrite
+from penstock.broker.coordinators import hosting, rewrite
+from penstock.coordinator.confirmed_map import ConfirmedMap
+from penstock.coordinator.deadlines import Deadlines
+from penstock.coordinator.rewrites import RewriteTracker
 from penstock.groups.classic import expiry, syncing
 from penstock.groups.classic.group import Group
 from penstock.groups.classic.rebalance import Rebalances
-from penstock.groups.deadlines import Deadlines
-from penstock.groups.housekeeping import RewriteTracker
 from penstock.groups.journal import GroupWriter
-from penstock.groups.offsets.confirmed_map import ConfirmedMap
 from penstock.groups.records import (
     CommittedOffset,
     GroupRecord,
@@ -101,8 +101,8 @@ def test_a_run_tries_the_first_loadings_and_tells_what_it_finds(
 @pytest.mark.parametrize(
     ("owner", "name", "wrong", "told"),
     [
-        (ownership.Tenure, "stands", lambda *_: True, "of mastership"),
-        (ownership.Tenure, "complete", lambda self: self._on_confirmed(self), "is shown"),
+        (hosting.Tenure, "stands", lambda *_: True, "of mastership"),
+        (hosting.Tenure, "complete", lambda self: self._on_confirmed(self), "is shown"),
         (rewrite.Rewrite, "is_of_another_time", property(lambda _: False), "mastership"),
         (rewrite.Rewriter, "_cut", staticmethod(lambda _: True), "says that it has cut"),
     ],

@@ -110,7 +110,7 @@ def test_a_helper_beside_the_handlers_is_no_handler():
         "a = context.broker.partitions.find(name, 0)",
         "a = broker.partitions",
         "a = registry.by_id",
-        "from penstock.broker.groups.lease import knows_group",
+        "from penstock.broker.coordinators.lease import knows_group",
     ],
 )
 def test_tables_of_topics_are_for_the_gate(line):

@@ -125,7 +125,7 @@ POSITIONS = (
     plant(
         "groups-older-change-in-a-rewrite", "Groups",
         "a rewrite takes a change that is under way for newer than one that was confirmed before it",
-        ("groups/offsets/confirmed_map.py",
+        ("coordinator/confirmed_map.py",
          "            for key in changes.keys() & wanted.keys():\n                if self._changed_by.get(key, 0) < ticket:\n                    _change(merged, key, changes[key])",
          "            for key in changes.keys() & wanted.keys():\n                _change(merged, key, changes[key])"),
         kind=Kind.ORDER, near=GROUPS,

@@ -20,7 +20,7 @@ GROUPS = tuple(
         "records",
     )
 )
-TRACKER = ("tests/groups/test_rewrite_tracker.py", *GROUPS)
+TRACKER = ("tests/coordinator/test_rewrite_tracker.py", *GROUPS)
 OWNERSHIP = (
     "tests/broker/test_group_ownership.py",
     "tests/broker/test_group_rewrite_refused.py",
@@ -98,43 +98,43 @@ LOADING = (
           ("groups/classic/expiry.py", "group.state_since_ms) > retention_ms", "group.state_since_ms) >= retention_ms"),
           kind=Kind.RANGE, near=GROUPS),
     plant("coordinator-refused-metadata-stays-under-way", "Groups", "a group whose record was refused counts it as under way for ever",
-          ("groups/journal.py", "                group.metadata.refuse(metadata)\n", ""),
+          ("groups/journal.py", "        self._group.metadata.refuse(self._metadata)\n", ""),
           kind=Kind.CLEARED, near=GROUPS),
 )  # fmt: skip
 
 REWRITING = (
     plant("coordinator-unread-held-too-long", "Groups", "a partition stays held for records that another broker's rewrite may have settled",
-          ("groups/housekeeping.py", "        self._held.discard(partition)\n", ""),
+          ("coordinator/rewrites.py", "        self._held.discard(partition)\n", ""),
           kind=Kind.CLEARED, near=GROUPS),
     plant("coordinator-unread-not-held", "Groups", "a partition with more unread records than memory keeps is rewritten without them",
-          ("groups/ownership.py", "        if loader.unread.is_in_log_only:\n            self._rewrites.hold(partition)\n", ""),
+          ("coordinator/runtime.py", "        if loading.unread.is_in_log_only:\n            self.base.rewrites.hold(partition)\n", ""),
           kind=Kind.SNAPSHOT, near=GROUPS),
     plant("coordinator-unread-before-what-it-replaced", "Groups", "a rewrite puts a newer version's position before the one that it replaced",
           ("groups/journal.py", "return [(name, encode_offset_value(offset)), offset.unread]", "return [offset.unread, (name, encode_offset_value(offset))]"),
           kind=Kind.ORDER, near=GROUPS),
     plant("coordinator-superseded-unread-counts", "Groups", "unread records that were replaced still count against the bound",
-          ("groups/unread.py", "            self.size_bytes -= unread_bytes(record)\n", "            pass\n"),
+          ("coordinator/unread.py", "            self.size_bytes -= unread_bytes(record)\n", "            pass\n"),
           kind=Kind.CLEARED, near=GROUPS),
     plant("coordinator-rewrite-cuts-at-the-end", "Groups", "a rewrite cuts off itself as well",
-          ("broker/groups/rewrite.py", "delete_records(hosted.log, rewrite.first_offset)", "delete_records(hosted.log, hosted.log.log_end_offset)"),
+          ("broker/coordinators/rewrite.py", "delete_records(hosted.log, rewrite.first_offset)", "delete_records(hosted.log, hosted.log.log_end_offset)"),
           kind=Kind.RANGE, near=REWRITES),
     plant("coordinator-rewrite-of-another-epoch", "Groups", "a rewrite that was begun in one mastership goes on in the next",
-          ("broker/groups/rewrite.py", "return self.hosted.is_dropped or self.hosted.member.leader_epoch != self.leader_epoch", "return self.hosted.is_dropped"),
+          ("broker/coordinators/rewrite.py", "return self.hosted.is_dropped or self.hosted.member.leader_epoch != self.leader_epoch", "return self.hosted.is_dropped"),
           kind=Kind.EPOCH, near=REWRITES),
     plant("coordinator-rewrite-begins-when-asked", "Groups", "a rewrite that waits for its turn cuts only to where the log was when it was asked for",
-          ("broker/groups/rewrite.py", "        self._of[hosted] = rewrite\n", "        self._of[hosted] = rewrite\n        rewrite.first_offset = hosted.log.log_end_offset\n"),
+          ("broker/coordinators/rewrite.py", "        self._of[hosted] = rewrite\n", "        self._of[hosted] = rewrite\n        rewrite.first_offset = hosted.log.log_end_offset\n"),
           kind=Kind.STALE, near=REWRITES),
     plant("coordinator-rewrite-due-too-late", "Groups", "a partition that has grown by just the threshold is not rewritten",
-          ("groups/housekeeping.py", "and appended >= max(", "and appended > max("),
+          ("coordinator/rewrites.py", "and appended >= max(", "and appended > max("),
           kind=Kind.RANGE, near=TRACKER),
     plant("coordinator-failed-rewrite-at-once-again", "Groups", "a rewrite that could not cut is begun again at once, for ever",
-          ("groups/housekeeping.py", "self._wait[partition] = 2**fruitless\n", "self._wait[partition] = 0\n"),
+          ("coordinator/rewrites.py", "self._wait[partition] = 2**fruitless\n", "self._wait[partition] = 0\n"),
           kind=Kind.CLEARED, near=TRACKER),
     plant("coordinator-mastership-by-partition-alone", "Groups", "groups of an earlier mastership of the same broker are answered from",
-          ("broker/groups/ownership.py", "hosted is self.hosted and hosted.member.leader_epoch == self.leader_epoch", "hosted is self.hosted"),
+          ("broker/coordinators/hosting.py", "hosted is self.hosted and hosted.member.leader_epoch == self.leader_epoch", "hosted is self.hosted"),
           kind=Kind.EPOCH, near=OWNERSHIP),
     plant("coordinator-tenure-ends-twice", "Groups", "a partition that was given up while it was loaded is answered for after all",
-          ("broker/groups/ownership.py", "        if not self.is_over:\n            self._on_confirmed(self)\n", "        self._on_confirmed(self)\n"),
+          ("broker/coordinators/hosting.py", "        if not self.is_over:\n            self._on_confirmed(self)\n", "        self._on_confirmed(self)\n"),
           kind=Kind.CLEARED, near=OWNERSHIP),
 )  # fmt: skip
 

@@ -16,7 +16,7 @@ POSITIONS = (
     plant(
         "groups-commit-answered-by-master-alone", "Groups",
         "a committed position is answered before other members have it",
-        ("broker/groups/journal.py",
+        ("broker/coordinators/journal.py",
          "member.waiting_for_all.park(member.log.end_position, JournalWrite(done, deadline_ms))",
          "member.waiting_for_master.park(member.log.end_position, JournalWrite(done, deadline_ms))"),
         kind=Kind.ORDER, near=("tests/broker/test_group_journal.py", "tests/broker/test_group_ownership.py", *GROUPS),
@@ -24,14 +24,14 @@ POSITIONS = (
     plant(
         "groups-loaded-to-the-confirmed-only", "Groups",
         "a new coordinator reads its partition only as far as that is confirmed at the moment",
-        ("broker/groups/journal.py", "self._end = hosted.log.log_end_offset",
+        ("broker/coordinators/journal.py", "self._end = hosted.log.log_end_offset",
          "self._end = hosted.member.high_watermark(hosted.log)"),
         kind=Kind.RANGE, near=("tests/broker/test_group_ownership.py", *GROUPS),
     ),
     plant(
         "groups-served-before-confirmed", "Groups",
         "a new coordinator answers with positions that are not confirmed yet",
-        ("broker/groups/ownership.py",
+        ("broker/coordinators/hosting.py",
          "                member.waiting_for_all.park(member.log.end_position, tenure)\n",
          "                tenure.complete()\n"),
         kind=Kind.GUARD, near=("tests/broker/test_group_ownership.py", *GROUPS),
@@ -39,7 +39,7 @@ POSITIONS = (
     plant(
         "groups-tenure-outlives-mastership", "Groups",
         "groups loaded in an earlier mastership are answered from in a later one",
-        ("broker/groups/ownership.py",
+        ("broker/coordinators/hosting.py",
          "return hosted is self.hosted and hosted.member.leader_epoch == self.leader_epoch",
          "return hosted is self.hosted"),
         kind=Kind.CLEARED, near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
@@ -47,7 +47,7 @@ POSITIONS = (
     plant(
         "groups-rewrite-cuts-before-confirmed", "Groups",
         "the old records of a group go although the rewritten ones were lost",
-        ("broker/groups/rewrite.py", "if rewrite.error is not None or rewrite.is_of_another_time:\n            return False\n        try",
+        ("broker/coordinators/rewrite.py", "if rewrite.error is not None or rewrite.is_of_another_time:\n            return False\n        try",
          "if rewrite.is_of_another_time:\n            return False\n        try"),
         kind=Kind.ORDER, near=("tests/broker/test_group_rewrite_refused.py", *GROUPS),
     ),
@@ -62,14 +62,14 @@ POSITIONS = (
     plant(
         "groups-older-commit-wins", "Groups",
         "of two commits under way the one that is confirmed last wins, not the later one",
-        ("groups/offsets/confirmed_map.py",
+        ("coordinator/confirmed_map.py",
          "            if self._changed_by.get(key, 0) > ticket:\n                continue\n", ""),
         kind=Kind.ORDER, near=GROUPS,
     ),
     plant(
         "groups-lost-commit-shown", "Groups",
         "a commit that was refused shows in the group's positions",
-        ("groups/journal.py", "settle(is_confirmed=reason is None)", "settle(is_confirmed=True)"),
+        ("coordinator/writes.py", "                if reason is None:\n                    change.confirm()", "                if reason is not Unwritten.LATE:\n                    change.confirm()"),
         kind=Kind.CLEARED, near=GROUPS,
     ),
 )  # fmt: skip

@@ -105,7 +105,7 @@ SESSIONS = (
     "tests/runtime/test_session_questions.py",
 )
 GROUPS = (
-    "tests/groups/test_confirmed_map.py",
+    "tests/coordinator/test_confirmed_map.py",
     "tests/groups/test_loading.py",
     "tests/groups/test_commits.py",
     "tests/broker/test_group_journal.py",
@@ -119,6 +119,7 @@ _ALL = (
     "tests/raft",
     "tests/replication",
     "tests/controller",
+    "tests/coordinator",
     "tests/groups",
     "tests/storage",
     "tests/broker",
@@ -133,6 +134,7 @@ _ROOMS_ABOVE = {
     "replication": ("tests/replication", "tests/broker", "tests/kafka", "tests/runtime"),
     "base": ("tests/replication", "tests/controller", "tests/broker", "tests/runtime"),
     "controller": ("tests/controller", "tests/runtime", "tests/node"),
+    "coordinator": ("tests/coordinator", "tests/groups", "tests/broker", "tests/kafka"),
     "groups": ("tests/groups", "tests/broker", "tests/kafka", "tests/runtime"),
     "net": ("tests/net", "tests/kafka", "tests/broker", "tests/node"),
     "broker": ("tests/broker", "tests/kafka", "tests/runtime", "tests/node"),

@@ -36,16 +36,10 @@ from penstock.controller.port import ControllerPort
 from penstock.controller.session import ElectRequest, TransferRequest
 
 if TYPE_CHECKING:
+    from penstock.broker.coordinators.hosting import CoordinatorHosting
     from penstock.groups.coordinator import GroupCoordinator
 
 log = logging.getLogger(__name__)
-
-
-class Reconciled(Protocol):
-    """Who follows where the internal partitions are led (groups/ownership.py)."""
-
-    def reconcile(self) -> None:
-        """Compare what is coordinated here with what is led here, and act on it."""
 
 
 class Operations(Protocol):
@@ -84,7 +78,8 @@ class Broker:
         self.operations: Operations | None = None
         """None on a node without sessions to controllers: it has nobody to elect."""
         self.groups: GroupCoordinator
-        self.group_ownership: Reconciled | None = None
+        self.coordinators: dict[str, CoordinatorHosting] = {}
+        """What follows where the partitions of internal topics are led, by topic."""
         self.authoriser: Authoriser = PermitsAll()
         """Fronts ask it, each at its one place (kafka/gate.py)."""
         self.leftovers = Leftovers()
@@ -121,10 +116,11 @@ class Broker:
             member.on_reopened.remove(self.on_log_reopened)
         self.partitions.remove_member(member.replica_set_id)
 
-    def start_groups(self, ownership: Reconciled) -> None:
-        """Let groups follow the mastership of their internal partitions, beginning now."""
-        self.group_ownership = ownership
-        ownership.reconcile()
+    def host(self, coordinator: CoordinatorHosting) -> None:
+        """Let a coordinator follow the mastership of its internal partitions, beginning now."""
+        assert coordinator.topic not in self.coordinators, coordinator.topic
+        self.coordinators[coordinator.topic] = coordinator
+        coordinator.reconcile()
 
     def on_role_changed(self, member: ReplicaSetMember) -> None:
         """Act on another role or another leader epoch of a member.
@@ -137,8 +133,7 @@ class Broker:
             dropped = self.partitions.drop_unknown(member, self.metadata.topics_by_id)
             if dropped:
                 log.info("set=%d partitions of deleted topics=%d", member.replica_set_id, dropped)
-        if self.group_ownership is not None:
-            self.group_ownership.reconcile()
+        self._reconcile()
         for hosted in self.partitions.of_set(member.replica_set_id):
             hosted.changed()
 
@@ -168,8 +163,12 @@ class Broker:
             self.groups.on_topics_deleted(
                 {topic.name: topic.topic_id for topic in delta.deleted_topics}
             )
-        if self.group_ownership is not None and (delta.created_topics or delta.added_partitions):
-            self.group_ownership.reconcile()
+        if delta.created_topics or delta.added_partitions:
+            self._reconcile()
+
+    def _reconcile(self) -> None:
+        for coordinator in self.coordinators.values():
+            coordinator.reconcile()
 
     def drop_leftovers(self) -> None:
         """Drop what the logs hold of topics that are no more."""

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from penstock.base.ports import Clock
+from penstock.coordinator.deadlines import Deadlines
+from penstock.coordinator.outbox import Outbox
+from penstock.coordinator.portions import Portions
 from penstock.groups.classic.group import Group
 from penstock.groups.classic.member import Member
 from penstock.groups.config import GroupConfig
 from penstock.groups.counters import GroupCounters
-from penstock.groups.deadlines import Deadlines
+from penstock.groups.deadlines import DeadlineKey
 from penstock.groups.journal import GroupWriter
-from penstock.groups.outbox import Outbox
-from penstock.groups.portions import Portions
 
 CLIENT_ID_IN_MEMBER_ID_MAX = 128
 
@@ -27,7 +28,7 @@ class Context:
 
     config: GroupConfig
     clock: Clock
-    deadlines: Deadlines
+    deadlines: Deadlines[DeadlineKey]
     writer: GroupWriter
     counters: GroupCounters
     outbox: Outbox

@@ -1,22 +1,24 @@
 """The group coordinator: finds the group, checks what every request must satisfy, passes it on.
 
     handlers ──► GroupCoordinator ──► joining, syncing, leaving, commits, expiry (rules)
-                    │   ▲                     │
-      tick(now) ────┘   └── answers ◄── outbox◄┘         journal ──► internal topic
+                        ▲                     │
+                        └── answers ◄── outbox◄┘         writes ──► journal ──► internal topic
 
 Single owner: all calls come from one thread, answers run on it, and nothing waits. A group lives
-with its partition of the internal topic, which ownership.py takes over, gives up and has rewritten
-(its methods are this object's). The owner calls `tick` no later than `next_deadline_ms`.
+with its partition of the internal topic, which `runtime` takes over, gives up and has rewritten,
+and which also keeps the time (penstock.coordinator).
 
 Source: Kafka, GroupCoordinator.scala and GroupCoordinatorService.java (order of the checks).
 Deliberately not here: KIP-848 groups, share and streams groups, transactional offsets, ACLs.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
 
-from penstock.base.invariant import invariant
 from penstock.base.ports import Clock
+from penstock.coordinator.journal import Journal
+from penstock.coordinator.outbox import Later
+from penstock.coordinator.portions import Steps
+from penstock.coordinator.runtime import CoordinatorConfig, CoordinatorRuntime, Foundation
 from penstock.groups.classic import expiry, inspection
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.joining import Joining
@@ -26,9 +28,8 @@ from penstock.groups.classic.syncing import Syncing
 from penstock.groups.config import GroupConfig
 from penstock.groups.context import Context
 from penstock.groups.counters import GroupCounters
-from penstock.groups.deadlines import DeadlineKey, DeadlineKind, Deadlines
-from penstock.groups.housekeeping import RewriteTracker
-from penstock.groups.journal import GroupJournal, GroupWriter
+from penstock.groups.deadlines import DeadlineKey
+from penstock.groups.journal import GroupWriter
 from penstock.groups.messages import (
     NO_MEMBER_ID,
     CommitCallback,
@@ -52,19 +53,12 @@ from penstock.groups.messages import (
 )
 from penstock.groups.offsets import commits
 from penstock.groups.offsets.commits import Commits
-from penstock.groups.outbox import Later, Outbox
-from penstock.groups.ownership import PartitionOwnership
-from penstock.groups.partitioning import partition_of
-from penstock.groups.portions import Portions, Steps
 from penstock.groups.records import TopicKey
+from penstock.groups.shard import GroupShard
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
-_EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
 _INSTANCE_ID_CHARACTERS_MAX = 249
-DUE_TOGETHER = 100
-"""Deadlines of one tick: a whole group's sessions may end in one moment, at 10 us each and 20 for a
-line in the log, or as many rebalances begin."""
 
 
 class GroupCoordinator:
@@ -73,7 +67,7 @@ class GroupCoordinator:
     def __init__(
         self,
         clock: Clock,
-        journal: GroupJournal,
+        journal: Journal,
         *,
         config: GroupConfig,
         new_suffix: Callable[[], str],
@@ -87,45 +81,33 @@ class GroupCoordinator:
         """
         self.config = config
         self.counters = GroupCounters()
-        self.rewrites = RewriteTracker(config.rewrite_after_bytes)
-        self._outbox = Outbox(later)
-        self._deadlines = Deadlines()
-        self._clock = clock
-        self._retention_now_ms = retention_now_ms or clock.wall_ms
-        self._table = GroupTable(config, clock)
-        portions = Portions(self._outbox, later)
+        base: Foundation[DeadlineKey] = Foundation(_runtime_config(config), journal, later)
+        self._partitions, self._outbox = base.partitions, base.outbox
+        self._table = GroupTable(config, clock, base.partitions)
         self._context = Context(
             config=config,
             clock=clock,
-            deadlines=self._deadlines,
+            deadlines=base.deadlines,
             writer=GroupWriter(
-                journal,
-                self.rewrites,
-                self.counters,
-                portions,
-                in_flight_max=config.writes_in_flight_max,
-                record_bytes_max=config.record_bytes_max,
+                base.writes, self.counters, record_bytes_max=config.record_bytes_max
             ),
             counters=self.counters,
-            outbox=self._outbox,
-            portions=portions,
+            outbox=base.outbox,
+            portions=base.portions,
             new_suffix=new_suffix,
         )
         self._rebalances = Rebalances(self._context)
         self._joining = Joining(self._context, self._rebalances)
         self._syncing = Syncing(self._context, self._rebalances)
         self._commits = Commits(self._context, self._rebalances, self._table.pinned)
-        partitions = PartitionOwnership(self._table, self._context, self._rebalances, self.rewrites)
-        self.begin_loading = partitions.begin_loading
-        self.load = partitions.load
-        self.load_unread_batch = partitions.load_unread_batch
-        self.finish_loading = partitions.finish_loading
-        self.unload = partitions.unload
-        self.snapshot = partitions.snapshot
-        self.rewritten = partitions.rewritten
-        self.is_movable = partitions.is_movable
-        self._ownership = partitions
-        self._deadlines.set(_EXPIRY, clock.monotonic_ms() + config.expiry_check_interval_ms)
+        shard = GroupShard(
+            self._context,
+            self._table,
+            self._rebalances,
+            retention_now_ms=retention_now_ms or clock.wall_ms,
+        )
+        self.runtime = CoordinatorRuntime(base, shard)
+        """For the broker, which gives and takes partitions, and for whoever keeps its time."""
 
     # Membership
 
@@ -273,7 +255,11 @@ class GroupCoordinator:
 
         What is still being loaded is missing, with an error; so is, without one, what is no more.
         """
-        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self._table.is_loading else ErrorCode.NONE
+        error = (
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            if self._partitions.is_loading
+            else ErrorCode.NONE
+        )
         groups = self._table.groups
         named = sorted(groups) if ids is None else ids
         there = [groups[group_id] for group_id in named if group_id in groups]
@@ -302,61 +288,16 @@ class GroupCoordinator:
         group = self._table.groups.get(group_id)
         return () if group is None else inspection.members_waited_for(group)
 
-    # Time
-
-    def tick(self, now_ms: int) -> None:
-        """Do what is due at this monotonic time; of very much a part, and the rest later."""
-        with self._outbox.turn():
-            due = islice(self._deadlines.pop_due(now_ms), DUE_TOGETHER)
-            for kind, group_id, member_id in due:
-                if kind is DeadlineKind.GONE:
-                    self._rebalances.drop_the_gone()
-                    continue
-                if kind is DeadlineKind.EXPIRY:
-                    self._context.portions.begin(self._expire_groups())
-                    continue
-                group = self._table.groups.get(group_id)
-                if group is None:
-                    continue
-                match kind:
-                    case DeadlineKind.SESSION:
-                        self._rebalances.on_session_expired(group, member_id)
-                    case DeadlineKind.PENDING_MEMBER:
-                        self._rebalances.remove_pending(group, member_id)
-                        self._forget_if_void(group)
-                    case DeadlineKind.JOIN:
-                        self._rebalances.on_join_deadline(group)
-                    case DeadlineKind.SYNC:
-                        self._rebalances.on_sync_deadline(group)
-
-    def next_deadline_ms(self) -> int | None:
-        """Return when `tick` must be called next at the latest, in monotonic milliseconds."""
-        return self._deadlines.next_ms()
+    # What others ask
 
     def partition_of(self, group_id: str) -> int:
         """Return the internal partition a group belongs to."""
-        return partition_of(group_id, self._table.partition_count)
-
-    def use_partition_count(self, count: int) -> None:
-        """Go by the internal topic's own number of partitions, which the setting may differ from.
-
-        It never changes once the topic exists; so no partition may be owned when it does.
-        """
-        if count != self._table.partition_count:
-            invariant(
-                not self._table.partitions, "the internal topic keeps its partitions", n=count
-            )
-            self._table.partition_count = count
+        return self._table.partition_of(group_id)
 
     @property
     def is_loading(self) -> bool:
         """Whether groups may be missing still."""
-        return self._table.is_loading
-
-    @property
-    def unread_bytes(self) -> int:
-        """What is kept of records that this version can not read, as found when loading."""
-        return self._ownership.unread_bytes
+        return self._partitions.is_loading
 
     @property
     def pinned_bytes(self) -> int:
@@ -419,14 +360,13 @@ class GroupCoordinator:
             self._context, self._table, group, lambda outcome: finished(group_id, outcome)
         )
 
-    def _forget_if_void(self, group: Group) -> None:
-        """Drop a group that nothing was ever written of: an id was given out, and not used."""
-        if group.is_idle and not group.offsets.values and not group.metadata.values:
-            self._table.forget(group)
 
-    def _expire_groups(self) -> Steps:
-        yield from expiry.expire_groups(
-            self._context, self._table, wall_ms=self._retention_now_ms()
-        )
-        next_ms = self._clock.monotonic_ms() + self.config.expiry_check_interval_ms
-        self._deadlines.set(_EXPIRY, next_ms)
+def _runtime_config(config: GroupConfig) -> CoordinatorConfig:
+    return CoordinatorConfig(
+        kind="groups",
+        partition_count=config.partition_count,
+        writes_in_flight_max=config.writes_in_flight_max,
+        rewrite_after_bytes=config.rewrite_after_bytes,
+        rewrite_after_pinned_bytes=config.rewrite_after_pinned_bytes,
+        unread_bytes_max=config.unread_bytes_max,
+    )

@@ -1,25 +1,10 @@
-"""The coordinator's deadlines: buckets by time, one live deadline per key.
+"""What falls due in groups, and how a deadline is named.
 
-    times (a heap)   ─► 1005 ─► {key, key, ...}   in the order in which they were set
-                        1007 ─► {key}
-
-A heartbeat moves a deadline back many times before it is due. So the buckets are not touched then:
-only `_due` changes, and the key moves to a later bucket when its own is come to. Cancelling takes
-the key out. A bucket that is empty goes; its time stays in the heap until it surfaces, or until
-such leftovers are in the majority: making a heap of numbers is quick, also of a hundred thousand.
-Thousands of sessions that begin in one moment end in one, and share a bucket.
-
-Source: the usual lazy heap; Kafka uses a hierarchical timing wheel for the same purpose
-(kafka.server.DelayedOperationPurgatory). Times are monotonic milliseconds.
+Source: Kafka, the timers of GroupCoordinator.scala.
 """
 
-import heapq
-from collections import OrderedDict
-from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
-
-_LEFTOVERS_MIN = 64
 
 
 class DeadlineKind(IntEnum):
@@ -39,75 +24,3 @@ class DeadlineKey(NamedTuple):
     kind: DeadlineKind
     group_id: str = ""
     member_id: str = ""
-
-
-class Deadlines:
-    """Deadlines with cheap moving and cancelling."""
-
-    __slots__ = ("_buckets", "_due", "_queued", "_times")
-
-    def __init__(self) -> None:
-        self._times: list[int] = []
-        self._buckets: dict[int, OrderedDict[DeadlineKey, None]] = {}
-        """Ordered ones: the first of a plain dict is slow to find once many before it are gone."""
-        self._due: dict[DeadlineKey, int] = {}
-        self._queued: dict[DeadlineKey, int] = {}
-
-    def set(self, key: DeadlineKey, at_ms: int) -> None:
-        """Set or move a deadline."""
-        self._due[key] = at_ms
-        queued = self._queued.get(key)
-        if queued is None:
-            self._put(key, at_ms)
-        elif at_ms < queued:
-            self._take(key, queued)
-            self._put(key, at_ms)
-
-    def cancel(self, key: DeadlineKey) -> None:
-        """Forget a deadline; an unknown one is fine."""
-        if self._due.pop(key, None) is not None:
-            self._take(key, self._queued[key])
-
-    def at(self, key: DeadlineKey) -> int | None:
-        """Return when a deadline is due, or None."""
-        return self._due.get(key)
-
-    def next_ms(self) -> int | None:
-        """Return a time not after the earliest deadline, or None when there is none."""
-        while self._times and self._times[0] not in self._buckets:
-            heapq.heappop(self._times)
-        return self._times[0] if self._times else None
-
-    def pop_due(self, now_ms: int) -> Iterator[DeadlineKey]:
-        """Yield, and forget, what is due at `now_ms`; handlers may set and cancel meanwhile."""
-        while (at_ms := self.next_ms()) is not None and at_ms <= now_ms:
-            key = next(iter(self._buckets[at_ms]))
-            self._take(key, at_ms)
-            due = self._due[key]
-            if due > now_ms:
-                self._put(key, due)
-                continue
-            del self._due[key]
-            yield key
-
-    def __len__(self) -> int:
-        return len(self._due)
-
-    def _put(self, key: DeadlineKey, at_ms: int) -> None:
-        self._queued[key] = at_ms
-        bucket = self._buckets.get(at_ms)
-        if bucket is not None:
-            bucket[key] = None
-            return
-        self._buckets[at_ms] = OrderedDict({key: None})
-        heapq.heappush(self._times, at_ms)
-        if len(self._times) > 2 * len(self._buckets) + _LEFTOVERS_MIN:
-            self._times = list(self._buckets)
-            heapq.heapify(self._times)
-
-    def _take(self, key: DeadlineKey, at_ms: int) -> None:
-        del self._queued[key]
-        bucket = self._buckets[at_ms]
-        del bucket[key]
-        if not bucket:
-            del self._buckets[at_ms]

@@ -1,58 +1,35 @@
-"""The way from the coordinator to its durable log.
+"""Changes of groups as records of the internal topic.
 
-The port is one method: append some records of one group, and hear later whether they are durable
-and replicated. `GroupWriter` stands between: it encodes, keeps the changes that are under way in
-the group's maps, bounds how many there are, and counts bytes for the rewrites.
-
-An error from the journal means: refused, or of unknown fate. After one of unknown fate (the log
-was fenced, another broker became master) the owner unloads the partition and loads it again; until
-then the live state holds only what was confirmed. A write that takes too long is answered and
-stays under way: when it is confirmed in the end it counts, since a replay of the log would find it
-(redpanda#31483: live state and replay must agree). One sync of a slow disk may confirm thousands of
-writes: they end in portions, in the order of their confirmation.
+`GroupWriter` encodes them and hands them to the writes of the coordinator, which keep them under
+way until they are confirmed; then they show in the maps of their group.
 
 Source: Kafka, GroupMetadataManager.storeGroup and storeOffsets.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from penstock.coordinator.portions import Steps
+from penstock.coordinator.records import JournalRecord, UnreadRecord
+from penstock.coordinator.unwritten import Unwritten
+from penstock.coordinator.writes import Writes
 from penstock.groups.classic.group import METADATA, Group
 from penstock.groups.counters import GroupCounters
-from penstock.groups.housekeeping import JournalRecord, RewriteTracker, records_bytes
-from penstock.groups.portions import POSITIONS, TO_TELL, Portions, Steps
 from penstock.groups.records import (
     NO_OFFSET,
     CommittedOffset,
     TopicKey,
-    UnreadRecord,
     encode_group_key,
     encode_offset_key,
     encode_offset_value,
     says_position,
 )
-from penstock.groups.unwritten import Unwritten, told_of
 from penstock.protocol.error_codes import ErrorCode
 
 MEMBERS_WRITTEN = 4
 """Members that a record tells of for one unit of a portion."""
 
-JournalDone = Callable[[Unwritten | None], None]
 WriteDone = Callable[[ErrorCode | None], None]
-
-
-class GroupJournal(Protocol):
-    """The internal topic as the coordinator sees it."""
-
-    def append(self, group_id: str, records: Sequence[JournalRecord], done: JournalDone) -> None:
-        """Append the records, together and in order, to the partition of the group.
-
-        Calls of one partition keep their order in the log. `done(None)` runs once they are durable
-        and replicated, `done(reason)` when they are refused or lost; exactly one of them runs,
-        possibly before `append` returns; `done(LATE)` may run once before it. A value
-        of None is a tombstone.
-        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,40 +51,42 @@ class GroupChanges:
         return records
 
 
+class _Write:
+    """Changes of one group on their way (penstock.coordinator.writes)."""
+
+    __slots__ = ("_changes", "_group", "_metadata", "_offsets", "records")
+
+    def __init__(self, group: Group, changes: GroupChanges) -> None:
+        self.records = changes.records(group.group_id)
+        self._group = group
+        self._changes = changes
+
+    def begin(self) -> None:
+        self._offsets = self._group.offsets.begin(self._changes.offsets)
+        self._metadata = self._group.metadata.begin(self._changes.metadata)
+
+    def confirm(self) -> None:
+        self._group.offsets.confirm(self._offsets)
+        self._group.metadata.confirm(self._metadata)
+
+    def refuse(self) -> None:
+        self._group.offsets.refuse(self._offsets)
+        self._group.metadata.refuse(self._metadata)
+
+
 class GroupWriter:
     """Writes changes of groups; they show in the group's maps once they are durable."""
 
-    __slots__ = (
-        "_counters",
-        "_in_flight",
-        "_in_flight_max",
-        "_journal",
-        "_portions",
-        "_record_bytes_max",
-        "_rewrites",
-    )
+    __slots__ = ("_counters", "_record_bytes_max", "_writes")
 
-    def __init__(
-        self,
-        journal: GroupJournal,
-        rewrites: RewriteTracker,
-        counters: GroupCounters,
-        portions: Portions,
-        *,
-        in_flight_max: int,
-        record_bytes_max: int,
-    ) -> None:
-        self._journal = journal
-        self._rewrites = rewrites
+    def __init__(self, writes: Writes, counters: GroupCounters, *, record_bytes_max: int) -> None:
+        self._writes = writes
         self._counters = counters
-        self._portions = portions
-        self._in_flight = 0
-        self._in_flight_max = in_flight_max
         self._record_bytes_max = record_bytes_max
 
     @property
     def in_flight_count(self) -> int:
-        return self._in_flight
+        return self._writes.in_flight
 
     def write_group(self, group: Group, parts: Iterable[bytes], done: WriteDone) -> None:
         """Append a group's metadata, which comes in parts."""
@@ -141,43 +120,19 @@ class GroupWriter:
 
     def write(self, group: Group, changes: GroupChanges, done: WriteDone) -> None:
         """Append the changes; `done` gets None or an error that a group's client understands."""
-        records = changes.records(group.group_id)
-        if not records:
+        write = _Write(group, changes)
+        if not write.records:
             done(None)
             return
-        if self._in_flight >= self._in_flight_max:
+        if self._writes.is_full:
             done(ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
-        self._in_flight += 1
-        self._rewrites.appended(group.partition, records_bytes(records))
-        offsets = group.offsets.begin(changes.offsets)
-        metadata = group.metadata.begin(changes.metadata)
 
-        is_answered = False
+        def told(reason: Unwritten | None) -> None:
+            self._counters.journal_errors += reason is not None
+            done(None if reason is None else told_of(reason))
 
-        def confirmed(reason: Unwritten | None) -> None:
-            self._portions.begin(end(reason))
-
-        def end(reason: Unwritten | None) -> Steps:
-            nonlocal is_answered
-            if reason is not Unwritten.LATE:
-                self._in_flight -= 1
-                settle(is_confirmed=reason is None)
-            if not is_answered:
-                is_answered = True
-                self._counters.journal_errors += reason is not None
-                done(None if reason is None else told_of(reason))
-            yield TO_TELL + len(records) // POSITIONS
-
-        def settle(*, is_confirmed: bool) -> None:
-            if is_confirmed:
-                group.offsets.confirm(offsets)
-                group.metadata.confirm(metadata)
-            else:
-                group.offsets.refuse(offsets)
-                group.metadata.refuse(metadata)
-
-        self._journal.append(group.group_id, records, confirmed)
+        self._writes.append(group.partition, write, told)
 
 
 def _offset_records(
@@ -207,3 +162,17 @@ def live_metadata(group: Group) -> list[JournalRecord]:
 def metadata_change(value: bytes | None) -> Mapping[str, bytes | None]:
     """Return the change that sets or removes a group's metadata record."""
     return {METADATA: value}
+
+
+def told_of(reason: Unwritten) -> ErrorCode:
+    """Return what a group's client hears: to look for the coordinator, or to try again.
+
+    Source: Kafka, the error mapping of GroupMetadataManager.storeGroup and storeOffsets.
+    """
+    return _TOLD.get(reason, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+_TOLD = {
+    Unwritten.OVERTAKEN: ErrorCode.NOT_COORDINATOR,
+    Unwritten.TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
+}

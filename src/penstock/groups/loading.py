@@ -21,25 +21,26 @@ import logging
 from collections.abc import Generator, Mapping
 from itertools import islice
 
+from penstock.base.ports import Clock
+from penstock.coordinator.portions import POSITIONS, Steps
+from penstock.coordinator.records import UnreadRecord
+from penstock.coordinator.unread import IN_LOG_ONLY, UnreadRecords
 from penstock.groups.classic.group import METADATA, Group
 from penstock.groups.classic.snapshot import restore_group
 from penstock.groups.counters import GroupCounters
 from penstock.groups.errors import MalformedGroupRecord
 from penstock.groups.pinned import PinnedBytes
-from penstock.groups.portions import POSITIONS, Steps
 from penstock.groups.records import (
     NO_OFFSET,
     CommittedOffset,
     GroupKey,
     OffsetKey,
     TopicKey,
-    UnreadRecord,
     decode_key,
     decode_offset_value,
     encode_offset_value,
     read_group_value,
 )
-from penstock.groups.unread import IN_LOG_ONLY, UnreadRecords
 
 NOTES_MAX = 16
 """Log lines of one loading about single records; the rest is counted."""
@@ -51,24 +52,35 @@ POSITIONS_TOGETHER = 500
 _log = logging.getLogger("penstock.groups")
 
 
-class PartitionLoader:
+class GroupLoader:
     """Collects the latest record of each key of one partition."""
 
     __slots__ = (
+        "_clock",
         "_counters",
+        "_groups",
         "_metadata",
+        "_meter",
         "_notes",
         "_offsets",
-        "loaded_bytes",
         "partition",
         "unread",
     )
 
-    def __init__(self, partition: int, counters: GroupCounters, *, unread_bytes_max: int) -> None:
+    def __init__(
+        self,
+        partition: int,
+        unread: UnreadRecords,
+        counters: GroupCounters,
+        meter: PinnedBytes,
+        clock: Clock,
+    ) -> None:
         self.partition = partition
-        self.loaded_bytes = 0
-        self.unread = UnreadRecords(partition, unread_bytes_max)
+        self.unread = unread
         self._counters = counters
+        self._meter = meter
+        self._clock = clock
+        self._groups: dict[str, Group] = {}
         self._notes = 0
         self._offsets: dict[str, dict[TopicKey, CommittedOffset]] = {}
         self._metadata: dict[str, UnreadRecord] = {}
@@ -84,26 +96,40 @@ class PartitionLoader:
         else:
             self.unread.put(record)
 
-    def make_groups(self, groups: dict[str, Group], meter: PinnedBytes, *, wall_ms: int) -> Steps:
-        """Fill `groups`, in portions: first those with metadata, then those with positions alone.
+    def leave_in_log(self, reason: str) -> None:
+        """As in Loader."""
+        self._counters.records_unread += 1
+        self.unread.leave_in_log(reason)
 
-        They count in `meter` from when they are made; they are whole when all steps are done.
+    def make(self) -> Generator[int, None, dict[str, Group]]:
+        """Make the groups: first those with metadata, then those with positions alone.
+
+        They count in memory from when they are made; they are whole when all steps are done.
         """
+        groups, wall_ms = self._groups, self._clock.wall_ms()
         for number, (group_id, record) in enumerate(self._metadata.items()):
             group = groups[group_id] = yield from self._group(group_id, record, wall_ms)
-            group.count_in(meter)
+            group.count_in(self._meter)
             if number % GROUPS_TOGETHER == 0:
                 yield 1
         for number, (group_id, offsets) in enumerate(self._offsets.items()):
             known = groups.get(group_id)
             if known is None:
                 known = groups[group_id] = self._new_group(group_id, wall_ms)
-                known.count_in(meter)
+                known.count_in(self._meter)
             yield from _restore_offsets(known, offsets)
             if number % GROUPS_TOGETHER == 0:
                 yield 1
         if self.unread.is_in_log_only:
             yield from _keep_no_records(groups)
+        return groups
+
+    def discard(self) -> Steps:
+        """As in Loader: nobody has seen these groups."""
+        while self._groups:
+            self._groups.popitem()[1].count_in(None)
+            if len(self._groups) % GROUPS_TOGETHER == 0:
+                yield 1
 
     def _name(self, record: UnreadRecord) -> OffsetKey | GroupKey | None:
         """Return what the record is of, or None after saying why that is unknown."""
@@ -173,7 +199,8 @@ class PartitionLoader:
             is_kept = True
         else:
             is_kept = bool(record.headers)
-        group.metadata.values[METADATA] = self.unread.keep(record) if is_kept else record.value
+        kept = self.unread.keep(record) if is_kept else record.value
+        group.metadata.restore({METADATA: kept})
         return group
 
     def _note_unread(self, reason: str) -> None:
@@ -194,7 +221,7 @@ def _keep_no_records(groups: Mapping[str, Group]) -> Steps:
     """Leave what could not be read in the log alone; that it is there is remembered."""
     for number, group in enumerate(groups.values()):
         if group.has_unread_metadata:
-            group.metadata.values[METADATA] = IN_LOG_ONLY
+            group.metadata.restore({METADATA: IN_LOG_ONLY})
         left = iter([*group.offsets.values.items()])
         while some := [*islice(left, POSITIONS_TOGETHER)]:
             group.offsets.restore({key: _without_record(offset) for key, offset in some})

@@ -16,6 +16,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from penstock.coordinator.records import NO_TIMESTAMP, UnreadRecord
 from penstock.groups import wire
 from penstock.groups.errors import MalformedGroupRecord
 
@@ -26,17 +27,7 @@ TOPIC_ID_TAG = 0
 TOPIC_ID_BYTES = 16
 NO_LEADER_EPOCH = -1
 NO_OFFSET = -1
-NO_TIMESTAMP = -1
 _MEMBER_BYTES_MIN = 2 + 2 + 2 + 4 + 4 + 4
-
-
-class UnreadRecord(NamedTuple):
-    """A record of which something could not be understood, whole: a rewrite writes it as it was."""
-
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...] = ()
-    timestamp_ms: int = NO_TIMESTAMP
 
 
 class TopicKey(NamedTuple):

@@ -7,9 +7,8 @@ not ours, still loading, or: there is no such group.
 Source: Kafka, GroupCoordinator.validateGroupStatus (the order of its checks).
 """
 
-from enum import Enum
-
 from penstock.base.ports import Clock
+from penstock.coordinator.partitions import Partitions, PartitionState
 from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES, Group, GroupState
 from penstock.groups.config import GroupConfig
 from penstock.groups.partitioning import partition_of
@@ -20,28 +19,19 @@ MEMBERLESS_PART = 2
 """Groups without members may take so much of what groups may take."""
 
 
-class PartitionState(Enum):
-    """An owned partition of the internal topic."""
-
-    LOADING = "loading"
-    ACTIVE = "active"
-
-
 class GroupTable:
     """Finds, makes and forgets groups."""
 
-    __slots__ = ("_clock", "_config", "_of", "groups", "partition_count", "partitions", "pinned")
+    __slots__ = ("_clock", "_config", "_of", "_partitions", "groups", "pinned")
 
-    def __init__(self, config: GroupConfig, clock: Clock) -> None:
+    def __init__(self, config: GroupConfig, clock: Clock, partitions: Partitions) -> None:
         self._config = config
         self._clock = clock
         self.groups: dict[str, Group] = {}
         self._of: dict[int, dict[str, Group]] = {}
         """The same by partition."""
         self.pinned = PinnedBytes()
-        self.partitions: dict[int, PartitionState] = {}
-        self.partition_count = config.partition_count
-        """Of the internal topic, once it exists; until then what it will be made with."""
+        self._partitions = partitions
 
     def refusal(self, group_id: str, *, is_empty_id_allowed: bool = False) -> ErrorCode | None:
         """Return why this coordinator can not answer for a group id, or None.
@@ -54,7 +44,7 @@ class GroupTable:
             return None
         if len(group_id.encode()) > self._config.group_id_bytes_max:
             return ErrorCode.INVALID_GROUP_ID
-        match self.partitions.get(partition_of(group_id, self.partition_count)):
+        match self._partitions.state(self.partition_of(group_id)):
             case None:
                 return ErrorCode.NOT_COORDINATOR
             case PartitionState.LOADING:
@@ -62,12 +52,16 @@ class GroupTable:
             case PartitionState.ACTIVE:
                 return None
 
+    def partition_of(self, group_id: str) -> int:
+        """Return the internal partition a group belongs to."""
+        return partition_of(group_id, self._partitions.count)
+
     def create(self, group_id: str) -> tuple[Group | None, ErrorCode | None]:
         """Make an empty group, unless there are too many."""
         assert group_id not in self.groups, group_id
         if len(self.groups) >= self._config.groups_max:
             return None, ErrorCode.POLICY_VIOLATION
-        partition = partition_of(group_id, self.partition_count)
+        partition = self.partition_of(group_id)
         group = Group(group_id, partition, wall_ms=self._clock.wall_ms())
         self.adopt(group)
         return group, None
@@ -114,25 +108,18 @@ class GroupTable:
         return [*self._of.get(partition, {}).values()]
 
     def open(self, partition: int, groups: dict[str, Group]) -> None:
-        """Answer for a partition from now on, with all groups that were loaded, at once."""
+        """Show all groups of a partition that were loaded, at once."""
         assert not self._of.get(partition), partition
-        self.partitions[partition] = PartitionState.ACTIVE
         self.groups.update(groups)
         self._of[partition] = groups
 
-    def close(self, partition: int) -> list[Group]:
-        """Answer for a partition no more; return its groups, dead all at once and counted still.
+    def close(self, partition: int) -> dict[str, Group]:
+        """Show the groups of a partition no more; return them, dead all at once and counted still.
 
         Whatever of them is under way ends at their state, and what it costs is 0.1 us for each.
         """
-        self.partitions.pop(partition, None)
         gone = self._of.pop(partition, {})
         for group_id, group in gone.items():
             del self.groups[group_id]
             group.state = GroupState.DEAD
-        return [*gone.values()]
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether groups may be missing."""
-        return PartitionState.LOADING in self.partitions.values()
+        return gone

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.fetch.partition_shares import PARTITION_BYTES
-from penstock.broker.groups.internal_topic import InternalTopic
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.broker.turns import Pace
+from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.fetch.session_cache import FetchSessionCache
 from penstock.kafka.produce.refused_batches import RefusedBatches
 
@@ -75,7 +76,12 @@ class KafkaFront:
         broker.on_expire.append(self.fetch_sessions.expire)
         self.refused_batches = RefusedBatches(broker.clock)
         self.on_demand = TopicsOnDemand(broker, spawn)
-        self.internal_topic = InternalTopic(broker, self.on_demand)
+        self.internal_topic = InternalTopic(
+            broker,
+            self.on_demand,
+            INTERNAL_TOPIC,
+            lambda: broker.groups.config.partition_count,
+        )
         self.settings_entries: SettingsEntries = list
         self.run_long: RunLong
         self.tell_long: TellLong

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
 from penstock.broker.access import CLUSTER_NAME, OPERATIONS_ON, Operation, Resource
+from penstock.broker.coordinators.lease import knows_group
 from penstock.broker.errors import (
     ClusterNotAuthorised,
     GroupNotAuthorised,
@@ -31,7 +32,6 @@ from penstock.broker.errors import (
     TopicNotAuthorised,
     TransactionNotAuthorised,
 )
-from penstock.broker.groups.lease import knows_group
 from penstock.controller.errors import UnknownTopic, UnknownTopicId
 from penstock.controller.metadata.records import ResourceType
 from penstock.protocol.error_codes import ErrorCode

@@ -10,14 +10,15 @@ from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.errors import PlatformError
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
-from penstock.broker.groups.journal import InternalTopicJournal
-from penstock.broker.groups.ownership import GroupOwnership
+from penstock.broker.coordinators.hosting import CoordinatorHosting
+from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.commands.command import RegisterBroker
 from penstock.controller.metadata.image import ClusterImage
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
 from penstock.kafka.registry import load_apis
@@ -109,8 +110,8 @@ class Node:
             self._supervisor.run_once,
             self._supervisor.begin,
         )
-        self.journal = InternalTopicJournal(self._broker)
-        self.housekeeping = Housekeeping(self._broker, self.journal)
+        self.journal = InternalTopicJournal(self._broker, INTERNAL_TOPIC)
+        self.housekeeping = Housekeeping(self._broker)
         self._ports = self._new_ports()
         self._plane = ControlPlane(settings, self._identity.cluster_id, self._image, self._ports)
         self._incarnation = token_text(machine.randomness, 12)
@@ -346,7 +347,7 @@ class Node:
         return self._broker.groups
 
     def _start_groups(self) -> None:
-        self._broker.groups = GroupCoordinator(
+        groups = self._broker.groups = GroupCoordinator(
             self._clock,
             self.journal,
             config=self._group_config(),
@@ -354,8 +355,10 @@ class Node:
             new_suffix=lambda: str(random_uuid(self._machine.randomness)),
             later=self._broker.scheduler.call_soon,
         )
-        self._broker.start_groups(
-            GroupOwnership(self._broker, self.journal, self._on_groups_unreadable)
+        self._broker.host(
+            CoordinatorHosting(
+                self._broker, groups.runtime, self.journal, self._on_groups_unreadable
+            )
         )
 
     def _group_config(self) -> GroupConfig:

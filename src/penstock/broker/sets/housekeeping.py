@@ -1,21 +1,19 @@
 """What a broker does by itself from time to time, each job bounded per turn of the loop.
 
-    every 100 ms    group deadlines (session and rebalance time-outs); in between at the time of the
-                    next one
+    every 100 ms    deadlines of coordinators (session and rebalance time-outs); in between at the
+                    time of the next one
     every second    overdue produce requests
-    every minute    retention, rewriting of the internal topic where it has grown (a setting);
-                    after it, where the internal topic keeps files that nobody else needs
+    every minute    retention, rewriting of internal topics where they have grown (a setting);
+                    after it, where internal topics keep files that nobody else needs
 
 One timer that is set again after the work, so a slow turn delays the next and never piles up.
 """
 
 import logging
-from collections.abc import Callable
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Cancellable
 from penstock.broker.broker import Broker
-from penstock.broker.groups.journal import InternalTopicJournal
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.pin_relief import PinRelief
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
@@ -23,8 +21,8 @@ from penstock.broker.sets.retention_clock import RetentionClock
 from penstock.storage.config import Retention
 
 TICK_MS = 100
-GROUP_TICK_MIN_MS = 4
-"""A group's deadline is met this late at most; thousands of sessions may fall due in a second."""
+DEADLINE_TICK_MIN_MS = 4
+"""A deadline is met this late at most; thousands of sessions may fall due in a second."""
 EXPIRE_EVERY_TICKS = 10
 WINDOW_TICKS = 600
 """How long the longest turn of the loop is told: a minute, and until the next one has passed."""
@@ -37,15 +35,14 @@ log = logging.getLogger(__name__)
 class Housekeeping:
     """The periodic work of one broker, from `start` to `stop`."""
 
-    def __init__(self, broker: Broker, journal: InternalTopicJournal) -> None:
+    def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._journal = journal
         self.retention_clock = RetentionClock(broker.clock)
         self._timer: Cancellable | None = None
-        self._group_timer: Cancellable | None = None
+        self._deadline_timer: Cancellable | None = None
         self._tick_count = 0
         self._due_us = 0
-        self._relief = PinRelief(broker, self._rewrite, self._apply_retention_to)
+        self._relief = PinRelief(broker, self._apply_retention_to)
         self._retention_every_ticks = max(1, broker.config.housekeeping_interval_ms // TICK_MS)
 
     def start(self) -> None:
@@ -54,16 +51,16 @@ class Housekeeping:
 
     def stop(self) -> None:
         """Do nothing more."""
-        for timer in (self._timer, self._group_timer):
+        for timer in (self._timer, self._deadline_timer):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._group_timer = None
+        self._timer = self._deadline_timer = None
 
     def _tick(self) -> None:
         broker = self._broker
         self._tick_count += 1
         broker.stats.loop_delay.observe(broker.clock.monotonic_us() - self._due_us)
-        self._tick_groups()
+        self._tick_coordinators()
         if self._tick_count % EXPIRE_EVERY_TICKS == 0:
             broker.expire_waiting()
             self._relieve_pins()
@@ -72,20 +69,26 @@ class Housekeeping:
                 api.turns.next_window()
         if self._tick_count % self._retention_every_ticks == 0:
             self.apply_retention()
-            self._rewrite_internal_topic()
+            for coordinator in self._broker.coordinators.values():
+                coordinator.rewrite_due()
         self._set_timer()
 
-    def _tick_groups(self) -> None:
-        """Do what is due for groups, and come back in time for what is due before the next tick."""
-        groups, now_ms = self._broker.groups, self._broker.clock.monotonic_ms()
-        groups.tick(now_ms)
-        due_ms = groups.next_deadline_ms()
-        if self._group_timer is not None:
-            self._group_timer.cancel()
-            self._group_timer = None
+    def _tick_coordinators(self) -> None:
+        """Do what is due, and come back in time for what is due before the next tick."""
+        now_ms = self._broker.clock.monotonic_ms()
+        runtimes = [each.runtime for each in self._broker.coordinators.values()]
+        for runtime in runtimes:
+            runtime.tick(now_ms)
+        times = (runtime.next_deadline_ms() for runtime in runtimes)
+        due_ms = min((at_ms for at_ms in times if at_ms is not None), default=None)
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
         if due_ms is not None and due_ms - now_ms < TICK_MS:
-            delay_ms = max(due_ms - now_ms, GROUP_TICK_MIN_MS)
-            self._group_timer = self._broker.scheduler.call_later(delay_ms, self._tick_groups)
+            delay_ms = max(due_ms - now_ms, DEADLINE_TICK_MIN_MS)
+            self._deadline_timer = self._broker.scheduler.call_later(
+                delay_ms, self._tick_coordinators
+            )
 
     def _set_timer(self) -> None:
         """Every tick also measures by how much the loop is late: what a request waits before it."""
@@ -106,36 +109,20 @@ class Housekeeping:
         if topic is None:
             return KEEP
         if topic.internal:
-            return MOVABLE if self._broker.groups.is_movable(partition.partition) else KEEP
+            coordinator = self._broker.coordinators.get(topic.name)
+            if coordinator is None or not coordinator.runtime.is_movable(partition.partition):
+                return KEEP
+            return MOVABLE
         return Retention(topic.settings.retention_bytes, topic.settings.retention_ms)
-
-    def _rewrite_internal_topic(self) -> None:
-        hosted = {each.partition: each for each in self._journal.partitions if each is not None}
-        for partition in self._broker.groups.rewrites.due():
-            self._rewrite(hosted[partition], lambda _: None)
-
-    def _rewrite(self, hosted: HostedPartition, on_done: Callable[[bool], None]) -> bool:
-        """Rewrite an internal partition; False while that goes on already, or can not be."""
-        groups, partition = self._broker.groups, hosted.partition
-        if not groups.is_movable(partition):
-            return False
-
-        def done(live_bytes: int | None) -> None:
-            if live_bytes is None:
-                groups.rewrites.failed(partition)
-            else:
-                groups.rewritten(partition, live_bytes)
-            on_done(live_bytes is not None)
-
-        return self._journal.rewrite(hosted, groups.snapshot(partition), done)
 
     def _relieve_pins(self) -> None:
         """Look at what the last retention pass over each log has seen."""
         internal: dict[ReplicaSetMember, dict[TopicPartition, HostedPartition]] = {}
-        for hosted in self._journal.partitions:
-            if hosted is not None and hosted.member.role is Role.MASTER:
-                of_member = internal.setdefault(hosted.member, {})
-                of_member[hosted.log.topic_partition] = hosted
+        for coordinator in self._broker.coordinators.values():
+            for hosted in coordinator.partitions:
+                if hosted is not None and hosted.member.role is Role.MASTER:
+                    of_member = internal.setdefault(hosted.member, {})
+                    of_member[hosted.log.topic_partition] = hosted
         for member, partitions in internal.items():
             self._relief.look(member, partitions)
         self._relief.forget(set(internal))

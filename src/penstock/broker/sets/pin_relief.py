@@ -26,11 +26,10 @@ from penstock.broker.partitions import HostedPartition
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+    from penstock.broker.coordinators.hosting import CoordinatorHosting
     from penstock.broker.sets.replica_set import ReplicaSetMember
 
 WAIT_MAX = 64
-
-Rewrite = Callable[[HostedPartition, Callable[[bool], None]], bool]
 
 log = logging.getLogger(__name__)
 
@@ -50,15 +49,8 @@ class Progress:
 class PinRelief:
     """Looks at each new report of the logs that this broker is master of."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        rewrite: Rewrite,
-        apply_retention: Callable[[ReplicaSetMember], None],
-    ) -> None:
-        """`rewrite(partition, done)` tells whether it began, and later whether it worked."""
+    def __init__(self, broker: Broker, apply_retention: Callable[[ReplicaSetMember], None]) -> None:
         self._broker = broker
-        self._rewrite = rewrite
         self._apply_retention = apply_retention
         self._progress: dict[ReplicaSetMember, Progress] = {}
 
@@ -71,10 +63,7 @@ class PinRelief:
         progress.report_number = report.number
         movable = report.movable
         partitions = [hosted[each] for each in movable.partitions if each in hosted]
-        groups = self._broker.groups
-        live_bytes = sum(groups.rewrites.live_bytes(each.partition) for each in partitions)
-        bound = groups.config.rewrite_after_pinned_bytes
-        if movable.size_bytes < max(bound, 2 * live_bytes) or not partitions:
+        if not partitions or movable.size_bytes < self._bound_bytes(partitions):
             return
         if movable.oldest_base != progress.oldest_base:
             progress.fruitless = progress.wait_reports = 0
@@ -109,5 +98,17 @@ class PinRelief:
 
         progress.open_count = 1
         for hosted in partitions:
-            progress.open_count += self._rewrite(hosted, done)
+            progress.open_count += self._coordinator_of(hosted).rewrite(hosted, done)
         done(True)
+
+    def _coordinator_of(self, hosted: HostedPartition) -> CoordinatorHosting:
+        return self._broker.coordinators[hosted.topic.name]
+
+    def _bound_bytes(self, partitions: list[HostedPartition]) -> int:
+        """Return how much may be kept before it pays to write all that lives in them anew."""
+        live_bytes = bound = 0
+        for hosted in partitions:
+            base = self._coordinator_of(hosted).runtime.base
+            live_bytes += base.rewrites.live_bytes(hosted.partition)
+            bound = max(bound, base.config.rewrite_after_pinned_bytes)
+        return max(bound, 2 * live_bytes)

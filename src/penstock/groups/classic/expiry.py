@@ -20,11 +20,11 @@ GroupMetadataManager.cleanupGroupMetadata.
 from collections.abc import Generator, Iterator
 from itertools import islice
 
+from penstock.coordinator.portions import POSITIONS, TO_WRITE, Steps
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.config import NEVER_EXPIRE_MS
 from penstock.groups.context import Context
 from penstock.groups.journal import GroupChanges, WriteDone
-from penstock.groups.portions import POSITIONS, TO_WRITE, Steps
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode

@@ -20,13 +20,13 @@ from enum import StrEnum
 from typing import TypeVar
 
 from penstock.base.invariant import invariant
+from penstock.coordinator.confirmed_map import ConfirmedMap
+from penstock.coordinator.records import UnreadRecord
 from penstock.groups.classic.member import Member
 from penstock.groups.classic.voting import Ballot, choose_protocol
 from penstock.groups.messages import JoinedMember, MembersTold, OfferedProtocol
-from penstock.groups.offsets.confirmed_map import ConfirmedMap
 from penstock.groups.offsets.positions import Positions
 from penstock.groups.pinned import PinnedBytes
-from penstock.groups.records import UnreadRecord
 
 K = TypeVar("K")
 

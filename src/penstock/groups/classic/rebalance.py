@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from penstock.coordinator.portions import POSITIONS, TO_LOG, TO_TELL, Steps
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member, still_there
 from penstock.groups.classic.snapshot import record_parts
@@ -25,7 +26,6 @@ from penstock.groups.context import Context
 from penstock.groups.counters import HoldUp
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.messages import JoinCallback, JoinGroup, JoinReply, SyncCallback, SyncReply
-from penstock.groups.portions import POSITIONS, TO_LOG, TO_TELL, Steps
 from penstock.protocol.error_codes import ErrorCode
 
 _GONE = DeadlineKey(DeadlineKind.GONE)

@@ -10,10 +10,10 @@ GroupMetadata.loadGroup.
 
 from collections.abc import Iterator, Mapping
 
+from penstock.coordinator.portions import Steps
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.member import Member
 from penstock.groups.messages import OfferedProtocol
-from penstock.groups.portions import Steps
 from penstock.groups.records import (
     GroupRecord,
     MemberRecord,

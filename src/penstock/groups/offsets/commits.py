@@ -12,6 +12,7 @@ ignored (retention is one rule, see expiry.py).
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
+from penstock.coordinator.portions import POSITIONS, TO_WRITE, Steps
 from penstock.groups.classic.group import Group, GroupState
 from penstock.groups.classic.rebalance import Rebalances
 from penstock.groups.classic.subscription import CONSUMER_PROTOCOL_TYPE, topics_of_group
@@ -27,7 +28,6 @@ from penstock.groups.messages import (
     FetchedOffset,
 )
 from penstock.groups.pinned import PinnedBytes
-from penstock.groups.portions import POSITIONS, TO_WRITE, Steps
 from penstock.groups.records import CommittedOffset, TopicKey
 from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode

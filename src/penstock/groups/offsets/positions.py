@@ -8,7 +8,7 @@ Source: none in Kafka, which bounds the metadata of one position alone (offset.m
 
 from collections.abc import Mapping
 
-from penstock.groups.offsets.confirmed_map import ConfirmedMap
+from penstock.coordinator.confirmed_map import ConfirmedMap
 from penstock.groups.pinned import PinnedBytes
 from penstock.groups.records import CommittedOffset, TopicKey
 
@@ -33,11 +33,6 @@ class Positions(ConfirmedMap[TopicKey, CommittedOffset]):
         """Of what is confirmed."""
         self.in_flight_bytes = 0
         self._meter: PinnedBytes | None = None
-
-    def restore(self, values: Mapping[TopicKey, CommittedOffset]) -> None:
-        """Take positions that were read from the log."""
-        for key, value in values.items():
-            self._change(key, value)
 
     def growth(self, key: TopicKey, offset: CommittedOffset) -> int:
         """Return by how much the positions would grow."""

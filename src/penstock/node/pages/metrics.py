@@ -189,12 +189,12 @@ class NodeCollector(Collector):
         yield GaugeMetricFamily(
             "penstock_group_unread_bytes",
             "Kept in memory of records of the internal topic that could not be understood.",
-            groups.unread_bytes,
+            groups.runtime.unread_bytes,
         )
         yield GaugeMetricFamily(
             "penstock_group_partitions_not_rewritten",
             "Internal partitions that stay as they are for what could not be understood in them.",
-            len(groups.rewrites.held),
+            len(groups.runtime.base.rewrites.held),
         )
         for name, text in GROUP_COUNTERS.items():
             yield _counter(f"penstock_group_{name}", text, getattr(groups.counters, name))

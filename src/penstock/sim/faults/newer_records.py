@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from penstock.base.errors import PlatformError
-from penstock.broker.groups.journal import JournalWrite
+from penstock.broker.coordinators.journal import JournalWrite
 from penstock.broker.partitions import HostedPartition
+from penstock.coordinator.records import UnreadRecord
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.partitioning import partition_of
-from penstock.groups.records import TopicKey, UnreadRecord, encode_offset_key
-from penstock.groups.unwritten import Unwritten
+from penstock.groups.records import TopicKey, encode_offset_key
 from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
 from penstock.sim.checks.groups.internal_partitions import journal_of, master_of

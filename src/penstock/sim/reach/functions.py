@@ -9,7 +9,10 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-ROOMS = ("replication", "raft", "storage", "controller", "groups", "broker", "kafka", "runtime")
+ROOMS = (
+    "replication", "raft", "storage", "controller", "coordinator", "groups", "broker", "kafka",
+    "runtime",
+)  # fmt: skip
 """Whose reach is told."""
 MARKED = (*ROOMS, "base", "record", "net", "node")
 """Whose calls are known: whoever plants a bug asks whether a run comes to it."""

@@ -10,7 +10,7 @@ from penstock.sim.reach.functions import ROOMS, all_of
 
 PACKAGE = Path(__file__).parents[2]
 COORDINATOR = "broker, kafka (groups)"
-_COORDINATOR_PARTS = ("broker/groups/*", "kafka/handlers/groups/*")
+_COORDINATOR_PARTS = ("broker/coordinators/*", "kafka/handlers/groups/*")
 
 
 class Reach(NamedTuple):

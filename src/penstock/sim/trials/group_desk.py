@@ -223,7 +223,7 @@ class Desk:
     @property
     def is_given_up(self) -> bool:
         """Whether nobody answers for the groups at the moment."""
-        return PARTITION not in self.inside.table.partitions
+        return self.coordinator.runtime.base.partitions.state(PARTITION) is None
 
     def is_line_closed(self, group_id: str, member_id: str) -> bool:
         """Whether the connection that a member waits by is closed, as far as is known."""

@@ -1,6 +1,6 @@
 """Who loads, answers for and rewrites internal partitions, under masterships that come and go.
 
-    paper partitions, a queue for each thing that may end later ─► production's GroupOwnership and
+    paper partitions, a queue for each thing that may end later ─► production's hosting and
     Rewriter ─► is anything shown, or cut off, in another mastership than it was begun in?
 
 Loads, confirmations and turns of the loop end when, and in the order, that the walk says.
@@ -11,10 +11,10 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from penstock.broker.groups.ownership import GroupOwnership
-from penstock.broker.groups.rewrite import SLICE_BYTES, Rewriter
+from penstock.broker.coordinators.hosting import CoordinatorHosting
+from penstock.broker.coordinators.rewrite import SLICE_BYTES, Rewriter
 from penstock.broker.sets.replica_set import Role
-from penstock.groups.housekeeping import JournalRecord
+from penstock.coordinator.records import JournalRecord
 
 PARTITIONS = 2
 RECORD = (b"key", b"v" * (SLICE_BYTES // 2))
@@ -59,10 +59,10 @@ class DutiesWalk:
         self._shown: dict[int, int] = {}
         self._confirming: PaperPartition | None = None
         self._wrong: list[str] = []
-        broker: Any = SimpleNamespace(
-            groups=self, scheduler=SimpleNamespace(call_soon=self._turns.append)
-        )
-        self._ownership = GroupOwnership(broker, self)  # type: ignore[arg-type]
+        self.topic = "__a_kind"
+        self.base = SimpleNamespace(partitions=SimpleNamespace(use_count=lambda _: None))
+        broker: Any = SimpleNamespace(scheduler=SimpleNamespace(call_soon=self._turns.append))
+        self._ownership = CoordinatorHosting(broker, self, self)  # type: ignore[arg-type]
         self._rewriter = Rewriter(broker.scheduler, self._append)
         self._begun: dict[int, tuple[int, int | None]] = {}
         """Partition -> (epoch, first offset) of its rewrite."""
@@ -82,20 +82,17 @@ class DutiesWalk:
 
     # The coordinator, and the journal that it is loaded from
 
-    def use_partition_count(self, count: int) -> None:
-        """Take note of nothing."""
-
     def begin_loading(self, partition: int) -> None:
-        """As in GroupCoordinator."""
+        """As in CoordinatorRuntime."""
         self._loaded[partition] = self.partitions[partition].leader_epoch
 
     def unload(self, partition: int) -> None:
-        """As in GroupCoordinator."""
+        """As in CoordinatorRuntime."""
         self._loaded.pop(partition, None)
         self._shown.pop(partition, None)
 
     def finish_loading(self, partition: int) -> None:
-        """As in GroupCoordinator; here it is judged."""
+        """As in CoordinatorRuntime; here it is judged."""
         hosted = self.partitions[partition]
         if self._loaded.get(partition) != hosted.leader_epoch:
             self._wrong.append(f"{partition} is shown, and was loaded in {self._loaded}")

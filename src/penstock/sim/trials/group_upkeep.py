@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.classic.group import Group
 from penstock.groups.deadlines import DeadlineKey, DeadlineKind
 from penstock.groups.records import TopicKey
-from penstock.groups.unwritten import Unwritten
 from penstock.protocol.error_codes import ErrorCode
 from penstock.sim.checks.groups.log import Entry, Position, Reading, read_log
 from penstock.sim.checks.groups.rewrite_times import RewriteTimes
@@ -71,14 +71,14 @@ class Upkeep:
 
     def _deadline(self) -> Iterator[str]:
         desk = self._desk
-        due = desk.coordinator.next_deadline_ms()
+        due = desk.coordinator.runtime.next_deadline_ms()
         if due is not None and due < 1 << 39:
             desk.clock.now_ms = max(due, desk.clock.now_ms)
         yield from self._tick()
 
     def _some_time(self) -> Iterator[str]:
         desk = self._desk
-        due = desk.coordinator.next_deadline_ms() or 1 << 40
+        due = desk.coordinator.runtime.next_deadline_ms() or 1 << 40
         desk.clock.now_ms += self._random.randint(0, max(0, min(due - desk.clock.now_ms, 400)))
         yield from self._tick()
 
@@ -95,7 +95,7 @@ class Upkeep:
             and (deadlines.at(DeadlineKey(DeadlineKind.SESSION, group_id, one)) or now_ms + 1)
             > now_ms
         ]
-        desk.coordinator.tick(now_ms)
+        desk.coordinator.runtime.tick(now_ms)
         for group_id, one in safe:
             view = desk.view(group_id)
             if view is None or one not in view.members:
@@ -133,7 +133,7 @@ class Upkeep:
         try:
             for group_id in desk.coordinator.group_ids():
                 desk.commit_outside(group_id, self._random.choice(PLACES), 1_001)
-            desk.coordinator.tick(desk.clock.now_ms)
+            desk.coordinator.runtime.tick(desk.clock.now_ms)
         finally:
             desk.journal.refuses = None
         yield from ()
@@ -217,7 +217,7 @@ class Upkeep:
 
     def _due(self) -> Iterator[str]:
         self._times.appended(self._taken_bytes())
-        told = self._desk.coordinator.rewrites.due()
+        told = self._desk.coordinator.runtime.base.rewrites.due()
         right = self._times.is_due() and not self._is_in_log_only
         if told != ((PARTITION,) if right else ()):
             yield f"a rewrite is due: {told}, by {self._times}"
@@ -229,12 +229,12 @@ class Upkeep:
 
     def _rewrite(self) -> Iterator[str]:
         desk, journal = self._desk, self._desk.journal
-        if desk.coordinator.is_movable(PARTITION) is self._is_in_log_only:
+        if desk.coordinator.runtime.is_movable(PARTITION) is self._is_in_log_only:
             yield f"may be rewritten: {not self._is_in_log_only}, and says otherwise"
         if self._is_in_log_only:
             return
         start, rewritten, right = len(journal.log), [], list(journal.log)
-        for records in desk.coordinator.snapshot(PARTITION):
+        for records in desk.coordinator.runtime.snapshot(PARTITION):
             some = [(one[0] or b"", one[1]) for one in records]
             journal.log += some
             rewritten += some
@@ -248,12 +248,12 @@ class Upkeep:
         self._times.appended(self._taken_bytes())
         if self._random.random() < 0.3:
             self._times.failed()
-            desk.coordinator.rewrites.failed(PARTITION)
+            desk.coordinator.runtime.base.rewrites.failed(PARTITION)
             journal.cut(0)
             return
         journal.cut(start)
         self._times.rewritten(size_of(rewritten))
-        desk.coordinator.rewritten(PARTITION, size_of(rewritten))
+        desk.coordinator.runtime.rewritten(PARTITION, size_of(rewritten))
 
     def _give_up_and_load(self) -> Steps:
         yield "give up", self._give_up
@@ -264,7 +264,7 @@ class Upkeep:
     def _give_up(self) -> Iterator[str]:
         desk = self._desk
         waiting = [one for one in desk.asked if one.write is None]
-        desk.coordinator.unload(PARTITION)
+        desk.coordinator.runtime.unload(PARTITION)
         under_way = len(desk.journal.under_way)
         for write in desk.journal.lose_mastership(self._random.randint(0, under_way)):
             write.done(Unwritten.OVERTAKEN)
@@ -308,13 +308,13 @@ class Upkeep:
             desk.coordinator = desk.new_coordinator()
         self._times.forget()
         journal.appended_bytes = 0
-        desk.coordinator.begin_loading(PARTITION)
+        desk.coordinator.runtime.begin_loading(PARTITION)
         for key, value in journal.log:
-            desk.coordinator.load(PARTITION, (key, value))
+            desk.coordinator.runtime.load(PARTITION, (key, value))
         self._is_in_log_only = self._random.random() < 0.15
         if self._is_in_log_only:
-            desk.coordinator.load_unread_batch(PARTITION, "a batch of a transaction")
-        desk.coordinator.finish_loading(PARTITION)
+            desk.coordinator.runtime.load_unread_batch(PARTITION, "a batch of a transaction")
+        desk.coordinator.runtime.finish_loading(PARTITION)
         self._times.appended(size)
         desk.loaded_anew()
         yield from desk.wrong_load()

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from penstock.groups.ownership import PartitionOwnership
+from penstock.coordinator.runtime import CoordinatorRuntime
 from penstock.sim.checks.groups.log import Entry
 from penstock.sim.checks.patched import patched
 from penstock.sim.trials.group_duties import DutiesWalk
@@ -67,8 +67,8 @@ class GroupTrials:
             return real(owner, partition)
 
         with (
-            patched(PartitionOwnership, "load", load),
-            patched(PartitionOwnership, "finish_loading", finish),
+            patched(CoordinatorRuntime, "load", load),
+            patched(CoordinatorRuntime, "finish_loading", finish),
         ):
             yield
 

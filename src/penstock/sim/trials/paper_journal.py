@@ -8,10 +8,10 @@ walk says.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from penstock.groups.housekeeping import RECORD_OVERHEAD_BYTES, JournalRecord
-from penstock.groups.journal import JournalDone
-from penstock.groups.unwritten import Unwritten
-from penstock.sim.checks.groups.log import Entry, Reading, read_log
+from penstock.coordinator.journal import JournalDone
+from penstock.coordinator.records import RECORD_OVERHEAD_BYTES, JournalRecord
+from penstock.coordinator.unwritten import Unwritten
+from penstock.sim.checks.groups.log import Entry, Reading, group_named, read_log
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +25,7 @@ class Write:
 
 
 class PaperJournal:
-    """See the module: a GroupJournal."""
+    """See the module: a Journal of groups."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.log: list[Entry] = list(entries)
@@ -40,15 +40,15 @@ class PaperJournal:
         """What was appended last."""
         self._settled = read_log(entries)
 
-    def append(self, group_id: str, records: Sequence[JournalRecord], done: JournalDone) -> None:
-        """As in GroupJournal."""
+    def append(self, partition: int, records: Sequence[JournalRecord], done: JournalDone) -> None:
+        """As in Journal. All records of one write are of one group."""
         entries = [(one[0] or b"", one[1]) for one in records]
         self.appended_bytes += size_of(entries)
         if self.refuses is not None:
             done(self.refuses)
             return
         self.log += entries
-        self.last = write = Write(self.group_of(group_id), entries, done)
+        self.last = write = Write(self.group_of(group_named(entries[0][0])), entries, done)
         self.writes.append(write)
         if self.is_prompt:
             self.confirm(write)

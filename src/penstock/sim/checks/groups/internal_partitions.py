@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from penstock.broker.groups.journal import InternalTopicJournal
+from penstock.broker.coordinators.journal import InternalTopicJournal
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.replica_set import Role
 from penstock.node.node import Node

@@ -97,6 +97,12 @@ def group_said(value: bytes) -> GroupSaid | None:
     return GroupSaid(generation, protocol, leader, members)
 
 
+def group_named(key: bytes) -> str:
+    """Return the group that a key is of, of whatever kind the record is."""
+    length = int.from_bytes(key[2:4], "big")
+    return key[4 : 4 + length].decode()
+
+
 def _put(values: dict, key: object, value: bytes | None) -> None:  # type: ignore[type-arg]
     values.pop(key, None)
     if value is not None:

@@ -15,16 +15,11 @@ from dataclasses import dataclass, field
 
 from penstock.base.errors import PlatformError
 from penstock.broker.partitions import HostedPartition
+from penstock.coordinator.records import UnreadRecord
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.errors import MalformedGroupRecord
 from penstock.groups.partitioning import partition_of
-from penstock.groups.records import (
-    OffsetKey,
-    TopicKey,
-    UnreadRecord,
-    decode_key,
-    decode_offset_value,
-)
+from penstock.groups.records import OffsetKey, TopicKey, decode_key, decode_offset_value
 from penstock.node.node import Node
 from penstock.sim.checks.groups.internal_partitions import journal_of, master_of
 from penstock.sim.run.server import Server

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.base.ports import Scheduler
-from penstock.broker.groups.reasons import reason_of
+from penstock.broker.coordinators.reasons import reason_of
 from penstock.broker.partitions import HostedPartition
-from penstock.groups.housekeeping import JournalRecord, records_bytes
-from penstock.groups.unwritten import Unwritten
+from penstock.coordinator.records import JournalRecord, records_bytes
+from penstock.coordinator.unwritten import Unwritten
 from penstock.replication.errors import ReplicationError
 from penstock.storage.errors import StorageError
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups.offsets.confirmed_map import ConfirmedMap
+from penstock.coordinator.confirmed_map import ConfirmedMap
 
 
 def test_a_change_shows_when_it_is_confirmed_and_not_before() -> None:

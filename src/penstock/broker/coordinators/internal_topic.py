@@ -1,6 +1,6 @@
-"""The internal topic that group positions are kept in: made by whoever needs it first.
+"""The internal topic of a kind of coordinator: made by whoever needs it first.
 
-It gets the partition count of the group settings and the cluster's default replication factor, so
+It gets the partition count of the kind's settings and the cluster's default replication factor, so
 that positions are as safe as the data that they stand for. Later settings change nothing about it.
 
 Source: Kafka `AutoTopicCreationManager` (`__consumer_offsets`).
@@ -8,10 +8,10 @@ Source: Kafka `AutoTopicCreationManager` (`__consumer_offsets`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.controller.commands.command import NewTopic
-from penstock.groups.partitioning import INTERNAL_TOPIC
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
@@ -21,22 +21,30 @@ if TYPE_CHECKING:
 class InternalTopic:
     """Has the topic made where it is missing."""
 
-    __slots__ = ("_broker", "_on_demand")
+    __slots__ = ("_broker", "_name", "_on_demand", "_partition_count")
 
-    def __init__(self, broker: Broker, on_demand: TopicsOnDemand) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        on_demand: TopicsOnDemand,
+        name: str,
+        partition_count: Callable[[], int],
+    ) -> None:
+        """`partition_count` is asked when the topic is made."""
         self._broker = broker
+        self._partition_count = partition_count
         self._on_demand = on_demand
+        self._name = name
 
     @property
     def exists(self) -> bool:
         """Whether this broker's image has the topic."""
-        return INTERNAL_TOPIC in self._broker.metadata.topics_by_name
+        return self._name in self._broker.metadata.topics_by_name
 
     async def ensure(self) -> bool:
         """Make the topic unless it is there; returns whether it is. Clients ask again if not."""
         if self.exists:
             return True
-        count = self._broker.groups.config.partition_count
-        topic = NewTopic(name=INTERNAL_TOPIC, partition_count=count)
+        topic = NewTopic(name=self._name, partition_count=self._partition_count())
         await self._on_demand.create((topic,), is_internal=True)
         return self.exists

@@ -33,6 +33,11 @@ class ConfirmedMap(Generic[K, V]):
         self._changed_by: dict[K, int] = {}
         self._ticket = 0
 
+    def restore(self, values: Mapping[K, V]) -> None:
+        """Take what was read from the log."""
+        for key, value in values.items():
+            self._change(key, value)
+
     def begin(self, changes: Mapping[K, V | None]) -> int:
         """Note changes in the order in which they are appended, and return their ticket."""
         self._ticket += 1

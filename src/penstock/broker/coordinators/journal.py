@@ -1,6 +1,6 @@
-"""Where group positions are kept: the internal topic, in the log like any data.
+"""An internal topic as the journal of a coordinator: in the log like any data.
 
-    coordinator ── append(records) ──► batch in partition hash(group) ──► confirmed ──► done(None)
+    coordinator ── append(records) ──► batch in a partition ──► confirmed ──► done(None)
     start       ── load()          ──► every record, oldest first     ──► finish_loading
     rewrite     ── snapshot ──► batches at the head ──► confirmed ──► trim all that is older
 
@@ -12,7 +12,7 @@ copies, which replay to the same state.
 Only the master of the partition's set appends; every write waits for the set's policy, as acks=all
 does. One that is overtaken by an election is OVERTAKEN, and of unknown fate.
 
-Source: Kafka `GroupMetadataManager` (one partition per group, answer after the append is
+Source: Kafka `PartitionWriter` and `CoordinatorLoaderImpl` (answer after the append is
 replicated); the rewrite is ours.
 """
 
@@ -23,13 +23,11 @@ from typing import NamedTuple
 
 from penstock.base.errors import PlatformError
 from penstock.broker.broker import Broker
-from penstock.broker.groups.reasons import reason_of
-from penstock.broker.groups.rewrite import OnDone, Rewriter
+from penstock.broker.coordinators.reasons import reason_of
+from penstock.broker.coordinators.rewrite import OnDone, Rewriter
 from penstock.broker.partitions import HostedPartition
-from penstock.groups.housekeeping import JournalRecord
-from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
-from penstock.groups.records import UnreadRecord
-from penstock.groups.unwritten import Unwritten
+from penstock.coordinator.records import JournalRecord, UnreadRecord
+from penstock.coordinator.unwritten import Unwritten
 from penstock.record.batch import CONTROL, TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
 from penstock.record.read import DecodedRecord, iter_records
@@ -37,7 +35,6 @@ from penstock.replication.errors import ReplicationError
 from penstock.storage.commit_log.set_log import Chunk, NeedsDisk
 from penstock.storage.errors import LogFenced, StorageError
 
-OFFSETS_TOPIC = INTERNAL_TOPIC
 WRITE_TIMEOUT_MS = 30_000
 LOAD_BYTES = 128 << 10
 """Read in one turn of the loop, unless one batch is larger: some 1,500 positions."""
@@ -59,7 +56,7 @@ class LoadCallbacks(NamedTuple):
 
 
 class JournalWrite:
-    """A batch of group records that waits to be confirmed.
+    """A batch of a coordinator's records that waits to be confirmed.
 
     A write that takes too long is reported as LATE, and again with what became of it
     when that is known: it stands in the log and may still be confirmed.
@@ -97,25 +94,26 @@ class JournalWrite:
 
 
 class InternalTopicJournal:
-    """The coordinator's journal port over the partitions of the internal topic."""
+    """The journal port of one kind of coordinator, over the partitions of its topic."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, topic: str) -> None:
+        self.topic = topic
         self._broker = broker
         self._rewriter = Rewriter(broker.scheduler, self._append)
 
     @property
     def partitions(self) -> Sequence[HostedPartition | None]:
         """The internal topic's partitions on this node; empty until the topic exists."""
-        topic = self._broker.partitions.by_name.get(OFFSETS_TOPIC.encode())
+        topic = self._broker.partitions.by_name.get(self.topic.encode())
         return () if topic is None else topic.partitions
 
-    def append(self, group_id: str, records: Sequence[JournalRecord], done: Done) -> None:
+    def append(self, partition: int, records: Sequence[JournalRecord], done: Done) -> None:
         """Append in one batch; `done(None)` once it is confirmed, or `done(error)`.
 
         After `done(LATE)` it is called once more, when the write is confirmed or lost.
         """
         partitions = self.partitions
-        hosted = partitions[partition_of(group_id, len(partitions))] if partitions else None
+        hosted = partitions[partition] if partition < len(partitions) else None
         if hosted is None:
             done(Unwritten.NOT_HERE)
             return

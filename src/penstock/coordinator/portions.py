@@ -12,7 +12,7 @@ Source: run to completion as in outbox.py, cut where a run would be long (ADR 00
 from collections import deque
 from collections.abc import Iterator
 
-from penstock.groups.outbox import Later, Outbox
+from penstock.coordinator.outbox import Later, Outbox
 
 PORTION = 200
 """What the steps of one turn may cost; one is about 10 us of processor time, so 2 ms."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from penstock.base.errors import PlatformError
-from penstock.groups.unwritten import Unwritten
+from penstock.coordinator.unwritten import Unwritten
 from penstock.replication.errors import (
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,

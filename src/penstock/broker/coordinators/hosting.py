@@ -1,4 +1,4 @@
-"""Groups follow the mastership of their internal partition.
+"""A coordinator follows the mastership of its internal partitions.
 
     become master ──► load the partition up to its log end ──► all of that confirmed? ──► answer
                       meanwhile COORDINATOR_LOAD_IN_PROGRESS    (waits in purgatory)
@@ -9,24 +9,25 @@ and answers only when it is: a position that somebody has seen does not go away 
 election (the thought of KIP-207, for positions). `reconcile` compares what should be owned with
 what is, so that it does not matter which change it is called for.
 
-Source: Kafka `GroupCoordinatorService.onElection`, `onResignation`. It keeps no group state.
+Source: Kafka `GroupCoordinatorService.onElection`, `onResignation`. It keeps no state of groups.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from penstock.base.errors import PlatformError
 from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.replica_set import Role
-from penstock.groups.records import UnreadRecord
+from penstock.coordinator.records import UnreadRecord
 from penstock.replication.errors import ReplicationError
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.broker.groups.journal import InternalTopicJournal
+    from penstock.broker.coordinators.journal import InternalTopicJournal
+    from penstock.coordinator.runtime import CoordinatorRuntime
 
 RETRY_MS = 1000
 """After a partition could not be read; most likely the disk is at fault, so there is no hurry."""
@@ -70,13 +71,19 @@ class Tenure:
         """What is confirmed is confirmed."""
 
 
-class GroupOwnership:
-    """Which internal partitions the coordinator of this broker answers for."""
+class CoordinatorHosting:
+    """One kind of coordinator on this broker: what it answers for, and has rewritten."""
 
     def __init__(
-        self, broker: Broker, journal: InternalTopicJournal, on_failed: OnFailed | None = None
+        self,
+        broker: Broker,
+        runtime: CoordinatorRuntime[Any, Any],
+        journal: InternalTopicJournal,
+        on_failed: OnFailed | None = None,
     ) -> None:
         """`on_failed(partition, error)` hears of partitions that could not be read."""
+        self.runtime = runtime
+        self.topic = journal.topic
         self._broker = broker
         self._journal = journal
         self._on_failed = on_failed
@@ -93,30 +100,56 @@ class GroupOwnership:
             if not tenure.stands(hosted_ones.get(partition)):
                 self._unload(partition, tenure)
         if hosted_ones:
-            self._broker.groups.use_partition_count(len(self._journal.partitions))
+            self.runtime.base.partitions.use_count(len(self._journal.partitions))
         for partition, hosted in hosted_ones.items():
             if partition not in self._tenures:
                 self._take_over(partition, hosted)
 
+    @property
+    def partitions(self) -> Sequence[HostedPartition | None]:
+        """The partitions of its topic on this node; empty until the topic exists."""
+        return self._journal.partitions
+
+    def rewrite_due(self) -> None:
+        """Rewrite the partitions that have grown enough."""
+        hosted = {each.partition: each for each in self.partitions if each is not None}
+        for partition in self.runtime.base.rewrites.due():
+            self.rewrite(hosted[partition], lambda _: None)
+
+    def rewrite(self, hosted: HostedPartition, on_done: Callable[[bool], None]) -> bool:
+        """Rewrite a partition; False while that goes on already, or can not be."""
+        runtime, partition = self.runtime, hosted.partition
+        if not runtime.is_movable(partition):
+            return False
+
+        def done(live_bytes: int | None) -> None:
+            if live_bytes is None:
+                runtime.base.rewrites.failed(partition)
+            else:
+                runtime.rewritten(partition, live_bytes)
+            on_done(live_bytes is not None)
+
+        return self._journal.rewrite(hosted, runtime.snapshot(partition), done)
+
     def _unload(self, partition: int, tenure: Tenure) -> None:
         tenure.is_over = True
         del self._tenures[partition]
-        self._broker.groups.unload(partition)
+        self.runtime.unload(partition)
         log.info("internal partition=%d given up epoch=%d", partition, tenure.leader_epoch)
 
     def _take_over(self, partition: int, hosted: HostedPartition) -> None:
         tenure = self._tenures[partition] = Tenure(hosted, self._finish)
-        self._broker.groups.begin_loading(partition)
+        self.runtime.begin_loading(partition)
         self._load(tenure)
 
     def _load(self, tenure: Tenure) -> None:
-        groups, partition = self._broker.groups, tenure.hosted.partition
+        runtime, partition = self.runtime, tenure.hosted.partition
 
         def on_record(record: UnreadRecord) -> None:
-            groups.load(partition, record)
+            runtime.load(partition, record)
 
         def on_unread_batch(reason: str) -> None:
-            groups.load_unread_batch(partition, reason)
+            runtime.load_unread_batch(partition, reason)
 
         def on_done(error: PlatformError | None) -> None:
             if error is not None:
@@ -131,7 +164,7 @@ class GroupOwnership:
 
     def _finish(self, tenure: Tenure) -> None:
         partition = tenure.hosted.partition
-        self._broker.groups.finish_loading(partition)
+        self.runtime.finish_loading(partition)
         log.info("internal partition=%d loaded epoch=%d", partition, tenure.leader_epoch)
 
     def _retry_later(self, tenure: Tenure, error: PlatformError) -> None:
@@ -143,8 +176,8 @@ class GroupOwnership:
         def again() -> None:
             if tenure.is_over:
                 return
-            self._broker.groups.unload(partition)
-            self._broker.groups.begin_loading(partition)
+            self.runtime.unload(partition)
+            self.runtime.begin_loading(partition)
             self._load(tenure)
 
         self._broker.scheduler.call_later(RETRY_MS, again)

@@ -13,7 +13,7 @@ Source: none; Kafka keeps such records by compacting without understanding (LogC
 import logging
 from collections.abc import Iterator
 
-from penstock.groups.records import UnreadRecord
+from penstock.coordinator.records import UnreadRecord
 
 RECORD_OVERHEAD_BYTES = 200
 """About what one record costs in memory beside its bytes."""

@@ -1,6 +1,6 @@
 """When a partition of the internal topic is due for a rewrite."""
 
-from penstock.groups.housekeeping import FRUITLESS_MAX, RewriteTracker
+from penstock.coordinator.rewrites import FRUITLESS_MAX, RewriteTracker
 
 
 def due_after(tracker: RewriteTracker) -> int:

@@ -1,11 +1,9 @@
-"""Why a write of a group's records is not confirmed, and what its client is told.
+"""Why a write of a coordinator's records is not confirmed.
 
 Source: Kafka, the error mapping of GroupMetadataManager.storeGroup and storeOffsets.
 """
 
 from enum import Enum
-
-from penstock.protocol.error_codes import ErrorCode
 
 
 class Unwritten(Enum):
@@ -17,14 +15,3 @@ class Unwritten(Enum):
     TOO_LARGE = "the records do not fit into one batch of the log"
     LATE = "it takes longer than a client waits, and may still be confirmed"
     FAILED = "the log can not be written"
-
-
-def told_of(reason: Unwritten) -> ErrorCode:
-    """Return what a group's client hears: to look for the coordinator, or to try again."""
-    return _TOLD.get(reason, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-
-_TOLD = {
-    Unwritten.OVERTAKEN: ErrorCode.NOT_COORDINATOR,
-    Unwritten.TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
-}

@@ -1,1 +1,0 @@
-"""Hosting the group coordinator: its journal in an internal topic, and who has which."""

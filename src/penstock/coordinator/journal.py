@@ -1,0 +1,25 @@
+"""The internal topic as a coordinator sees it: a port of one method.
+
+Source: Kafka, PartitionWriter of coordinator-common.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from penstock.coordinator.records import JournalRecord
+from penstock.coordinator.unwritten import Unwritten
+
+JournalDone = Callable[[Unwritten | None], None]
+
+
+class Journal(Protocol):
+    """One internal topic."""
+
+    def append(self, partition: int, records: Sequence[JournalRecord], done: JournalDone) -> None:
+        """Append the records, together and in order, to a partition.
+
+        Calls of one partition keep their order in the log. `done(None)` runs once they are durable
+        and replicated, `done(reason)` when they are refused or lost; exactly one of them runs,
+        possibly before `append` returns; `done(LATE)` may run once before it. A value
+        of None is a tombstone.
+        """

@@ -1,0 +1,224 @@
+"""Taking partitions of an internal topic over, giving them up, and having them rewritten.
+
+    (not owned) ── begin_loading, load each record, finish_loading ──► active
+         ▲                     │                                         │
+         └──────── unload ─────┴─────────────────────────────────────────┘
+
+The state of a partition may be large: it is made, and those who wait in it are told of its end, in
+portions. It is shown all at once when all of it is made, and gone all at once before anybody is
+told.
+
+Single owner: all calls come from one thread, answers run on it, and nothing waits. Who owns a
+partition is the master of its replica set; broker/coordinators/hosting.py moves it. The owner calls
+`tick` no later than `next_deadline_ms`.
+
+Source: Kafka, CoordinatorRuntime (scheduleLoadOperation, scheduleUnloadOperation); rewrites.py for
+rewrites, which Kafka does not need.
+"""
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Generic, TypeVar
+
+from penstock.base.invariant import invariant
+from penstock.coordinator.deadlines import Deadlines
+from penstock.coordinator.journal import Journal
+from penstock.coordinator.outbox import Later, Outbox
+from penstock.coordinator.partitions import Partitions, PartitionState
+from penstock.coordinator.portions import PORTION, Portions, Steps
+from penstock.coordinator.records import JournalRecord, UnreadRecord, in_batches, records_bytes
+from penstock.coordinator.rewrites import RewriteTracker
+from penstock.coordinator.shard import Loader, Shard
+from penstock.coordinator.unread import UnreadRecords
+from penstock.coordinator.writes import Writes
+
+S = TypeVar("S")
+K = TypeVar("K", bound=Hashable)
+
+DUE_TOGETHER = 100
+"""Deadlines of one tick: a whole group's sessions may end in one moment, at 10 us each and 20 for a
+line in the log, or as many rebalances begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoordinatorConfig:
+    """Bounds of one kind of coordinator; see GroupConfig for what each is good for."""
+
+    kind: str
+    partition_count: int
+    writes_in_flight_max: int
+    rewrite_after_bytes: int
+    rewrite_after_pinned_bytes: int
+    unread_bytes_max: int
+
+
+class Foundation(Generic[K]):
+    """What a shard stands on: made before it, and shared with its runtime."""
+
+    __slots__ = ("config", "deadlines", "outbox", "partitions", "portions", "rewrites", "writes")
+
+    def __init__(self, config: CoordinatorConfig, journal: Journal, later: Later | None) -> None:
+        """`later` runs a callback in a later turn of the loop; without it nothing waits."""
+        self.config = config
+        self.outbox = Outbox(later)
+        self.portions = Portions(self.outbox, later)
+        self.deadlines: Deadlines[K] = Deadlines()
+        self.partitions = Partitions(config.partition_count)
+        self.rewrites = RewriteTracker(config.rewrite_after_bytes)
+        self.writes = Writes(
+            journal, self.rewrites, self.portions, in_flight_max=config.writes_in_flight_max
+        )
+
+
+class _Loading(Generic[S]):
+    """One partition that is being loaded."""
+
+    __slots__ = ("loaded_bytes", "loader", "unread")
+
+    def __init__(self, loader: Loader[S], unread: UnreadRecords) -> None:
+        self.loader = loader
+        self.unread = unread
+        self.loaded_bytes = 0
+
+
+class CoordinatorRuntime(Generic[S, K]):
+    """Which partitions a shard has, for the broker that gives and takes them."""
+
+    __slots__ = ("_leaving", "_loading", "_shard", "_unread", "base")
+
+    def __init__(self, base: Foundation[K], shard: Shard[S, K]) -> None:
+        """Own no partition yet."""
+        self.base = base
+        self._shard = shard
+        self._loading: dict[int, _Loading[S]] = {}
+        self._unread: dict[int, UnreadRecords] = {}
+        self._leaving: dict[int, int] = {}
+        """How often each partition was given up with somebody who is not told of it yet."""
+
+    # Taking over, giving up
+
+    def begin_loading(self, partition: int) -> None:
+        """Take over a partition: whoever asks for something in it hears that it is being loaded."""
+        assert self.base.partitions.state(partition) is None, partition
+        self.base.partitions.put(partition, PartitionState.LOADING)
+        unread = UnreadRecords(partition, self.base.config.unread_bytes_max)
+        self._loading[partition] = _Loading(self._shard.new_loader(partition, unread), unread)
+
+    def load(self, partition: int, record: JournalRecord) -> None:
+        """Take the next record of a partition that is being loaded, in log order."""
+        loading = self._loading[partition]
+        loading.loader.load(UnreadRecord(*record))
+        loading.loaded_bytes += records_bytes((record,))
+
+    def load_unread_batch(self, partition: int, reason: str) -> None:
+        """Note a batch whose records count only by what stands elsewhere: it stays in the log."""
+        self._loading[partition].loader.leave_in_log(reason)
+
+    def finish_loading(self, partition: int) -> None:
+        """Answer for the partition once its state is made, which is done in portions.
+
+        Until all of it is there, whoever asks hears that it is being loaded.
+        """
+        with self.base.outbox.turn():
+            self.base.portions.begin(self._adopt(partition, self._loading[partition]))
+
+    def unload(self, partition: int) -> None:
+        """Give a partition up: who is parked hears of it, in portions."""
+        self._loading.pop(partition, None)
+        self._unread.pop(partition, None)
+        self.base.rewrites.forget(partition)
+        with self.base.outbox.turn():
+            self.base.partitions.put(partition, None)
+            gone = self._shard.hide(partition)
+            if gone:
+                self._leaving[partition] = self._leaving.get(partition, 0) + 1
+                self.base.portions.begin(self._let_go(partition, gone))
+
+    # Rewriting
+
+    def snapshot(self, partition: int) -> Iterator[list[JournalRecord]]:
+        """Yield the live records of a partition, some at a time, for a rewrite.
+
+        Each list holds what the journal has at the moment it is taken; the owner must append it
+        before anything else can be appended. Between two lists anything may be. When all of them
+        are durable, the log may start where the first one lies, and `rewritten` is to be called.
+
+        Invariant: the partition is loaded; what is not in memory would be lost with the old log.
+        """
+        invariant(
+            self.base.partitions.is_active(partition),
+            "only a loaded partition is rewritten",
+            n=partition,
+        )
+        unread = self._unread[partition]
+        invariant(not unread.is_in_log_only, "what is only in the log stays there", n=partition)
+        return self._live_records(partition, unread)
+
+    def rewritten(self, partition: int, live_bytes: int) -> None:
+        """Note that a rewrite of so many bytes is durable."""
+        self.base.rewrites.rewritten(partition, live_bytes)
+
+    def is_movable(self, partition: int) -> bool:
+        """Whether the partition can be rewritten here and now."""
+        is_active = self.base.partitions.is_active(partition)
+        return is_active and partition not in self.base.rewrites.held
+
+    @property
+    def unread_bytes(self) -> int:
+        """About what records that could not be read take in memory, as found when loading."""
+        return sum(unread.size_bytes for unread in self._unread.values())
+
+    # Time
+
+    def tick(self, now_ms: int) -> None:
+        """Do what is due at this monotonic time; of very much a part, and the rest later."""
+        with self.base.outbox.turn():
+            for key in islice(self.base.deadlines.pop_due(now_ms), DUE_TOGETHER):
+                self._shard.on_due(key)
+
+    def next_deadline_ms(self) -> int | None:
+        """Return when `tick` must be called next at the latest, in monotonic milliseconds."""
+        return self.base.deadlines.next_ms()
+
+    # What the methods above share
+
+    def _live_records(self, partition: int, unread: UnreadRecords) -> Iterator[list[JournalRecord]]:
+        yield from self._shard.live_records(partition)
+        yield from in_batches(unread.records())
+
+    def _adopt(self, partition: int, loading: _Loading[S]) -> Steps:
+        """Make the state of a partition, show it all at once, then begin what it owes."""
+
+        def is_over() -> bool:
+            return self._loading.get(partition) is not loading
+
+        while partition in self._leaving and not is_over():
+            # Deadlines go by names: those of the state before must be gone.
+            yield PORTION
+        making = loading.loader.make()
+        while not is_over():
+            try:
+                cost = next(making)
+            except StopIteration as made:
+                yield from self._show(partition, loading, made.value)
+                return
+            yield cost
+        yield from loading.loader.discard()
+
+    def _show(self, partition: int, loading: _Loading[S], state: S) -> Steps:
+        del self._loading[partition]
+        self.base.partitions.put(partition, PartitionState.ACTIVE)
+        self._shard.show(partition, state)
+        # Counted only now: a rewrite of a partition that is half loaded would lose the rest.
+        self.base.rewrites.appended(partition, loading.loaded_bytes)
+        self._unread[partition] = loading.unread
+        if loading.unread.is_in_log_only:
+            self.base.rewrites.hold(partition)
+        yield from self._shard.begin(partition, state)
+
+    def _let_go(self, partition: int, gone: S) -> Steps:
+        yield from self._shard.let_go(gone)
+        left = self._leaving.pop(partition) - 1
+        if left:
+            self._leaving[partition] = left

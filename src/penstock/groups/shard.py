@@ -1,0 +1,165 @@
+"""Consumer groups as a shard of the coordinator runtime: what comes, goes and falls due.
+
+A partition may have thousands of groups, and members: they are made, and told of the end, in
+portions. They are shown all at once when all of them are made, and gone all at once before any is
+told.
+
+Source: Kafka, GroupCoordinatorShard; handleGroupImmigration, onGroupLoaded, onGroupUnloaded.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from penstock.coordinator.portions import TO_TELL, Steps
+from penstock.coordinator.records import JournalRecord
+from penstock.coordinator.unread import UnreadRecords
+from penstock.groups.classic import expiry
+from penstock.groups.classic.group import Group, GroupState
+from penstock.groups.classic.rebalance import Rebalances
+from penstock.groups.context import Context
+from penstock.groups.deadlines import DeadlineKey, DeadlineKind
+from penstock.groups.journal import live_metadata, live_records
+from penstock.groups.loading import GROUPS_TOGETHER, GroupLoader
+from penstock.groups.messages import JoinReply, SyncReply
+from penstock.groups.table import GroupTable
+from penstock.protocol.error_codes import ErrorCode
+
+MEMBERS_TOGETHER = 4
+"""Members whose sessions begin or end for one unit of a portion."""
+POSITIONS_TOGETHER = 64
+"""Positions of one batch of a rewrite: 256 KiB where each has the longest metadata."""
+_EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
+
+Groups = dict[str, Group]
+
+
+class GroupShard:
+    """The groups of one coordinator (penstock.coordinator.shard says what each method is for)."""
+
+    __slots__ = ("_context", "_rebalances", "_retention_now_ms", "_table")
+
+    def __init__(
+        self,
+        context: Context,
+        table: GroupTable,
+        rebalances: Rebalances,
+        *,
+        retention_now_ms: Callable[[], int],
+    ) -> None:
+        self._context = context
+        self._table = table
+        self._rebalances = rebalances
+        self._retention_now_ms = retention_now_ms
+        self._set_expiry()
+
+    def new_loader(self, partition: int, unread: UnreadRecords) -> GroupLoader:
+        """As in Shard."""
+        context = self._context
+        return GroupLoader(partition, unread, context.counters, self._table.pinned, context.clock)
+
+    def show(self, partition: int, state: Groups) -> None:
+        """As in Shard."""
+        self._table.open(partition, state)
+
+    def begin(self, partition: int, state: Groups) -> Steps:
+        """Let members be silent from now on; some may have been heard of since they are shown."""
+        for number, group in enumerate([*state.values()]):
+            if number % GROUPS_TOGETHER == 0:
+                yield 1
+            if self._table.groups.get(group.group_id) is not group:
+                continue
+            members = [*group.members.values()]
+            is_too_large = len(members) > self._context.config.group_size_max
+            if is_too_large and group.state is GroupState.STABLE:
+                self._rebalances.prepare(group, "loaded with more members than allowed")
+            for at, member in enumerate(members):
+                self._rebalances.keep_alive_if_there(group, member)
+                if at % MEMBERS_TOGETHER == 0:
+                    yield 1
+
+    def hide(self, partition: int) -> Groups | None:
+        """As in Shard."""
+        return self._table.close(partition) or None
+
+    def let_go(self, state: Groups) -> Steps:
+        """Answer parked requests with NOT_COORDINATOR."""
+        while state:
+            # Taken out one by one: to free thousands of them at the end would be a long turn.
+            yield from self._let_group_go(state.popitem()[1])
+            if len(state) % GROUPS_TOGETHER == 0:
+                yield 1
+
+    def live_records(self, partition: int) -> Iterator[list[JournalRecord]]:
+        """As in Shard: group by group, so that a commit between two lies before or behind them."""
+        for group_id in [group.group_id for group in self._table.groups_of(partition)]:
+            group = self._table.groups.get(group_id)
+            if group is None:
+                continue
+            if metadata := live_metadata(group):
+                yield metadata
+            keys = iter([*group.offsets.latest()])
+            while some := [*islice(keys, POSITIONS_TOGETHER)]:
+                # Deleted meanwhile, or made anew: then all it has lies behind the rewrite's start.
+                if self._table.groups.get(group_id) is group and (
+                    records := live_records(group, some)
+                ):
+                    yield records
+
+    def on_due(self, key: DeadlineKey) -> None:
+        """As in Shard."""
+        kind, group_id, member_id = key
+        if kind is DeadlineKind.GONE:
+            self._rebalances.drop_the_gone()
+            return
+        if kind is DeadlineKind.EXPIRY:
+            self._context.portions.begin(self._expire_groups())
+            return
+        group = self._table.groups.get(group_id)
+        if group is None:
+            return
+        match kind:
+            case DeadlineKind.SESSION:
+                self._rebalances.on_session_expired(group, member_id)
+            case DeadlineKind.PENDING_MEMBER:
+                self._rebalances.remove_pending(group, member_id)
+                self._forget_if_void(group)
+            case DeadlineKind.JOIN:
+                self._rebalances.on_join_deadline(group)
+            case DeadlineKind.SYNC:
+                self._rebalances.on_sync_deadline(group)
+
+    def _let_group_go(self, group: Group) -> Steps:
+        group.count_in(None)
+        refused = ErrorCode.NOT_COORDINATOR
+        for number, member in enumerate([*group.members.values()]):
+            self._context.newcomers.pop(member, None)
+            was_told = member.answer_join(JoinReply(error=refused, member_id=member.member_id))
+            was_told |= member.answer_sync(SyncReply(error=refused))
+            self._cancel(DeadlineKind.SESSION, group, member.member_id)
+            if was_told or number % MEMBERS_TOGETHER == 0:
+                yield TO_TELL if was_told else 1
+        for number, member_id in enumerate(group.pending):
+            self._cancel(DeadlineKind.PENDING_MEMBER, group, member_id)
+            if number % MEMBERS_TOGETHER == 0:
+                yield 1
+        self._cancel(DeadlineKind.JOIN, group)
+        self._cancel(DeadlineKind.SYNC, group)
+
+    def _cancel(self, kind: DeadlineKind, group: Group, member_id: str = "") -> None:
+        self._context.deadlines.cancel(DeadlineKey(kind, group.group_id, member_id))
+
+    def _forget_if_void(self, group: Group) -> None:
+        """Drop a group that nothing was ever written of: an id was given out, and not used."""
+        if group.is_idle and not group.offsets.values and not group.metadata.values:
+            self._table.forget(group)
+
+    def _expire_groups(self) -> Steps:
+        yield from expiry.expire_groups(
+            self._context, self._table, wall_ms=self._retention_now_ms()
+        )
+        self._set_expiry()
+
+    def _set_expiry(self) -> None:
+        context = self._context
+        interval_ms = context.config.expiry_check_interval_ms
+        context.deadlines.set(_EXPIRY, context.clock.monotonic_ms() + interval_ms)

@@ -1,0 +1,1 @@
+"""The coordinator runtime, and the contract that shards fulfil."""

@@ -1,0 +1,72 @@
+"""A journal of one partition that confirms, tells late and loses when a test says."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.coordinator.journal import JournalDone
+from penstock.coordinator.records import JournalRecord, UnreadRecord
+from penstock.coordinator.unwritten import Unwritten
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """Records that were appended together."""
+
+    records: list[UnreadRecord]
+    done: JournalDone
+    is_confirmed: bool = False
+    is_late: bool = False
+
+
+class HeldJournal:
+    """See the module. The log confirms in its order, as a replicated one does."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.refuses: Unwritten | None = None
+
+    def append(self, partition: int, records: Sequence[JournalRecord], done: JournalDone) -> None:
+        assert partition == 0
+        if self.refuses is not None:
+            done(self.refuses)
+            return
+        self.batches.append(Batch([UnreadRecord(*one) for one in records], done))
+
+    @property
+    def under_way(self) -> list[Batch]:
+        return [one for one in self.batches if not one.is_confirmed]
+
+    def confirm(self, count: int = 1_000) -> None:
+        """Let the oldest batches under way be durable."""
+        for batch in self.under_way[:count]:
+            batch.is_confirmed = True
+            batch.done(None)
+
+    def tell_late(self) -> None:
+        """Say of the oldest one under way that it takes long, once."""
+        waiting = [one for one in self.under_way if not one.is_late]
+        if waiting:
+            waiting[0].is_late = True
+            waiting[0].done(Unwritten.LATE)
+
+    def lose(self, kept: int) -> list[Batch]:
+        """Lose what is under way but for the first `kept`, which the next master confirms.
+
+        Returns what was under way: nobody has been told yet.
+        """
+        waiting = self.under_way
+        for lost in waiting[kept:]:
+            self.batches.remove(lost)
+        for batch in waiting[:kept]:
+            batch.is_confirmed = True
+        return waiting
+
+    def records(self, *, with_all: bool = False) -> Iterator[UnreadRecord]:
+        """Yield what is confirmed, or all that is in the log, oldest first."""
+        for batch in self.batches:
+            if batch.is_confirmed or with_all:
+                yield from batch.records
+
+    def cut(self, first: Batch) -> None:
+        """Let the log begin with this batch."""
+        del self.batches[: self.batches.index(first)]

@@ -1,0 +1,161 @@
+"""Partitions that come and go while long work is done in portions; what is told, and how often."""
+
+from collections import deque
+from collections.abc import Callable
+
+import pytest
+
+from penstock.base.invariant import InvariantViolation
+from penstock.coordinator.partitions import PartitionState
+from penstock.coordinator.portions import PORTION
+from penstock.coordinator.runtime import DUE_TOGETHER
+from penstock.coordinator.unwritten import Unwritten
+from tests.coordinator.held_journal import HeldJournal
+from tests.coordinator.tally import TOGETHER, Tally, record_of
+
+MANY = 3 * PORTION * TOGETHER
+
+
+class World:
+    """A tally whose partition 0 has been loaded, with these counts."""
+
+    def __init__(self, count: int = 0, **bounds: int) -> None:
+        self.journal = HeldJournal()
+        self.turns: deque[Callable[[], None]] = deque()
+        self.tally = Tally(self.journal, self.turns.append, **bounds)
+        self.runtime = self.tally.runtime
+        self.begin(count)
+
+    def begin(self, count: int) -> None:
+        self.runtime.begin_loading(0)
+        for number in range(count):
+            self.runtime.load(0, record_of(f"c{number}", number))
+        self.runtime.finish_loading(0)
+
+    def turn(self) -> None:
+        for _ in range(len(self.turns)):
+            self.turns.popleft()()
+
+    def all_turns(self) -> None:
+        while self.turns:
+            self.turn()
+
+    @property
+    def state(self) -> PartitionState | None:
+        return self.runtime.base.partitions.state(0)
+
+
+def test_a_large_partition_is_shown_all_at_once_when_all_of_it_is_made() -> None:
+    world = World(MANY)
+    turns = 0
+    while world.state is PartitionState.LOADING:
+        assert 0 not in world.tally.counts
+        world.turn()
+        turns += 1
+    assert turns >= 2
+    assert len(world.tally.counts[0].values) == MANY
+
+
+def test_a_partition_that_is_given_up_while_it_is_made_is_never_shown() -> None:
+    world = World(MANY)
+    world.turn()
+    world.runtime.unload(0)
+    world.all_turns()
+    assert world.state is None
+    assert not world.tally.counts
+
+
+def test_a_partition_that_comes_back_while_it_is_made_shows_the_second_loading_alone() -> None:
+    world = World(MANY)
+    world.turn()
+    world.runtime.unload(0)
+    world.begin(2)
+    world.all_turns()
+    assert world.tally.counts[0].values == {"c0": 0, "c1": 1}
+
+
+def test_whoever_waits_hears_the_end_before_the_partition_is_shown_anew() -> None:
+    world = World(1)
+    told: list[int | None] = []
+    for _ in range(PORTION):
+        world.tally.wait(0, "c0", told.append)
+    world.runtime.unload(0)
+    world.begin(1)
+    while world.state is PartitionState.LOADING:
+        assert 0 not in world.tally.counts
+        world.turn()
+    assert len(told) == PORTION
+    assert world.runtime.next_deadline_ms() is None
+
+
+def test_a_write_that_takes_long_is_told_once_and_counts_when_it_is_confirmed() -> None:
+    world = World()
+    world.tally.put(0, "a", 1)
+    world.journal.tell_late()
+    assert world.tally.told == [Unwritten.LATE]
+    assert world.tally.counts[0].values == {}
+    world.journal.confirm()
+    assert world.tally.told == [Unwritten.LATE]
+    assert world.tally.counts[0].values == {"a": 1}
+    assert world.runtime.base.writes.in_flight == 0
+
+
+def test_so_many_writes_are_under_way_at_most() -> None:
+    world = World(writes_in_flight_max=2)
+    for number in range(3):
+        world.tally.put(0, f"c{number}", number)
+    assert len(world.journal.batches) == 2
+    world.journal.confirm(1)
+    world.tally.put(0, "c3", 3)
+    world.journal.confirm()
+    assert world.tally.counts[0].values == {"c0": 0, "c1": 1, "c3": 3}
+
+
+def test_what_is_loaded_counts_for_rewrites_only_once_it_is_shown() -> None:
+    world = World(MANY)
+    rewrites = world.runtime.base.rewrites
+    world.turn()
+    assert rewrites.due() == ()
+    with pytest.raises(InvariantViolation):
+        world.runtime.snapshot(0)
+    world.all_turns()
+    assert rewrites.due() == (0,)
+    assert world.runtime.is_movable(0)
+
+
+def test_a_partition_with_a_batch_that_nobody_can_take_apart_is_not_rewritten() -> None:
+    world = World()
+    world.runtime.unload(0)
+    world.runtime.begin_loading(0)
+    world.runtime.load_unread_batch(0, "a transaction")
+    world.runtime.finish_loading(0)
+    world.all_turns()
+    assert not world.runtime.is_movable(0)
+    with pytest.raises(InvariantViolation):
+        world.runtime.snapshot(0)
+    world.runtime.unload(0)
+    world.begin(0)
+    assert world.runtime.is_movable(0)
+
+
+def test_of_many_deadlines_that_are_due_a_tick_takes_some() -> None:
+    world = World()
+    for number in range(DUE_TOGETHER + 1):
+        world.runtime.base.deadlines.set(f"d{number}", 5)
+    world.runtime.tick(4)
+    assert world.tally.due == []
+    world.runtime.tick(5)
+    assert len(world.tally.due) == DUE_TOGETHER
+    assert world.runtime.next_deadline_ms() == 5
+    world.runtime.tick(5)
+    assert len(world.tally.due) == DUE_TOGETHER + 1
+
+
+def test_the_number_of_partitions_changes_only_while_none_is_owned() -> None:
+    world = World()
+    partitions = world.runtime.base.partitions
+    with pytest.raises(InvariantViolation):
+        partitions.use_count(3)
+    world.runtime.unload(0)
+    partitions.use_count(3)
+    assert partitions.count == 3

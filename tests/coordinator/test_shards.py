@@ -1,0 +1,88 @@
+"""The contract of shards, on a small one and on consumer groups."""
+
+from itertools import count
+
+from hypothesis import settings
+
+from penstock.coordinator.journal import Journal
+from penstock.coordinator.outbox import Later
+from penstock.coordinator.records import UnreadRecord
+from penstock.groups.config import GroupConfig
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.messages import CommitOffsets
+from penstock.groups.records import CommittedOffset, TopicKey
+from tests.coordinator.shard_contract import Kind, ShardContract
+from tests.coordinator.tally import Tally
+from tests.groups.world import HandClock
+
+MANY = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+class TallyKind(Kind):
+    """Four counts, every fifth change removes one."""
+
+    def __init__(self, journal: Journal, later: Later | None) -> None:
+        self.tally = Tally(journal, later)
+        self.runtime = self.tally.runtime
+
+    def change(self, number: int) -> None:
+        self.tally.put(0, f"c{number % 4}", None if number % 5 == 0 else number)
+
+    def state(self) -> object:
+        return dict(self.tally.counts[0].values)
+
+    @staticmethod
+    def later_version(number: int) -> UnreadRecord:
+        return UnreadRecord(b"later/%d" % (number % 2), b"%d" % number, (("by", None),), number)
+
+
+class GroupsKind(Kind):
+    """Positions of three groups in two partitions; they are deleted one by one, and with groups."""
+
+    def __init__(self, journal: Journal, later: Later | None) -> None:
+        suffixes = count()
+        self.groups = GroupCoordinator(
+            HandClock(),
+            journal,
+            config=GroupConfig(partition_count=1),
+            new_suffix=lambda: str(next(suffixes)),
+            later=later,
+        )
+        self.runtime = self.groups.runtime
+
+    def change(self, number: int) -> None:
+        group, key = f"g{number % 3}", TopicKey("t", number % 2)
+        if number % 11 == 0:
+            self.groups.delete_groups([group], lambda _: None)
+        elif number % 5 == 0:
+            self.groups.delete_offsets(group, (key,), lambda _: None)
+        else:
+            commit = CommitOffsets(
+                group_id=group, generation=-1, member_id="", offsets={key: CommittedOffset(number)}
+            )
+            self.groups.commit(commit, lambda _: None)
+
+    def state(self) -> object:
+        return {
+            (group, key): found.committed
+            for group in self.groups.group_ids()
+            for key, found in self.groups.fetch_offsets(group, None).offsets.items()
+        }
+
+    @staticmethod
+    def later_version(number: int) -> UnreadRecord:
+        return UnreadRecord(b"\x00\x09\x00\x01%d" % (number % 2), b"%d" % number, (), number)
+
+
+class TallyContract(ShardContract):
+    make = TallyKind
+
+
+class GroupsContract(ShardContract):
+    make = GroupsKind
+
+
+TestTally = TallyContract.TestCase
+TestTally.settings = MANY
+TestGroups = GroupsContract.TestCase
+TestGroups.settings = MANY
