@@ -252,6 +252,18 @@ async def test_open_questions_of_one_session_are_bounded() -> None:
 
 
 @on_loop
+async def test_operations_that_were_answered_are_not_open_any_more() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        caller = Caller(cluster.controllers[1], 11, 5)
+        for number in range(REQUESTS_MAX + 1):
+            caller.send(ElectRequest(request_id=number, replica_set_id=0))
+        await until(lambda: len(caller.messages) == REQUESTS_MAX + 1)
+        answers = [one for one in caller.messages if isinstance(one, OperationAnswer)]
+        assert [one.error for one in answers] == [b""] * (REQUESTS_MAX + 1)
+
+
+@on_loop
 async def test_brain_and_driver_hear_of_every_change_of_leadership() -> None:
     async with session_cluster(2) as cluster:
         for leader_id in (1, 2, 1, 1):
