@@ -290,6 +290,17 @@ async def test_brains_commands_run_here_and_end_with_an_answer_or_an_error() -> 
 
 
 @on_loop
+async def test_brains_command_is_of_the_term_in_which_it_was_given_and_not_of_the_next() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        outcomes: list[object] = []
+        cluster.controllers[1].submit(CreateCluster(cluster_id="c"), outcomes.append)
+        cluster.group.lead(1)
+        await until(lambda: len(outcomes) == 1)
+        assert isinstance(outcomes[0], NotActiveController)
+
+
+@on_loop
 async def test_tool_that_is_no_broker_may_ask_and_counts_as_nobody() -> None:
     async with session_cluster(1) as cluster:
         cluster.group.lead(1)
