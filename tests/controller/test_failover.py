@@ -40,6 +40,15 @@ def test_no_set_is_made_while_fewer_brokers_are_there_than_replicas_are_asked_fo
     assert [one.master for one in world.image.replica_sets.values()] == [1, 2, 3]
 
 
+def test_a_broker_that_is_registered_before_its_session_is_heard_has_the_timeout_for_it() -> None:
+    world = World(settings={"session_timeout_ms": 5_000})
+    world.ask(c.RegisterBroker(broker_id=4, host="h", port=9092, incarnation="new"))
+    world.run(4_900)
+    assert not world.image.brokers[4].is_fenced
+    world.run(1_000)
+    assert world.image.brokers[4].is_fenced
+
+
 def test_a_killed_master_is_replaced_at_once_by_a_member_in_step() -> None:
     world = World()
     world.write(100)

@@ -75,6 +75,17 @@ def test_a_silence_from_before_an_own_pause_goes_on_behind_it() -> None:
     assert not liveness.is_live(1, 64_600)
 
 
+def test_a_broker_that_was_heard_behind_an_own_pause_gets_no_more_than_the_timeout() -> None:
+    # What waited in the socket is read before the timer that tells of the pause.
+    liveness = _heard()
+    liveness.tick(100, 500)
+    assert liveness.heard(1, 11, "run", 60_099)
+    for now in range(60_100, 65_101, 500):
+        liveness.tick(now, 500)
+    assert liveness.is_live(1, 65_100)
+    assert not liveness.is_live(1, 65_101)
+
+
 def test_after_a_long_pause_its_own_word_counts_for_nothing_for_a_timeout() -> None:
     liveness = Liveness(1000)
     liveness.tick(0, 50)

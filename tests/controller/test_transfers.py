@@ -185,6 +185,23 @@ def test_preferred_master_gets_its_set_back_after_the_delay_and_only_in_step() -
     assert len(world.brokers[2].prepared) == 1
 
 
+def test_preferred_master_that_was_out_of_step_meanwhile_waits_for_the_whole_delay_again() -> None:
+    world = World()
+    world.brokers[1].kill()
+    world.run(100)
+    world.brokers[1].start()
+    world.run(100)
+    world.shrink(1, 2, 3)
+    world.run(20_000)
+    world.shrink(2, 3)
+    world.run(20_000)
+    world.shrink(1, 2, 3)
+    world.run(29_000)
+    assert world.replica_set().master == 2
+    world.run(2_000)
+    assert world.replica_set().master == 1
+
+
 def test_preferred_masters_do_not_return_where_that_is_switched_off() -> None:
     world = World(settings={"preferred_master_delay_ms": -1})
     world.brokers[1].kill()

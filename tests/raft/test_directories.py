@@ -12,10 +12,11 @@ from penstock.raft.messages import (
     AppendResponse,
     InstallSnapshot,
     LearnerHello,
+    LearnerWelcome,
     VoteResponse,
     configuration_of,
 )
-from penstock.raft.ready import Role, Snapshot
+from penstock.raft.ready import NO_PEER, Role, Snapshot
 from tests.raft.group import CONFIG, Disk, Group, address, voters
 from tests.raft.single import Single, granted, success, vote_request
 
@@ -93,6 +94,20 @@ def test_a_word_that_is_old_founds_nothing() -> None:
             )
         )
     group[1]._core.ticks += CONFIG.election_ticks_max + 1
+    group.tick(A_WHILE)
+    assert group[1].last_index == 0
+
+
+def test_who_is_welcomed_to_a_group_founds_none_though_it_has_the_word_of_all() -> None:
+    # The words were spoken before the group of an earlier directory reached those who spoke.
+    group = empty(1)
+    for peer_id in (2, 3):
+        group[1].step(
+            LearnerHello(
+                sender=peer_id, term=0, last_index=0, last_term=0, directory_id="d", is_new=True
+            )
+        )
+    group[1].step(LearnerWelcome(sender=2, term=0, leader_id=NO_PEER, voters=voters(*IDS).voters))
     group.tick(A_WHILE)
     assert group[1].last_index == 0
 

@@ -158,9 +158,9 @@ def test_a_leader_that_was_replaced_answers_no_read() -> None:
 # -- 5.3 and 7 together: where the leader's log begins
 
 
-def _forgetful_leader() -> Single:
+def _forgetful_leader(chunk_bytes: int = 1 << 10) -> Single:
     """Leads term 4 with entries up to 5; forgot those up to 3, the last with term 4."""
-    config = replace(CONFIG, compaction_keep_bytes=0, snapshot_chunk_bytes=1 << 10)
+    config = replace(CONFIG, compaction_keep_bytes=0, snapshot_chunk_bytes=chunk_bytes)
     single = Single(terms=[1], term=3, config=config).elected()
     single.acknowledge(2, 1).acknowledge(3, 1)
     for _ in range(3):
@@ -169,6 +169,18 @@ def _forgetful_leader() -> Single:
     assert single.raft.compact(3, b"state") is not None
     single.take(object)
     return single
+
+
+def test_a_snapshot_begins_again_for_a_peer_that_lost_the_parts_it_had() -> None:
+    """Raft 7: the parts are kept in memory, and by one role only."""
+    single = _forgetful_leader(chunk_bytes=2).step(_rejection(5, 1, 1))
+    assert single.one(InstallSnapshot).position == 0
+    assert single.step(_holds(2)).one(InstallSnapshot).position == 2
+    assert single.step(_holds(0)).one(InstallSnapshot).position == 0
+
+
+def _holds(position: int) -> SnapshotResponse:
+    return SnapshotResponse(sender=3, term=4, snapshot_index=3, position=position)
 
 
 def _rejection(rejected_index: int, hint_index: int, hint_term: int) -> AppendResponse:

@@ -248,6 +248,17 @@ def test_a_closed_connection_while_the_leader_lives_changes_nothing() -> None:
     assert (group[1].role, group[1].term) == (Role.LEADER, 1)
 
 
+def test_who_hears_the_leader_again_after_a_closed_connection_is_in_no_hurry_any_more() -> None:
+    """Ours: the short wait was for a leader that is dead."""
+    single = Single(term=1).step(append(2, 1))
+    single.raft.peer_lost(2)
+    single.step(append(2, 1)).take(object)
+    single.tick(CONFIG.election_ticks_min - 1)
+    assert single.take(VoteRequest) == []
+    single.tick()
+    assert len(single.take(VoteRequest)) == 2
+
+
 # -- bounds and bad input
 
 
@@ -263,6 +274,29 @@ def test_proposals_are_bounded() -> None:
         single.raft.propose(b"x" * 1024)
     single.work().acknowledge(2, single.raft.last_index)
     single.raft.propose(b"x" * 1024)
+
+
+def test_what_was_committed_before_the_election_and_is_applied_later_takes_no_room() -> None:
+    """Ours: only proposals that wait for their commit are bounded."""
+    config = replace(CONFIG, entry_bytes_max=1024, uncommitted_bytes_max=4096, apply_bytes_max=1024)
+    single = Single(config=config)
+    news = [entry(index, 1, b"x" * 1024) for index in (1, 2, 3)]
+    single.raft.step(append(2, 1, new=news, commit_index=3))
+    _ready(single)
+    single.raft.step(TimeoutNow(sender=2, term=1))
+    _ready(single)
+    single.raft.step(granted(3, 2))
+    assert (single.raft.role, single.raft.applied_index) == (Role.LEADER, 1)
+    single.work().acknowledge(2, single.raft.last_index)
+    for _ in range(3):
+        single.raft.propose(b"x" * 1024)
+
+
+def _ready(single: Single) -> None:
+    """Do what is to be done now, and not what that brings."""
+    ready = single.raft.ready()
+    assert ready is not None
+    single.raft.advance(ready)
 
 
 def test_a_proposal_elsewhere_names_the_leader() -> None:

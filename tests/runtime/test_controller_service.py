@@ -252,6 +252,18 @@ async def test_open_questions_of_one_session_are_bounded() -> None:
 
 
 @on_loop
+async def test_operations_that_were_answered_are_not_open_any_more() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        caller = Caller(cluster.controllers[1], 11, 5)
+        for number in range(REQUESTS_MAX + 1):
+            caller.send(ElectRequest(request_id=number, replica_set_id=0))
+        await until(lambda: len(caller.messages) == REQUESTS_MAX + 1)
+        answers = [one for one in caller.messages if isinstance(one, OperationAnswer)]
+        assert [one.error for one in answers] == [b""] * (REQUESTS_MAX + 1)
+
+
+@on_loop
 async def test_brain_and_driver_hear_of_every_change_of_leadership() -> None:
     async with session_cluster(2) as cluster:
         for leader_id in (1, 2, 1, 1):
@@ -275,6 +287,17 @@ async def test_brains_commands_run_here_and_end_with_an_answer_or_an_error() -> 
         assert "c" in outcomes
         (error,) = [one for one in outcomes if one != "c"]
         assert isinstance(error, NotActiveController)
+
+
+@on_loop
+async def test_brains_command_is_of_the_term_in_which_it_was_given_and_not_of_the_next() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        outcomes: list[object] = []
+        cluster.controllers[1].submit(CreateCluster(cluster_id="c"), outcomes.append)
+        cluster.group.lead(1)
+        await until(lambda: len(outcomes) == 1)
+        assert isinstance(outcomes[0], NotActiveController)
 
 
 @on_loop

@@ -289,6 +289,19 @@ def test_leaders_snapshot_replaces_everything(disk: ReservingDisk) -> None:
     assert again.found.state == HardState(term=3, voted_for=-1, commit_index=9)
 
 
+def test_vote_that_came_with_a_leaders_snapshot_outlives_the_next_rewriting(
+    disk: ReservingDisk,
+) -> None:
+    storage = opened(disk)
+    storage.write(state(1), [entry(1)])
+    storage.install(snapshot(9, 3), state(4, vote=2), [entry(10, 3), entry(11, 3)])
+    storage.compact(snapshot(10, 3))
+    disk.crash()
+    found = opened(disk).found
+    assert found.state == state(4, vote=2, commit=10)
+    assert [one.index for one in found.entries] == [11]
+
+
 def test_older_snapshot_changes_nothing(disk: ReservingDisk) -> None:
     storage = opened(disk)
     storage.install(snapshot(9, 3), state(3), [])

@@ -1,5 +1,6 @@
 """Brokers' sessions with controllers over real sockets: who is heard, asked, and believed."""
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from penstock.controller.session import (
     ProbedSet,
     ProbeSets,
     ReleasePromises,
+    TransferReady,
 )
 from penstock.net.peer import PeerHello, PeerLink, PeerListener
 from penstock.runtime.session.config import SessionConfig
@@ -221,9 +223,7 @@ async def test_probes_and_transfers_are_answered_to_whoever_asked() -> None:
         active.service.send(11, probe)
         active.service.send(
             11,
-            PrepareTransfer(
-                request_id=6, replica_set_id=7, leader_epoch=3, target=12, timeout_ms=1_000
-            ),
+            _transfer(request_id=6),
         )
         released = ReleasePromises(controller_epoch=1, request_id=5, sets=probe.sets)
         active.service.send(11, released)
@@ -255,6 +255,38 @@ async def test_probe_of_a_controller_that_was_replaced_binds_nobody() -> None:
         count = len(cluster.controllers[1].brain.heartbeats)
         await until(lambda: len(cluster.controllers[1].brain.heartbeats) > count + 1)
         assert broker.owner.probes == [new]
+
+
+@on_loop
+async def test_answer_about_a_transfer_is_not_for_a_session_that_was_opened_since() -> None:
+    # The controller may be another process by now, that counts its requests from the beginning.
+    async with session_cluster(1) as cluster:
+        await cluster.found()
+        broker = await cluster.broker()
+        brain, session = cluster.controllers[1].brain, broker.client.session(1)
+        assert session is not None
+        asked, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def prepare(request: PrepareTransfer) -> TransferReady:
+            asked.set()
+            await may_answer.wait()
+            return TransferReady(request_id=request.request_id, is_ready=True)
+
+        broker.owner.prepare_transfer = prepare  # type: ignore[method-assign]
+        cluster.controllers[1].service.send(11, _transfer(request_id=6))
+        await asked.wait()
+        session.close("the link broke")
+        await until(lambda: [one[0] for one in brain.events].count("opened") == 2)
+        may_answer.set()
+        count = len(brain.heartbeats)
+        await until(lambda: len(brain.heartbeats) > count + 1)
+        assert brain.answers == []
+
+
+def _transfer(request_id: int) -> PrepareTransfer:
+    return PrepareTransfer(
+        request_id=request_id, replica_set_id=7, leader_epoch=3, target=12, timeout_ms=1_000
+    )
 
 
 # --- strangers and damage ------------------------------------------------------------------------

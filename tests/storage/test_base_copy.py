@@ -76,6 +76,19 @@ def test_a_base_is_copied_and_streaming_goes_on_from_its_end(newest_only):
     assert not again.recovery.damaged_files
 
 
+def test_deleted_records_do_not_come_back_with_a_copy_of_the_newest_segment():
+    world, disks, master, slave = replicated()
+    partition = master.open_partition(partition_number(0))
+    master.delete_records(partition, 299)
+    world.run()
+    master.checkpoint()
+    world.run()
+    export = export_of(world, master, newest_only=True)
+    copy_base(world, export, slave)
+    assert slave.open_partition(partition_number(0)).log_start_offset == 299
+    assert reopened(disks[1])[2].log_start_offset == 299
+
+
 def test_a_broken_copy_goes_on_behind_its_last_whole_segment():
     world, disks, master, slave = replicated()
     export = export_of(world, master)

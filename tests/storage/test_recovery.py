@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+from array import array
 from random import Random
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from penstock.record.batch import read_header
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog
+from penstock.storage.index.sealed_index import Sealed
+from penstock.storage.index.side_file import decode_side, encode_side
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.world import (
     DIRECTORY,
@@ -225,6 +228,21 @@ def test_a_damaged_derived_file_is_rebuilt_from_the_log(kind, how):
             del disk.names[name].data[30:]
     world, again, found = reopened(disk, SMALL)
     assert read_all(world, again, found) == expected
+
+
+def test_a_side_file_that_is_whole_and_speaks_of_other_frames_is_rebuilt_from_the_log():
+    world, disk, log, partition = started(batches=20)
+    log.checkpoint()
+    world.run()
+    expected = read_all(world, log, partition)
+    (name,) = [name for name in disk.names if name.endswith(".side")]
+    ((key, columns, end),) = decode_side(name, memoryview(bytes(disk.names[name].data)))
+    others = array("q", (position - 1 for position in columns.positions))
+    disk.replace(name, encode_side([(key, Sealed(columns._replace(positions=others), end))]))
+    world, again, found = reopened(disk)
+    assert again.recovery.damaged_files
+    assert read_all(world, again, found) == expected
+    assert list(found.bases) == list(range(20))
 
 
 @pytest.mark.parametrize("at", [100, 150, 5000])
