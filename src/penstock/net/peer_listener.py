@@ -165,6 +165,7 @@ class PeerListener:
             handshake=handshake,
             on_shaken=on_shaken,
             frame_bytes_max=self._frame_bytes_max,
+            turn=self._security.turn.share(),
             timeout_s=self.handshake_timeout_ms / 1000,
         )
 

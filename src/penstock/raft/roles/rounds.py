@@ -35,7 +35,7 @@ class Rounds:
         self.current += 1
 
     def check(self, answer: AppendResponse) -> None:
-        """Raise InvalidMessage for a round that has not begun: reads of all later ones rest on it."""
+        """Raise InvalidMessage for a round that has not begun: later reads rest on it."""
         if answer.round > self.current:
             raise InvalidMessage(
                 f"peer {answer.sender} answers round {answer.round}, which has not begun"
