@@ -60,6 +60,10 @@ class Handshake(Protocol):
         """Take one frame's body."""
 
 
+def _ignore_link(_link: "PeerLink") -> None:
+    """Stand for an owner that does not count links."""
+
+
 OnShaken = Callable[["PeerLink", str], None]
 """Called once: with nothing when the link is open, else with why it never will be."""
 
@@ -76,6 +80,8 @@ class LinkSetup:
     timeout_s: float | None = None
     """For the handshake; None where somebody else watches the time."""
     first: bytes = b""
+    on_gone: Callable[["PeerLink"], None] = _ignore_link
+    """Called once when the connection is no more, and its descriptor free."""
 
 
 def _ignore() -> None:
@@ -228,6 +234,7 @@ class PeerLink(asyncio.BufferedProtocol):
             self._end(f"connection lost: {exc}" if exc else "closed by the other end")
         self._stop_timer()
         self._memory.free()
+        self._setup.on_gone(self)
         self._on_frame = None  # else link and owner hold each other until the collector comes
 
     def eof_received(self) -> bool:
