@@ -140,3 +140,12 @@ async def is_ended(reader: asyncio.StreamReader) -> bool:
     with contextlib.suppress(ConnectionResetError):
         await reader.read()
     return True
+
+
+async def send_frame(writer: asyncio.StreamWriter, body: bytes) -> None:
+    writer.write(len(body).to_bytes(4, "big") + body)
+    await writer.drain()
+
+
+async def read_frame(reader: asyncio.StreamReader) -> bytes:
+    return await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))

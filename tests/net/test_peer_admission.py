@@ -6,13 +6,27 @@ import struct
 
 import pytest
 
+from penstock.net.listener import DESCRIPTOR_RESERVE
 from penstock.net.peer import (
     PeerHello,
     PeerRefused,
     PeerSecurity,
     dial,
 )
-from tests.net.peering import DIALER, SECRET, drained, is_ended, peer_port, raw, until
+from penstock.net.peer_auth import DialerHandshake, Identity
+from penstock.net.peer_listener import STRANGERS_MAX
+from penstock.runtime.io.http_server import CONNECTIONS_MAX
+from tests.net.peering import (
+    DIALER,
+    SECRET,
+    drained,
+    is_ended,
+    peer_port,
+    raw,
+    read_frame,
+    send_frame,
+    until,
+)
 from tests.net.serving import LOOPS, run
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
@@ -206,6 +220,50 @@ def test_too_many_strangers_end_the_oldest_and_let_a_peer_in(loop: str) -> None:
                 writer.close()
 
     run(scenario(), loop)
+
+
+def test_strangers_from_one_address_do_not_end_a_peer_that_is_shaking_hands(loop: str) -> None:
+    """Whose answers take a moment on the way: the flood of others is quicker than that."""
+
+    async def scenario() -> None:
+        async with peer_port() as port:
+            port.listener.strangers_max = 4
+            hello = DialerHandshake(Identity(DIALER, 1 << 20), PeerSecurity(SECRET).key, bytes(32))
+            reader, writer = await raw(port)
+            await send_frame(writer, hello.start())
+            challenge = await read_frame(reader)
+            flood = [
+                await asyncio.open_connection(*port.address, local_addr=("127.0.0.2", 0))
+                for _ in range(12)
+            ]
+            assert await is_ended(flood[7][0])
+            await send_frame(writer, hello.step(challenge).answer)
+            assert hello.step(await read_frame(reader)).peer is not None
+            for _, other in [*flood, (reader, writer)]:
+                other.close()
+
+    run(scenario(), loop)
+
+
+def test_peer_that_forgets_its_links_keeps_nobody_else_out(loop: str) -> None:
+    async def scenario() -> None:
+        async with peer_port() as port:
+            port.listener.links_max = 5
+            port.listener.links_per_peer_max = 4
+            ends = [await port.pair() for _ in range(6)]
+            assert "newer links" in await ends[1][1].closed()
+            await ends[1][0].closed()
+            other = await port.dial(PeerHello(b"ha", "cluster", 3, 0))
+            assert not other.is_closed
+            assert not any(dialler.link.is_closed for dialler, _ in ends[2:])
+            assert port.listener.link_count == 5
+
+    run(scenario(), loop)
+
+
+def test_strangers_at_both_ports_leave_descriptors_for_log_files(loop: str) -> None:
+    del loop
+    assert DESCRIPTOR_RESERVE >= 2 * STRANGERS_MAX + CONNECTIONS_MAX + 100
 
 
 def test_links_beyond_the_limit_are_refused_until_one_closes(loop: str) -> None:

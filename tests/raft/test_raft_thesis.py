@@ -352,8 +352,33 @@ def test_messages_that_no_correct_peer_sends_are_named_and_change_nothing() -> N
             single.raft.step(message)
     assert single.terms == [1, 2]
     leader = Single().elected()
-    with pytest.raises(InvalidMessage):
-        leader.raft.step(success(2, leader.raft.term, 99))
+    term = leader.raft.term
+    for message in (
+        success(2, term, 99),
+        success(2, term, 0, round_number=2**64 - 1),
+        append(9, term),
+    ):
+        with pytest.raises(InvalidMessage):
+            leader.raft.step(message)
+
+
+@pytest.mark.parametrize("term", [-1, 2 + (1 << 28), 2**63 - 1, 2**64 - 1])
+def test_a_term_that_no_elections_lead_to_is_taken_from_nobody(term: int) -> None:
+    """Ours: all would keep it on disk, and those after it fit no field: no group ever again."""
+    single = Single(terms=[1])
+    bad = [
+        vote_request(2, term, (9, term)),
+        replace(vote_request(2, term, (9, term)), is_pre_vote=True),
+        granted(2, term),
+        append(2, term),
+        success(2, term, 0),
+        TimeoutNow(sender=2, term=term),
+    ]
+    for message in bad:
+        with pytest.raises(InvalidMessage, match="peer 2 is in term"):
+            single.raft.step(message)
+    assert (single.raft.term, single.raft.role) == (1, Role.FOLLOWER)
+    assert single.step(vote_request(2, 1 + (1 << 28), (9, 1))).raft.term == 1 + (1 << 28)
 
 
 def test_a_late_order_to_campaign_is_ignored() -> None:

@@ -54,6 +54,7 @@ def shown(number: int) -> str:
         ("peers that are shaking hands", shown(peer_listener.STRANGERS_MAX)),
         ("peers that are shaking hands", f"{peer_auth.HANDSHAKE_BYTES_MAX} bytes"),
         ("links of peers at one port", shown(peer_listener.LINKS_MAX)),
+        ("links of one peer at one port", shown(peer_listener.LINKS_PER_PEER_MAX)),
         ("a frame between peers", f"{peers.CONTROLLER_FRAME_BYTES_MAX // MIB} MiB on the contr"),
         ("a frame between peers", f"{client.FRAME_BYTES_MAX // MIB} MiB on the HA"),
         ("bytes that a peer does not take", f"{peer_link._UNSENT_BYTES_MAX // MIB} MiB"),

@@ -31,8 +31,9 @@ from penstock.net.receive import FrameBudget, ReceiveBuffers
 from penstock.net.refusal_log import RefusalLog
 from penstock.net.sockets import OpenSocket, open_socket
 
-DESCRIPTOR_RESERVE = 200
-"""Descriptors kept for log files, the metrics port and the like."""
+DESCRIPTOR_RESERVE = 456
+"""Descriptors kept from clients: 200 for log files, the metrics port and the like, and those that
+strangers at the two ports for peers can hold."""
 
 _ACCEPTS_PER_TURN = 64
 _SWEEP_SECONDS = 1.0

@@ -86,6 +86,7 @@ async def _connect(
             handshake=handshake,
             on_shaken=on_shaken,
             frame_bytes_max=frame_bytes_max,
+            turn=security.turn.share(),
             first=handshake.start(),
         )
     )

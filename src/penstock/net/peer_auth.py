@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 from penstock.base.errors import ConfigError
 from penstock.net.peer_errors import PeerRefused, RefusalLog
+from penstock.net.peer_turn import PeerTurn
 
 MAGIC = b"PNPL"
 VERSION = 1
@@ -74,6 +75,8 @@ class PeerHello(NamedTuple):
 class PeerSecurity:
     """What peers prove themselves with: the secret, and TLS contexts where links are encrypted.
 
+    A process has one, which holds what all its links share.
+
     The contexts must ask for the other side's certificate (`ssl.CERT_REQUIRED`).
     """
 
@@ -85,6 +88,7 @@ class PeerSecurity:
         default=secrets.token_bytes, repr=False, compare=False
     )
     """Where nonces come from; they must never come twice."""
+    turn: PeerTurn = field(default_factory=PeerTurn, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.secret:

@@ -6,7 +6,8 @@
 After the handshake a link waits: what arrives before its owner has set `on_frame` stays in the
 socket. A link closes for one reason, given once to `on_closed`, also when that is set afterwards.
 What the peer does not take is bounded: `on_writable` tells when to go on, and who never listens to
-it loses the link.
+it loses the link. Frames beyond the peers' share of a turn of the loop wait for the next one, and
+nothing more is read of their link.
 
 Frames are a u32 size and as many bytes (docs/formats/peer-links.md). After the handshake nothing
 protects them but TCP, or TLS where the security brings contexts.
@@ -29,6 +30,7 @@ from penstock.net.peer_auth import (
 )
 from penstock.net.peer_errors import PeerFrameTooLarge, PeerRefused
 from penstock.net.peer_receive import SIZE_BYTES, FrameMemory
+from penstock.net.turn_share import Sent, TurnShare
 
 HIGH_BYTES = 4 << 20
 """Unsent bytes from which on `is_writable` is False."""
@@ -58,6 +60,10 @@ class Handshake(Protocol):
         """Take one frame's body."""
 
 
+def _ignore_link(_link: "PeerLink") -> None:
+    """Stand for an owner that does not count links."""
+
+
 OnShaken = Callable[["PeerLink", str], None]
 """Called once: with nothing when the link is open, else with why it never will be."""
 
@@ -69,9 +75,13 @@ class LinkSetup:
     handshake: Handshake
     on_shaken: OnShaken
     frame_bytes_max: int
+    turn: TurnShare
+    """What the links of this process have of a turn of the loop."""
     timeout_s: float | None = None
     """For the handshake; None where somebody else watches the time."""
     first: bytes = b""
+    on_gone: Callable[["PeerLink"], None] = _ignore_link
+    """Called once when the connection is no more, and its descriptor free."""
 
 
 def _ignore() -> None:
@@ -105,6 +115,8 @@ class PeerLink(asyncio.BufferedProtocol):
         self._reason = ""
         self._is_reported = False
         self._is_paused = False
+        self._is_waiting = False
+        """For a turn of the loop to come."""
         self._is_reading = True
         self._is_handling = False
         self._timer: asyncio.TimerHandle | None = None
@@ -222,6 +234,7 @@ class PeerLink(asyncio.BufferedProtocol):
             self._end(f"connection lost: {exc}" if exc else "closed by the other end")
         self._stop_timer()
         self._memory.free()
+        self._setup.on_gone(self)
         self._on_frame = None  # else link and owner hold each other until the collector comes
 
     def eof_received(self) -> bool:
@@ -251,7 +264,7 @@ class PeerLink(asyncio.BufferedProtocol):
     # --- frames --------------------------------------------------------------------------------
 
     def _handle(self) -> None:
-        if self._is_handling:
+        if self._is_handling or self._is_waiting:
             return
         self._is_handling = True
         try:
@@ -274,14 +287,37 @@ class PeerLink(asyncio.BufferedProtocol):
             if frame is None:
                 return
             self._shake(bytes(frame))
+        turn = self._setup.turn
         while not self.is_closed and not self._is_paused:
             on_frame = self._on_frame
-            if on_frame is None:
+            if on_frame is None or (turn.left <= 0 and self._must_wait()):
                 return
             frame = memory.next_frame()
             if frame is None:
                 return
+            began = turn.stopwatch()
             on_frame(frame)
+            if not turn.spend(turn.stopwatch() - began) and len(memory.arrived()):
+                self._wait_for_turn(Sent.MORE)
+                return
+
+    def _must_wait(self) -> bool:
+        """Wait with all that has come if the share of this turn is used up."""
+        sent = Sent.SEVERAL if self._memory.has_several else Sent.ONE
+        if self._setup.turn.has_room(sent):
+            return False
+        self._wait_for_turn(sent)
+        return True
+
+    def _wait_for_turn(self, sent: Sent) -> None:
+        self._is_waiting = True
+        self._read_or_not()
+        self._setup.turn.wait(self._begin_turn, sent)
+
+    def _begin_turn(self) -> None:
+        self._is_waiting = False
+        self._handle()
+        self._read_or_not()
 
     def _shake(self, body: bytes) -> None:
         try:
@@ -312,7 +348,8 @@ class PeerLink(asyncio.BufferedProtocol):
 
     def _read_or_not(self) -> None:
         """Bring the transport in line with whether anybody wants frames."""
-        wanted = not self._is_paused and (not self._is_open or self._on_frame is not None)
+        is_held = self._is_paused or self._is_waiting
+        wanted = not is_held and (not self._is_open or self._on_frame is not None)
         if wanted is self._is_reading or self.is_closed:
             return
         self._is_reading = wanted

@@ -1,8 +1,9 @@
 """The port that peers dial: accepts, shakes hands, gives each link to whoever its purpose is for.
 
 A stranger costs one socket and a kilobyte, for five seconds at most. Only so many may be shaking
-hands at a time; one more ends the oldest, so that slow strangers can not keep peers out, whose
-handshakes take milliseconds.
+hands at a time; one more ends the oldest of the address that has most of them, so that whoever
+comes from few addresses can not keep peers out, however many connections that are. A peer has so
+many links at most; one more ends its oldest, so that one that forgets its links keeps nobody out.
 """
 
 import asyncio
@@ -10,7 +11,9 @@ import errno
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from penstock.net.peer_auth import (
     NONCE_BYTES,
@@ -28,14 +31,24 @@ STRANGERS_MAX = 128
 """Connections that have not shaken hands yet."""
 LINKS_MAX = 4_096
 """Links in all; some tens of peers have a handful each."""
+LINKS_PER_PEER_MAX = 64
+"""Links of one peer for one purpose, and of all tools together: they have no ids of their own."""
 
-_ACCEPTS_PER_TURN = 32
+_ACCEPTS_PER_TURN = 16
+"""Strangers whose connections are taken, and whose first words are read, cost 0.2 ms each."""
 _PAUSE_SECONDS = 1.0
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 log = logging.getLogger(__name__)
 
 OnLink = Callable[[PeerLink], None]
+
+
+class _Stranger(NamedTuple):
+    """A connection that has not shaken hands."""
+
+    task: asyncio.Task[None]
+    host: str
 
 
 class PeerListener:
@@ -60,14 +73,20 @@ class PeerListener:
         self.purposes = purposes
         self.strangers_max = STRANGERS_MAX
         self.links_max = LINKS_MAX
+        self.links_per_peer_max = LINKS_PER_PEER_MAX
         self.handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS
         self._endpoint = (host, port)
         self._security = security
         self._frame_bytes_max = frame_bytes_max
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
-        self._strangers: dict[PeerLink, asyncio.Task[None]] = {}
+        self._strangers: dict[PeerLink, _Stranger] = {}
+        """The oldest first."""
+        self._strangers_of: Counter[str] = Counter()
+        """By address; none is 0."""
         self._links: dict[PeerLink, None] = {}
+        self._links_of: dict[tuple[bytes, int], dict[PeerLink, None]] = {}
+        """By purpose and peer, the oldest first."""
         self._pause: asyncio.TimerHandle | None = None
 
     @property
@@ -83,8 +102,7 @@ class PeerListener:
 
     @property
     def link_count(self) -> int:
-        """Links that are open."""
-        self._forget_closed()
+        """Links whose connections are open."""
         return len(self._links)
 
     def start(self, open_socket: OpenSocket = open_socket) -> None:
@@ -100,12 +118,10 @@ class PeerListener:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
             self._socket = None
-        for link, task in list(self._strangers.items()):
-            task.cancel()
-            link.abort("the port is closed")
+        for link in list(self._strangers):
+            self._end_stranger(link, "the port is closed")
         for link in list(self._links):
             link.close("the port is closed")
-        self._links.clear()
 
     def _accept_some(self) -> None:
         assert self._socket is not None
@@ -135,20 +151,35 @@ class PeerListener:
             self._note(f"from {host}", f"{self.links_max} links are open already")
             return
         if len(self._strangers) >= self.strangers_max:
-            oldest = next(iter(self._strangers))
-            self._strangers.pop(oldest).cancel()
-            oldest.abort("too many connections are shaking hands")
+            self._end_stranger(self._least_missed(), "too many connections are shaking hands")
         accepted.setblocking(False)
         link = PeerLink(self._setup())
         link.address = host
         task = self._loop.create_task(self._connect(link, accepted))
-        self._strangers[link] = task
+        self._strangers[link] = _Stranger(task, host)
+        self._strangers_of[host] += 1
 
         def on_done(_task: asyncio.Task[None]) -> None:
             if not link.is_connected:
                 accepted.close()
 
         task.add_done_callback(on_done)
+
+    def _least_missed(self) -> PeerLink:
+        """Return the oldest stranger of the address that has most of them."""
+        return max(self._strangers, key=lambda link: self._strangers_of[self._strangers[link].host])
+
+    def _end_stranger(self, link: PeerLink, reason: str) -> None:
+        self._strangers[link].task.cancel()
+        self._forget_stranger(link)
+        link.abort(reason)
+
+    def _forget_stranger(self, link: PeerLink) -> None:
+        stranger = self._strangers.pop(link, None)
+        if stranger is not None:
+            self._strangers_of[stranger.host] -= 1
+            if self._strangers_of[stranger.host] == 0:
+                del self._strangers_of[stranger.host]
 
     def _setup(self) -> LinkSetup:
         handshake = ListenerHandshake(
@@ -165,7 +196,9 @@ class PeerListener:
             handshake=handshake,
             on_shaken=on_shaken,
             frame_bytes_max=self._frame_bytes_max,
+            turn=self._security.turn.share(),
             timeout_s=self.handshake_timeout_ms / 1000,
+            on_gone=self._forget_link,
         )
 
     async def _connect(self, link: PeerLink, accepted: socket.socket) -> None:
@@ -180,9 +213,9 @@ class PeerListener:
             link.abort(str(error) or "the other end broke off the TLS handshake")
 
     def _on_shaken(self, link: PeerLink, refusal: str, handshake: ListenerHandshake) -> None:
-        self._strangers.pop(link, None)
+        self._forget_stranger(link)
         if not refusal:
-            self._links[link] = None
+            self._keep_link(link)
             self.purposes[link.hello.purpose](link)
             return
         host = link.address.rpartition(":")[0] or link.address
@@ -199,6 +232,24 @@ class PeerListener:
     def _note(self, place: str, reason: str) -> None:
         self._security.refusals.note(place, reason, self._loop.time())
 
-    def _forget_closed(self) -> None:
-        for link in [link for link in self._links if link.is_closed]:
-            del self._links[link]
+    def _keep_link(self, link: PeerLink) -> None:
+        self._links[link] = None
+        of_peer = self._links_of.setdefault(_owner(link), {})
+        of_peer[link] = None
+        if len(of_peer) > self.links_per_peer_max:
+            oldest = next(iter(of_peer))
+            del of_peer[oldest]
+            oldest.abort(f"the peer has opened {self.links_per_peer_max} newer links")
+
+    def _forget_link(self, link: PeerLink) -> None:
+        if link not in self._links:
+            return  # a stranger
+        del self._links[link]
+        of_peer = self._links_of.get(_owner(link), {})
+        of_peer.pop(link, None)
+        if not of_peer:
+            self._links_of.pop(_owner(link), None)
+
+
+def _owner(link: PeerLink) -> tuple[bytes, int]:
+    return link.hello.purpose, link.hello.peer_id

@@ -55,6 +55,15 @@ class FrameMemory:
         """Return what is not handed over yet, for a look."""
         return self._view[self._start : self._filled]
 
+    @property
+    def has_several(self) -> bool:
+        """Whether a frame is whole and bytes of another one are behind it."""
+        arrived = self._filled - self._start
+        if arrived < SIZE_BYTES:
+            return False
+        (size,) = _SIZE.unpack_from(self._view, self._start)
+        return arrived > SIZE_BYTES + int(size)
+
     def window(self) -> memoryview:
         """Return memory for the next read; never empty."""
         if self._start == self._filled:

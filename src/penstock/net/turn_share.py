@@ -6,11 +6,11 @@
 
 One request is short, or is cut into slices (ADR 0033). Thousands of connections with one each are
 not, where a turn takes what all of them have sent. So a turn ends after TURN_SECONDS of handling:
-links of peers, which are not in it, heartbeats and answers come in between. What waits does so in
-its connection, which is read no further. Who has sent a single request goes first, then those who
-have had nothing of what they sent, then those who have had some and have more; one of each goes on
-in every turn. While several wait each has VISIT_SECONDS: a client with one request waits neither
-for the pipelines of all others, nor for one visit of each of them.
+links of peers, which have one of their own (peer_turn.py), heartbeats and answers come in between.
+What waits does so in its connection, which is read no further. Who has sent a single request goes
+first, then those who have had nothing of what they sent, then those who have had some and have
+more; one of each goes on in every turn. While several wait each has VISIT_SECONDS: a client with
+one request waits neither for the pipelines of all others, nor for one visit of each of them.
 
 Nothing is scheduled as long as little is done: the clock starts anew once a turn has handled
 requests for COUNTED_SECONDS. ADR 0044.

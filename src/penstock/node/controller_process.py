@@ -48,7 +48,9 @@ class ControllerProcess:
             randomness=machine.randomness,
             disk=machine.open_disk(self._directory),
             workers=self._workers,
-            security=peer_security(settings.cluster, machine.randomness.token_bytes),
+            security=peer_security(
+                settings.cluster, machine.randomness.token_bytes, machine.stopwatch
+            ),
             spawn=self._supervisor.run_once,
         )
         cluster_id = directories[0].identity.cluster_id

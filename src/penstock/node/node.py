@@ -129,14 +129,16 @@ class Node:
         self._peer_listeners: list[PeerListener] = []
 
     def _new_ports(self) -> ProcessPorts:
-        first = self._directories[0]
+        first, machine = self._directories[0], self._machine
         return ProcessPorts(
             clock=self._clock,
             scheduler=self._scheduler,
-            randomness=self._machine.randomness,
+            randomness=machine.randomness,
             disk=self._disks[first],
             workers=self._workers[first],
-            security=peer_security(self._settings.cluster, self._machine.randomness.token_bytes),
+            security=peer_security(
+                self._settings.cluster, machine.randomness.token_bytes, machine.stopwatch
+            ),
             spawn=self._supervisor.run_once,
         )
 

@@ -2,10 +2,12 @@
 
 import secrets
 import ssl
+import time
 from collections.abc import Callable, Mapping
 
 from penstock.base.errors import ConfigError
 from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
+from penstock.net.peer_turn import PeerTurn
 from penstock.net.sockets import OpenSocket, open_socket
 from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.runtime.raft.transport import FRAME_BYTES_MAX as RAFT_FRAME_BYTES_MAX
@@ -20,17 +22,21 @@ ALONE = b"a node alone talks to nobody"
 
 
 def peer_security(
-    cluster: ClusterConfig, token_bytes: Callable[[int], bytes] = secrets.token_bytes
+    cluster: ClusterConfig,
+    token_bytes: Callable[[int], bytes] = secrets.token_bytes,
+    stopwatch: Callable[[], float] = time.perf_counter,
 ) -> PeerSecurity:
     """Return what the settings say. Raises ConfigError."""
+    turn = PeerTurn(stopwatch)
     secret = cluster.read_secret() or ALONE
     if not cluster.tls_certificate_file:
-        return PeerSecurity(secret, token_bytes=token_bytes)
+        return PeerSecurity(secret, token_bytes=token_bytes, turn=turn)
     return PeerSecurity(
         secret,
         tls_server=_context(cluster, ssl.Purpose.CLIENT_AUTH),
         tls_client=_context(cluster, ssl.Purpose.SERVER_AUTH),
         token_bytes=token_bytes,
+        turn=turn,
     )
 
 

@@ -2,7 +2,7 @@
 
 A later term makes a follower of everybody, an earlier one is not listened to; exceptions are what
 must not disturb (pre-votes, votes asked for while a leader is heard) and what has no term of its
-own (a learner's hello).
+own (a learner's hello). A term that no elections can have led to is nobody's.
 
 Source: Raft paper 5.1; Raft thesis 4.2.3, 9.6; etcd's raft for answering an old leader.
 """
@@ -27,11 +27,19 @@ from penstock.raft.roles.current import Roles
 from penstock.raft.roles.follower import Follower
 from penstock.raft.roles.leader import Leader
 
+TERMS_AHEAD_MAX = 1 << 28
+"""A term so far above the own one is no word of a peer's: it takes eight years of an election each
+second. A garbled one would be kept by all, on disk, and its successor may fit no field any more."""
+
 
 def take(core: Core, roles: Roles, message: Message) -> None:
     """Take a message. Raises InvalidMessage if no correct peer can have sent it."""
     if message.sender == core.own_id:
         raise InvalidMessage(f"peer {message.sender} has our own id: every member needs its own")
+    if not 0 <= message.term <= core.term + TERMS_AHEAD_MAX:
+        raise InvalidMessage(
+            f"peer {message.sender} is in term {message.term}, and this one in {core.term}"
+        )
     if isinstance(message, VoteRequest):
         _take_vote_request(core, roles, message)
         return
@@ -96,6 +104,9 @@ def _later_term(core: Core) -> AppendResponse:
 
 
 def _meet_leader(core: Core, roles: Roles, message: AppendEntries | InstallSnapshot) -> None:
+    is_leader = isinstance(roles.current, Leader)
+    if is_leader and message.sender not in core.configuration.voter_ids:
+        raise InvalidMessage(f"peer {message.sender} has no vote and says that it leads")
     invariant(
         not isinstance(roles.current, Leader),
         "two leaders in one term",

@@ -152,6 +152,7 @@ class Leader:
         """Take a message of the current term (a hello may be of any)."""
         match message:
             case AppendResponse():
+                self.rounds.check(message)
                 self._note_alive(message.sender, message.directory_id)
                 self._replicator.on_append_response(message)
                 self.maybe_commit()

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Mapping
 
 from penstock.raft.core import Core
-from penstock.raft.errors import ReadRefused
+from penstock.raft.errors import InvalidMessage, ReadRefused
+from penstock.raft.messages import AppendResponse
 from penstock.raft.quorum import majority_value
 from penstock.raft.ready import ReadState
 from penstock.raft.roles.progress import Progress
@@ -32,6 +33,13 @@ class Rounds:
     def begin(self) -> None:
         """Begin the next round; whoever feeds the peers sees that they have not got it yet."""
         self.current += 1
+
+    def check(self, answer: AppendResponse) -> None:
+        """Raise InvalidMessage for a round that has not begun: later reads rest on it."""
+        if answer.round > self.current:
+            raise InvalidMessage(
+                f"peer {answer.sender} answers round {answer.round}, which has not begun"
+            )
 
     def ask(self, context: int) -> None:
         """Ask for a read. Raises ReadRefused if too many wait."""
