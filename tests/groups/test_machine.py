@@ -296,7 +296,7 @@ class GroupMachine(RuleBasedStateMachine):
                 offered[name] = offered.get(name, 0) + 1
         assert group.offered == offered
         offsets = group.offsets
-        recounted = sum(POSITION_BYTES + len(o.metadata) + 49 for o in offsets.values.values())
+        recounted = sum(POSITION_BYTES + o.metadata.__sizeof__() for o in offsets.values.values())
         assert offsets.size_bytes == recounted
         assert bool(offsets.in_flight_bytes) <= bool(offsets.in_flight_count)
         assert self.world.coordinator.pinned_bytes == (

@@ -5,7 +5,7 @@ from penstock.groups.offsets.positions import POSITION_BYTES
 from penstock.protocol.error_codes import ErrorCode
 from tests.groups.world import GROUP, PARTITIONS, World, only
 
-EACH = POSITION_BYTES + 49
+EACH = POSITION_BYTES + "".__sizeof__()
 """A position without metadata."""
 OK, TOO_LARGE = ErrorCode.NONE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE
 

@@ -31,7 +31,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("authority", "stranger"):
         openssl(
             directory, "req", "-x509", *new_key, "-keyout", f"{name}.key", "-out", f"{name}.pem",
-            "-subj", f"/CN={name}", "-days", "2",
+            "-subj", f"/CN={name}", "-days", "2", "-addext", "keyUsage=critical,keyCertSign",
         )  # fmt: skip
     openssl(
         directory, "req", *new_key, "-keyout", "peer.key", "-out", "peer.csr",

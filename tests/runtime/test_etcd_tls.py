@@ -26,7 +26,8 @@ def certificates(tmp_path: Path) -> Path:
     new_key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
     (tmp_path / "names").write_text("subjectAltName=IP:127.0.0.1\n")
     for line in (
-        f"req -x509 {new_key} -keyout authority.key -out authority.pem -subj /CN=authority",
+        f"req -x509 {new_key} -keyout authority.key -out authority.pem -subj /CN=authority"
+        " -addext keyUsage=critical,keyCertSign",
         f"req {new_key} -keyout peer.key -out peer.csr -subj /CN=peer",
         "x509 -req -in peer.csr -CA authority.pem -CAkey authority.key -CAcreateserial"
         " -extfile names -out peer.pem",
