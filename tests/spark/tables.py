@@ -15,8 +15,8 @@ def read_table(kind: str, path: Path) -> pa.Table:
     if kind == "iceberg":
         from pyiceberg.catalog.sql import SqlCatalog
 
-        catalog = SqlCatalog("penstock", uri=f"sqlite:///{path / 'catalog.sqlite'}")
-        return catalog.load_table("penstock.table").scan().to_arrow()
+        with SqlCatalog("penstock", uri=f"sqlite:///{path / 'catalog.sqlite'}") as catalog:
+            return catalog.load_table("penstock.table").scan().to_arrow()
     files = [str(file) for file in path.rglob("*.parquet")]
     if not files:
         return pa.table({"_offset": pa.array([], pa.int64())})

@@ -72,8 +72,8 @@ class SimTransport(asyncio.Transport):
         return self._protocol
 
     def is_closing(self) -> bool:
-        """Whether it is closed, or closes when everything is sent."""
-        return self._is_closing
+        """Whether it is closed, or closes when everything is sent; all are when the run is over."""
+        return self._is_closing or self._sim_loop.is_over
 
     def is_reading(self) -> bool:
         """Whether what arrives is handed over."""
