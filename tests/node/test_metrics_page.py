@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.protocol.api_keys import ApiKey
+from tests.broker.test_housekeeping import until
 from tests.kafka.test_produce_fetch import batch, create, fetch_fields, produce
 from tests.live_node import LiveNode, running_node
 
@@ -110,6 +111,23 @@ def test_a_node_alone_says_that_it_leads_its_set_and_the_metadata(node: LiveNode
         ("penstock_set_is_master", one_set): 1,
         ("penstock_set_in_sync_members", one_set): 1,
         ("penstock_set_confirm_lag_bytes", one_set): 0,
+    }
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_internal_partitions_are_counted_by_kind_and_state(node: LiveNode) -> None:
+    client = node.connect()
+    client.ask(ApiKey.FIND_COORDINATOR, 3, {"key": "readers", "key_type": 0})
+    client.close()
+    groups = node.node.groups
+    partitions, count = groups.runtime.base.partitions, groups.config.partition_count
+    assert until(node, lambda: partitions.is_active(0) and not partitions.is_loading)
+    found = samples(node)
+    kind = ("kind", "groups")
+    expected = {
+        ("penstock_coordinator_partitions", (kind, ("state", "active"))): count,
+        ("penstock_coordinator_partitions", (kind, ("state", "loading"))): 0,
+        ("penstock_coordinator_writes_in_flight", (kind,)): 0,
     }
     assert {name: found[name] for name in expected} == expected
 

@@ -196,8 +196,29 @@ class NodeCollector(Collector):
             "Internal partitions that stay as they are for what could not be understood in them.",
             len(groups.runtime.base.rewrites.held),
         )
+        yield from self._coordinators()
         for name, text in GROUP_COUNTERS.items():
             yield _counter(f"penstock_group_{name}", text, getattr(groups.counters, name))
+
+    def _coordinators(self) -> Iterator[Metric]:
+        """Tell the same of every kind of coordinator."""
+        partitions = GaugeMetricFamily(
+            "penstock_coordinator_partitions",
+            "Internal partitions that are coordinated here, by what is coordinated.",
+            labels=["kind", "state"],
+        )
+        writes = GaugeMetricFamily(
+            "penstock_coordinator_writes_in_flight",
+            "Writes to internal partitions that are not confirmed yet.",
+            labels=["kind"],
+        )
+        for hosting in self._broker.coordinators.values():
+            base = hosting.runtime.base
+            for state, count in base.partitions.counted():
+                partitions.add_metric([base.config.kind, state.value], count)
+            writes.add_metric([base.config.kind], base.writes.in_flight)
+        yield partitions
+        yield writes
 
     def _logs(self) -> Iterator[Metric]:
         gauges = {
