@@ -41,7 +41,7 @@ def test_a_session_ends_when_it_is_over(offset_ms: int) -> None:
     housekeeping.start()
     cluster.world.advance(offset_ms)  # where the round ticks fall is not where sessions begin
     node = member_of_a_stable_group(cluster)
-    due_ms = node.broker.groups._deadlines.at(session_of_the_member(node))
+    due_ms = node.broker.groups.runtime.base.deadlines.at(session_of_the_member(node))
     assert due_ms is not None
     cluster.world.advance(due_ms - 1 - cluster.world.monotonic_ms())
     assert members(node) == 1

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.coordinator.portions import Steps
-from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.groups.shard import GroupShard
 from penstock.kafka import gate
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -204,11 +204,11 @@ def test_a_wall_clock_that_jumps_ahead_expires_no_positions() -> None:
 
 
 def test_a_coordinator_that_expires_by_the_wall_clock_is_found(monkeypatch) -> None:
-    expire = GroupCoordinator._expire_groups
+    expire = GroupShard._expire_groups
 
-    def by_the_wall_clock(self: GroupCoordinator) -> Steps:
-        self._retention_now_ms = self._clock.wall_ms
+    def by_the_wall_clock(self: GroupShard) -> Steps:
+        self._retention_now_ms = self._context.clock.wall_ms
         return expire(self)
 
-    monkeypatch.setattr(GroupCoordinator, "_expire_groups", by_the_wall_clock)
+    monkeypatch.setattr(GroupShard, "_expire_groups", by_the_wall_clock)
     assert any(REGRESSION in one for one in findings(month_ahead, UNATTENDED))

@@ -4,12 +4,12 @@
 
 from .mutant import Kind, plant
 
-GROUPS = tuple(
-    f"tests/groups/test_{name}.py"
-    for name in (
+GROUPS = (
+    "tests/coordinator/test_confirmed_map.py",
+    "tests/coordinator/test_runtime.py",
+    *(f"tests/groups/test_{name}.py" for name in (
         "memory",
         "unread_records",
-        "confirmed_map",
         "loading",
         "commits",
         "syncing",
@@ -18,8 +18,8 @@ GROUPS = tuple(
         "static_members",
         "admin",
         "records",
-    )
-)
+    )),
+)  # fmt: skip
 TRACKER = ("tests/coordinator/test_rewrite_tracker.py", *GROUPS)
 OWNERSHIP = (
     "tests/broker/test_group_ownership.py",
