@@ -36,7 +36,7 @@ from penstock.controller.port import ControllerPort
 from penstock.controller.session import ElectRequest, TransferRequest
 
 if TYPE_CHECKING:
-    from penstock.broker.coordinators.hosting import CoordinatorHosting
+    from penstock.broker.coordinators.hosted import HostedCoordinator
     from penstock.groups.coordinator import GroupCoordinator
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Broker:
         self.operations: Operations | None = None
         """None on a node without sessions to controllers: it has nobody to elect."""
         self.groups: GroupCoordinator
-        self.coordinators: dict[str, CoordinatorHosting] = {}
+        self.coordinators: dict[str, HostedCoordinator] = {}
         """What follows where the partitions of internal topics are led, by topic."""
         self.authoriser: Authoriser = PermitsAll()
         """Fronts ask it, each at its one place (kafka/gate.py)."""
@@ -116,7 +116,7 @@ class Broker:
             member.on_reopened.remove(self.on_log_reopened)
         self.partitions.remove_member(member.replica_set_id)
 
-    def host(self, coordinator: CoordinatorHosting) -> None:
+    def host(self, coordinator: HostedCoordinator) -> None:
         """Let a coordinator follow the mastership of its internal partitions, beginning now."""
         assert coordinator.topic not in self.coordinators, coordinator.topic
         self.coordinators[coordinator.topic] = coordinator

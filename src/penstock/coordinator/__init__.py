@@ -8,5 +8,5 @@ without I/O: taking partitions over and giving them up, what is under way, porti
 answers, deadlines, and rewriting while there is no compaction. `penstock.broker.coordinators` binds
 a kind to its internal topic.
 
-Source: Kafka, CoordinatorRuntime and CoordinatorShard; docs/adr/0063.
+Source: Kafka, CoordinatorRuntime and CoordinatorShard; docs/adr/0066.
 """

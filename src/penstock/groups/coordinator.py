@@ -255,11 +255,7 @@ class GroupCoordinator:
 
         What is still being loaded is missing, with an error; so is, without one, what is no more.
         """
-        error = (
-            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-            if self._partitions.is_loading
-            else ErrorCode.NONE
-        )
+        error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.is_loading else ErrorCode.NONE
         groups = self._table.groups
         named = sorted(groups) if ids is None else ids
         there = [groups[group_id] for group_id in named if group_id in groups]

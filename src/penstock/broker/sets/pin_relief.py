@@ -26,7 +26,7 @@ from penstock.broker.partitions import HostedPartition
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.broker.coordinators.hosting import CoordinatorHosting
+    from penstock.broker.coordinators.hosted import HostedCoordinator
     from penstock.broker.sets.replica_set import ReplicaSetMember
 
 WAIT_MAX = 64
@@ -101,7 +101,7 @@ class PinRelief:
             progress.open_count += self._coordinator_of(hosted).rewrite(hosted, done)
         done(True)
 
-    def _coordinator_of(self, hosted: HostedPartition) -> CoordinatorHosting:
+    def _coordinator_of(self, hosted: HostedPartition) -> HostedCoordinator:
         return self._broker.coordinators[hosted.topic.name]
 
     def _bound_bytes(self, partitions: list[HostedPartition]) -> int:
