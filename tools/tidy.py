@@ -6,7 +6,7 @@ prints one line per finding, `path:line: rule: what to do`, and exits with 1 if 
 is a function from a parsed file to findings; `tests/tools/test_tidy.py` plants an example for each.
 
 Rules
-    length        functions up to 70 lines, files up to 500, handler modules up to 250
+    length        functions up to 60 lines, files up to 500, handler modules up to 250
     docstring     every module says what it is; in core rooms it also has a `Source:` line
     core          core rooms reach time, randomness, disk and threads through ports only
     order         no iteration over a set literal or `set(...)` in core rooms: its order varies
@@ -17,19 +17,22 @@ Rules
     marker        no leftover markers in text files
     place         no path of a particular machine, no host of a package registry
     dead          every module is imported by another or is an entry point
+    circle        no module imports itself by way of others, for its types neither
+    crowd         no package has more than 25 modules of its own
 """
 
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-FUNCTION_LINES_MAX = 70
+FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 500
 HANDLER_LINES_MAX = 250
+PACKAGE_MODULES_MAX = 25
 
 CORE_ROOMS = frozenset(
     {
@@ -288,6 +291,59 @@ def check_dead(sources: Sequence[Source], entry_points: frozenset[str]) -> Itera
             yield Finding(source.path, 1, "dead", "nothing imports it: use it or remove it")
 
 
+def check_circles(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Find modules that import each other; one sentence for each circle."""
+    paths = {source.module: source.path for source in sources if source.room}
+    graph = {
+        source.module: sorted(
+            {name for node in ast.walk(source.tree) for name in _imported(node)}
+            & (paths.keys() - {source.module})
+        )
+        for source in sources
+        if source.room and source.tree
+    }
+    told: set[str] = set()
+    for module in sorted(graph):
+        circle = [] if module in told else _circle_of(module, graph)
+        told |= set(circle)
+        if circle:
+            way = " > ".join([*circle, module])
+            yield Finding(paths[module], 1, "circle", f"{way}: name what is needed by a protocol")
+
+
+def _circle_of(start: str, graph: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the shortest way from a module back to itself, or nothing where there is none."""
+    came_from: dict[str, str] = {}
+    wave = [start]
+    while wave and start not in came_from:
+        following = []
+        for module in wave:
+            for name in graph.get(module, ()):
+                if name not in came_from:
+                    came_from[name] = module
+                    following.append(name)
+        wave = following
+    if start not in came_from:
+        return []
+    way = [came_from[start]]
+    while way[-1] != start:
+        way.append(came_from[way[-1]])
+    return way[::-1]
+
+
+def check_crowds(sources: Sequence[Source]) -> Iterator[Finding]:
+    """Find packages that nobody can look over."""
+    members: dict[str, int] = {}
+    for source in sources:
+        if source.room and not source.is_package:
+            package = source.path.rpartition("/")[0]
+            members[package] = members.get(package, 0) + 1
+    for package, count in members.items():
+        if count > PACKAGE_MODULES_MAX:
+            text = f"{count} modules, at most {PACKAGE_MODULES_MAX}: make packages of them"
+            yield Finding(package, 1, "crowd", text)
+
+
 def _modules_imported(source: Source) -> Iterator[str]:
     for node in ast.walk(source.tree) if source.tree else ():
         yield from _imported(node)
@@ -360,7 +416,8 @@ def findings(sources: Sequence[Source]) -> list[Finding]:
     good = [source for source in sources if not source.syntax_error]
     own = [source if source.module else _outside(source) for source in good]
     found = [finding for source in own for rule in RULES for finding in rule(source)]
-    return sorted([*wrong, *found, *check_dead(good, ENTRY_POINTS)])
+    found += check_dead(good, ENTRY_POINTS)
+    return sorted([*wrong, *found, *check_circles(good), *check_crowds(good)])
 
 
 def _outside(source: Source) -> Source:

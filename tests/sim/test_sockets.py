@@ -6,9 +6,10 @@ import socket
 import pytest
 
 from penstock.base.errors import ConfigError
+from penstock.sim.kernel.listen_socket import BACKLOG_MAX
 from penstock.sim.kernel.process import Process
 from penstock.sim.kernel.simulation import Simulation, simulate
-from penstock.sim.kernel.sockets import BACKLOG_MAX, WINDOW_BYTES
+from penstock.sim.kernel.sockets import WINDOW_BYTES
 from tests.sim.net_toys import (
     PORT,
     BufferedRecorder,

@@ -28,8 +28,8 @@ def test_a_tidy_module_has_no_findings():
     assert rules_broken(STORAGE, DOCSTRING + "def read() -> None:\n    return None\n") == []
 
 
-def test_a_function_of_71_lines_is_found_and_one_of_70_is_not():
-    body = "def long() -> None:\n" + "    pass\n" * 69
+def test_a_function_of_61_lines_is_found_and_one_of_60_is_not():
+    body = "def long() -> None:\n" + "    pass\n" * 59
     assert rules_broken(STORAGE, DOCSTRING + body) == []
     assert rules_broken(STORAGE, DOCSTRING + body + "    pass\n") == ["length"]
 
@@ -168,3 +168,44 @@ def test_the_program_prints_findings_and_exits_with_one(tmp_path, capsys):
 
 def test_a_file_that_is_not_python_is_found(tmp_path):
     assert rules_broken(STORAGE, "def (:\n", imported=False) == ["syntax"]
+
+
+def circles(imports):
+    sources = [
+        tidy.read_source(
+            f"src/penstock/net/{name}.py",
+            "\n".join(['"""What it is."""', *(f"import penstock.net.{one}" for one in others)]),
+        )
+        for name, others in imports.items()
+    ]
+    return [finding for finding in tidy.findings(sources) if finding.rule == "circle"]
+
+
+def test_modules_that_import_each_other_are_found_once_and_named_in_order():
+    found = circles({"a": ["b"], "b": ["c"], "c": ["a", "d"], "d": []})
+    assert len(found) == 1
+    names = ("a", "b", "c", "a")
+    assert found[0].text.startswith(" > ".join(f"penstock.net.{one}" for one in names))
+
+
+def test_two_ways_to_one_module_are_no_circle():
+    assert circles({"a": ["b", "c"], "b": ["d"], "c": ["d"], "d": []}) == []
+
+
+def test_an_import_for_types_alone_closes_a_circle_too():
+    importing = '"""What it is."""\nif TYPE_CHECKING:\n    from penstock.net import b\n'
+    sources = [
+        tidy.read_source("src/penstock/net/a.py", importing),
+        tidy.read_source("src/penstock/net/b.py", '"""What it is."""\nimport penstock.net.a\n'),
+    ]
+    assert "circle" in [finding.rule for finding in tidy.findings(sources)]
+
+
+@pytest.mark.parametrize("count", [25, 26])
+def test_a_package_of_26_modules_is_found_and_one_of_25_is_not(count):
+    sources = [
+        tidy.read_source(f"src/penstock/net/m{number}.py", '"""What it is."""\n')
+        for number in range(count)
+    ]
+    found = [finding.rule for finding in tidy.findings(sources)]
+    assert ("crowd" in found) is (count > 25)

@@ -59,6 +59,8 @@ class Reply(ReplyPlace):
 
     __slots__ = ("_clock", "_handled_us", "_header", "_measure", "count", "is_timed", "started_us")
 
+    connection: Connection
+
     def __init__(  # noqa: PLR0917  super().__init__ is written out: made for every request
         self,
         connection: Connection,

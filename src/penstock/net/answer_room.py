@@ -20,13 +20,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from heapq import nsmallest
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock.net.receive import FrameBudget
 from penstock.net.workers_turn import WORKERS_TURN
-
-if TYPE_CHECKING:
-    from penstock.net.connection import Connection
 
 TURN_BYTES = 512 << 10
 """Bytes of answers that are begun in one turn, and of one answer while others wait: reading,
@@ -44,6 +41,24 @@ Begin = Callable[[int], int]
 it has read, or asked the disk for. A single batch may be larger than what was allowed."""
 
 
+class Asker(Protocol):
+    """A connection that asks for room."""
+
+    @property
+    def is_choked(self) -> bool:
+        """Whether more answers lie there, not taken, than a connection may have."""
+
+    @property
+    def pinned_bytes(self) -> int:
+        """What the connection holds of answers."""
+
+    def has_gone(self) -> bool:
+        """Whether the peer has closed."""
+
+    def abort(self) -> None:
+        """End the connection now; what is queued is lost."""
+
+
 class AnswerRoom:
     """Who prepares an answer, and who waits for that. One for a listener."""
 
@@ -52,7 +67,7 @@ class AnswerRoom:
     def __init__(self, budget: FrameBudget, loop: asyncio.AbstractEventLoop) -> None:
         self._budget = budget
         self._loop = loop
-        self._waiting: dict[Connection, deque[tuple[int, Begin]]] = {}
+        self._waiting: dict[Asker, deque[tuple[int, Begin]]] = {}
         self._left = TURN_BYTES
         """Of this turn. It is only looked after once it is used up: what small answers take adds
         up over several turns, and costs the one who comes then a turn of waiting."""
@@ -66,7 +81,7 @@ class AnswerRoom:
         """Requests that wait."""
         return sum(map(len, self._waiting.values()))
 
-    def ask(self, connection: "Connection", most: int, begin: Begin) -> None:
+    def ask(self, connection: Asker, most: int, begin: Begin) -> None:
         """Let `begin` prepare an answer of `most` bytes, or less; now or in a later turn."""
         if self._waiting or self._left <= 0 or connection.is_choked or not self._has_room(FEW + 1):
             self._waiting.setdefault(connection, deque()).append((most, begin))
@@ -74,7 +89,7 @@ class AnswerRoom:
         else:
             self._left -= begin(min(most, self._budget.answer_bytes_max))
 
-    def forget(self, connection: "Connection") -> None:
+    def forget(self, connection: Asker) -> None:
         """Tell those who wait that their connection has gone."""
         for _, begin in self._waiting.pop(connection, ()):
             begin(0)
@@ -107,14 +122,14 @@ class AnswerRoom:
                 self._is_told = True
                 self._budget.on_given_back.append(self._wake)
 
-    def _chosen(self) -> list["Connection"]:
+    def _chosen(self) -> list[Asker]:
         """Return who may be served in this turn: who holds least, then who asks for least."""
         able = [connection for connection in self._waiting if not connection.is_choked]
         if len(able) == 1:
             return able
         return nsmallest(CHOSEN_MAX, able, key=self._rank)
 
-    def _rank(self, connection: "Connection") -> tuple[int, int]:
+    def _rank(self, connection: Asker) -> tuple[int, int]:
         return connection.pinned_bytes, len(self._waiting[connection])
 
     def _has_room(self, waiting: int) -> bool:
@@ -122,7 +137,7 @@ class AnswerRoom:
         most = eighth * (ANSWER_EIGHTHS_OF_MANY if waiting > FEW else ANSWER_EIGHTHS)
         return budget.used < most or budget.answers < eighth
 
-    def _serve(self, connection: "Connection") -> None:
+    def _serve(self, connection: Asker) -> None:
         waiting = self._waiting.get(connection)
         if waiting is None:
             return

@@ -10,6 +10,7 @@ FREE_BYTES that a socket did not take.
 
 import asyncio
 from abc import ABC, abstractmethod
+from typing import Any
 
 from penstock.base.ports import Buffer
 from penstock.net.context import ConnectionContext
@@ -53,7 +54,7 @@ class AnsweringSide(asyncio.BufferedProtocol, ABC):
     is_closed: bool
     last_tick: int
 
-    def __init__(self, context: ConnectionContext) -> None:
+    def __init__(self, context: ConnectionContext[Any]) -> None:
         self._context = context
         self._head: ReplyPlace | None = None
         self._tail: ReplyPlace | None = None

@@ -72,7 +72,9 @@ class Connection(AnsweringSide):
         "taken_tick",
     )
 
-    def __init__(self, context: ConnectionContext, client_host: str, listener_name: str) -> None:
+    def __init__(
+        self, context: ConnectionContext["Connection"], client_host: str, listener_name: str
+    ) -> None:
         super().__init__(context)
         self.client_host = client_host
         self.listener_name = listener_name
@@ -293,7 +295,7 @@ class Connection(AnsweringSide):
         self._read_or_not()
 
     def _read_or_not(self) -> None:
-        """Bring the transport in line with the reasons to pause; both calls cost, so only then."""
+        """Pause or resume reading, only on a change: both are system calls."""
         wanted = not self._paused
         if wanted is self._is_reading or self.is_closed:
             return

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Generic, TypeVar
 
 from penstock.net.answer_room import AnswerRoom
 from penstock.net.limits import NetLimits
@@ -10,25 +10,24 @@ from penstock.net.receive import ReceiveBuffers
 from penstock.net.stats import NetStats
 from penstock.net.turn_share import TurnShare
 
-if TYPE_CHECKING:
-    from penstock.net.connection import Connection
+ConnectionT = TypeVar("ConnectionT")
 
-OnFrame = Callable[["Connection", memoryview], None]
+OnFrame = Callable[[ConnectionT, memoryview], None]
 """Gets one whole frame without its size field; the memory is valid, and writable, until it
 returns."""
 
-OnRun = Callable[["Connection", memoryview, int, int, int], tuple[int, int]]
+OnRun = Callable[[ConnectionT, memoryview, int, int, int], tuple[int, int]]
 """Gets (connection, memory, at, end, most): received memory [at, end) that begins with a whole
 frame, size field included, and has more behind it.
 
 Handles what belongs together of the whole frames there, at most `most`, and returns how many that
 were and where they end; (0, at) leaves the first to `on_frame`. The memory is as valid as there."""
 
-OnClose = Callable[["Connection"], None]
+OnClose = Callable[[ConnectionT], None]
 
 
-class ConnectionContext:
-    """What the connections of one listener share."""
+class ConnectionContext(Generic[ConnectionT]):
+    """What the connections of one listener share; they are of the type `ConnectionT`."""
 
     __slots__ = (
         "buffers",
@@ -49,9 +48,9 @@ class ConnectionContext:
         *,
         limits: NetLimits,
         buffers: ReceiveBuffers,
-        on_frame: OnFrame,
-        on_run: OnRun,
-        on_gone: OnClose,
+        on_frame: OnFrame[ConnectionT],
+        on_run: OnRun[ConnectionT],
+        on_gone: OnClose[ConnectionT],
     ) -> None:
         """`on_gone` is called once for each connection that was made, when it is no more."""
         self.loop = asyncio.get_running_loop()
@@ -63,12 +62,12 @@ class ConnectionContext:
         self.on_run = on_run
         self.on_gone = on_gone
         self.stats = NetStats()
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[ConnectionT, None] = {}
         self.tick = 0
 
 
 def one_by_one(
-    connection: "Connection", memory: memoryview, at: int, end: int, most: int
+    connection: Any, memory: memoryview, at: int, end: int, most: int
 ) -> tuple[int, int]:
     """Take no frames together: what a listener does whose owner has no use for runs."""
     return 0, at

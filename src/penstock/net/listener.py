@@ -61,10 +61,10 @@ class Listener:
         self,
         endpoints: Sequence[Endpoint],
         limits: NetLimits,
-        on_frame: OnFrame,
+        on_frame: OnFrame[Connection],
         *,
-        on_run: OnRun = one_by_one,
-        on_close: OnClose | None = None,
+        on_run: OnRun[Connection] = one_by_one,
+        on_close: OnClose[Connection] | None = None,
         budget: FrameBudget | None = None,
     ) -> None:
         """`budget` may be shared by several listeners; without one it follows the limits."""

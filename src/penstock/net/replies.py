@@ -3,12 +3,22 @@
 The layer above may make its own kind of place, so that a request needs one object and not two.
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock.base.ports import Buffer
 
-if TYPE_CHECKING:
-    from penstock.net.connection import Connection
+
+class AnswerQueue(Protocol):
+    """Whoever sends answers in the order of their places: a connection."""
+
+    def answered(
+        self,
+        place: "ReplyPlace",
+        buffers: tuple[Buffer, ...],
+        size: int,
+        count: int = 1,
+    ) -> None:
+        """Queue the answer, `size` bytes in all, for its place."""
 
 
 class ReplyPlace:
@@ -16,7 +26,7 @@ class ReplyPlace:
 
     __slots__ = ("buffers", "connection", "next_place")
 
-    def __init__(self, connection: "Connection") -> None:
+    def __init__(self, connection: AnswerQueue) -> None:
         self.connection = connection
         self.buffers: tuple[Buffer, ...] | None = None
         self.next_place: ReplyPlace | None = None

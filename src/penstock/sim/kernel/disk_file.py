@@ -2,14 +2,11 @@
 
 import errno
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from penstock.base.ports import Buffer
 from penstock.sim.kernel.inode import Inode
+from penstock.sim.kernel.ports import FileDisk
 from penstock.sim.kernel.sectors import resized
-
-if TYPE_CHECKING:
-    from penstock.sim.kernel.disk import SimDisk
 
 _BLOCK = 4096
 _ZEROS = bytes(_BLOCK)
@@ -20,7 +17,7 @@ class SimFile:
 
     __slots__ = ("_disk", "_inode", "_is_open")
 
-    def __init__(self, disk: "SimDisk", inode: Inode) -> None:
+    def __init__(self, disk: FileDisk, inode: Inode) -> None:
         self._disk = disk
         self._inode = inode
         self._is_open = True

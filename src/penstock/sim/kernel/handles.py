@@ -9,12 +9,10 @@ Deliberately not here: the order in which handles run.
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from penstock.sim.kernel.ports import TimerLoop
 from penstock.sim.kernel.process import PROCESS, Process, process_of
-
-if TYPE_CHECKING:
-    from penstock.sim.kernel.loop import SimLoop
 
 
 class SimHandle(asyncio.TimerHandle):
@@ -27,7 +25,7 @@ class SimHandle(asyncio.TimerHandle):
 
     def __init__(
         self,
-        sim_loop: "SimLoop",
+        sim_loop: TimerLoop,
         callback: Callable[..., object],
         args: tuple[Any, ...],
         context: Context | None,
@@ -71,10 +69,16 @@ class SimTask(asyncio.Task[Any]):
     """A task that knows its process, with a hash that repeats."""
 
     def __init__(
-        self, coro: Coroutine[Any, Any, Any], *, loop: "SimLoop", context: Context | None = None
+        self,
+        coro: Coroutine[Any, Any, Any],
+        *,
+        loop: asyncio.AbstractEventLoop,
+        serial: int,
+        process: Process,
+        context: Context | None = None,
     ) -> None:
-        self.serial = loop.next_serial()
-        self.process = process_of(context) or loop.kernel
+        self.serial = serial
+        self.process = process
         super().__init__(coro, loop=loop, context=context)
 
     def __hash__(self) -> int:
@@ -84,8 +88,8 @@ class SimTask(asyncio.Task[Any]):
 class SimFuture(asyncio.Future[Any]):
     """A future that knows its process, with a hash that repeats."""
 
-    def __init__(self, *, loop: "SimLoop") -> None:
-        self.serial = loop.next_serial()
+    def __init__(self, *, loop: asyncio.AbstractEventLoop, serial: int) -> None:
+        self.serial = serial
         self.process = process_of(None)
         super().__init__(loop=loop)
 

@@ -27,7 +27,15 @@ from penstock.sim.kernel.disposal import dispose_of, silenced, tasks_of
 from penstock.sim.kernel.handles import SimFuture, SimHandle, SimTask
 from penstock.sim.kernel.loop_network import LoopNetwork
 from penstock.sim.kernel.network import Network
-from penstock.sim.kernel.process import PROCESS, End, ExceptionHandler, Failure, Main, Process
+from penstock.sim.kernel.process import (
+    PROCESS,
+    End,
+    ExceptionHandler,
+    Failure,
+    Main,
+    Process,
+    process_of,
+)
 from penstock.sim.kernel.trace import Trace, Value
 
 T = TypeVar("T")
@@ -156,7 +164,7 @@ class SimLoop(LoopNetwork):
 
     def create_future(self) -> asyncio.Future[Any]:
         """Return a future whose hash repeats."""
-        return SimFuture(loop=self)
+        return SimFuture(loop=self, serial=self.next_serial())
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
@@ -376,7 +384,8 @@ def _make_task(
     loop: asyncio.AbstractEventLoop, coro: Any, context: Context | None = None
 ) -> SimTask:
     assert isinstance(loop, SimLoop)
-    return SimTask(coro, loop=loop, context=context)
+    process = process_of(context) or loop.kernel
+    return SimTask(coro, loop=loop, serial=loop.next_serial(), process=process, context=context)
 
 
 def _setter(function: Callable[[Any], None], value: Any) -> Callable[[], None]:

@@ -14,9 +14,10 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from penstock.base.errors import ConfigError
+from penstock.sim.kernel.listen_socket import ListenSocket
 from penstock.sim.kernel.network import Network
 from penstock.sim.kernel.process import current_process
-from penstock.sim.kernel.sockets import ListenSocket, SimSocket
+from penstock.sim.kernel.sockets import SimSocket
 from penstock.sim.kernel.transport import SimTransport
 
 ProtocolT = TypeVar("ProtocolT", bound=asyncio.BaseProtocol)

@@ -15,14 +15,14 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import Callable, Iterable
-from contextvars import Context
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from penstock.base.errors import ConfigError
+from penstock.sim.kernel.listen_socket import ListenSocket
+from penstock.sim.kernel.ports import KernelLoop
 from penstock.sim.kernel.process import End, Process
-from penstock.sim.kernel.sockets import Address, ListenSocket, SimSocket
+from penstock.sim.kernel.sockets import Address, SimSocket
 
 LOOPBACK_S = (0.000_02, 0.000_1)
 
@@ -36,35 +36,6 @@ _WHOLE_SHARE = 0.8
 _ABRUPT_SHARE = 0.5
 """Of a killed process's connections: reset; the others end behind what was sent."""
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-
-
-class KernelLoop(Protocol):
-    """What the network needs of the loop."""
-
-    kernel: Process
-    is_over: bool
-
-    def time(self) -> float: ...
-    def next_serial(self) -> int: ...
-    def random_for(self, name: str) -> "RandomSource": ...
-    def note(self, name: str, *values: str | bytes | float | bool | None) -> None: ...
-    def call_soon(
-        self, callback: Callable[..., object], *args: object, context: Context | None = None
-    ) -> asyncio.Handle: ...
-    def call_at(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        *args: object,
-        context: Context | None = None,
-    ) -> asyncio.TimerHandle: ...
-
-
-class RandomSource(Protocol):
-    """What the network needs of a random source."""
-
-    def random(self) -> float: ...
-    def randrange(self, start: int, stop: int) -> int: ...
 
 
 @dataclass(slots=True, kw_only=True)

@@ -22,11 +22,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from penstock.sim.kernel.handles import SimHandle
-    from penstock.sim.kernel.loop import SimLoop
+from typing import Any, NamedTuple, Protocol
 
 Main = Callable[["Process"], Coroutine[Any, Any, int | None]]
 """What a process runs. It returns the exit code (None: 0), soon after `process.stopping` is set."""
@@ -53,6 +49,33 @@ class Failure(NamedTuple):
     error: BaseException | None
 
 
+class Scheduled(Protocol):
+    """A callback in the queue of its process."""
+
+    callback: Callable[..., object] | None
+    args: tuple[Any, ...]
+    context: Context
+
+
+class ProcessLoop(Protocol):
+    """What a process needs of the loop that runs it."""
+
+    def create_future(self) -> asyncio.Future[Any]: ...
+    def call_soon(
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle: ...
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle: ...
+    def end_process(self, process: "Process", end: End) -> None: ...
+    def pause_process(self, process: "Process") -> None: ...
+    def resume_process(self, process: "Process") -> None: ...
+
+
 class Process:
     """One incarnation of a process on a host. Made by `Simulation.start`."""
 
@@ -76,7 +99,7 @@ class Process:
         "stopping",
     )
 
-    def __init__(self, loop: "SimLoop", *, host: str, name: str, number: int) -> None:
+    def __init__(self, loop: ProcessLoop, *, host: str, name: str, number: int) -> None:
         """`number` is its place in the trace: unique in the run, the same in each repetition."""
         self.loop = loop
         self.host = host
@@ -99,7 +122,7 @@ class Process:
         """Set by `stop`: its main is asked to return."""
         self.failures: list[Failure] = []
         self.exception_handler: ExceptionHandler | None = None
-        self.queue: deque[SimHandle] = deque()
+        self.queue: deque[Scheduled] = deque()
         self.graveyard: list[object] = []
         self.context = Context()
         self.context.run(PROCESS.set, self)

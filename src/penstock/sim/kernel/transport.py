@@ -12,13 +12,11 @@ import asyncio
 import warnings
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from penstock.base.ports import Buffer
+from penstock.sim.kernel.ports import TransportLoop
 from penstock.sim.kernel.sockets import SimSocket
-
-if TYPE_CHECKING:
-    from penstock.sim.kernel.loop_network import LoopNetwork
 
 _READ_BYTES_MAX = 256 << 10
 _HIGH_BYTES = 64 << 10
@@ -30,7 +28,7 @@ class SimTransport(asyncio.Transport):
 
     def __init__(
         self,
-        loop: "LoopNetwork",
+        loop: TransportLoop,
         opened: SimSocket,
         protocol: asyncio.BaseProtocol,
         waiter: asyncio.Future[None],
