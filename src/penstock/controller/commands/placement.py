@@ -3,7 +3,8 @@
 Without a manual assignment a partition goes to the set with the fewest partitions among those that
 have as many members as the topic wants replicas; at equal load to the lowest set id. With n equal
 sets that is round robin. Where no set has so many members, every broker that has its duties gets
-one of them, in the ring of ids: the topic and all that come later are spread over them.
+one of them, with members on different machines and racks while there are enough (spread.py): the
+topic and all that come later are spread over them.
 
 A manual assignment names brokers, leader first: it is carried by the least loaded set with these
 members whose preferred master is the first one, or by a new set.
@@ -21,6 +22,12 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from penstock.controller.commands.spread import (
+    Places,
+    choose_members,
+    places_of,
+    spread_ring,
+)
 from penstock.controller.config import ControllerConfig
 from penstock.controller.errors import (
     InvalidReplicaAssignment,
@@ -114,7 +121,8 @@ class Placement:
             for set_id, members in self._members.items()
             if len(members) == replication_factor and self._is_usable(set_id)
         ]
-        sets = sets or drafts.ring(self._free_brokers(), replication_factor)
+        places = places_of(self._image.brokers)
+        sets = sets or drafts.ring(self._free_brokers(), replication_factor, places)
         if not sets:
             raise InvalidReplicationFactor(
                 f"No replica set with {replication_factor} members can be made:"
@@ -210,15 +218,16 @@ class _Drafts:
         self._per_broker_max = per_broker_max
         self.made: dict[int, tuple[int, ...]] = {}
 
-    def ring(self, brokers: list[int], size: int) -> list[int]:
+    def ring(self, brokers: list[int], size: int, places: Places) -> list[int]:
         """Make a set of `size` for each broker that leads none, with those behind it in the ring.
 
         Returns their ids; none with fewer brokers than that.
         """
         if len(brokers) < size:
             return []
-        rings = [tuple((brokers[at:] + brokers[:at])[:size]) for at in range(len(brokers))]
-        wanted = [one for one in rings if (one[0], size) not in self._led]
+        ring = spread_ring(brokers, places)
+        leaders = [one for one in sorted(brokers) if (one, size) not in self._led]
+        wanted = [choose_members(one, ring, size, places) for one in leaders]
         return [self.make(members) for members in wanted if self.has_room(members)]
 
     def has_room(self, members: Sequence[int]) -> bool:

@@ -1,7 +1,8 @@
 """Which replica sets a cluster should have: as many per broker as it has data directories.
 
 Every broker is preferred master of `directory_count` sets; their members are it and the next ones
-in the ring of ids, as many as the replication factor says. That spreads masters, and slaves too.
+in the ring, as many as the replication factor says. That spreads masters, and slaves too. The ring
+is that of ids; it keeps machines and racks apart where they are known (spread.py).
 
     brokers 1 2 3, factor 2, one directory each:   (1 2)  (2 3)  (3 1)
 
@@ -15,23 +16,26 @@ alone: whether somebody is alive at the moment does not change where sets belong
 
 from collections import Counter
 
+from penstock.controller.commands.spread import choose_members, places_of, spread_ring
 from penstock.controller.metadata.image import ClusterImage
 
 
 def plan_sets(image: ClusterImage, replication_factor: int) -> tuple[tuple[int, ...], ...]:
     """Return the members of the sets that are missing, preferred master first."""
-    ring = [
+    places = places_of(image.brokers)
+    able = [
         broker_id
-        for broker_id, broker in sorted(image.brokers.items())
+        for broker_id, broker in image.brokers.items()
         if not broker.is_fenced and not broker.is_draining
     ]
+    ring = spread_ring(able, places)
     if len(ring) < replication_factor:
         return ()
     large = [one for one in image.replica_sets.values() if len(one.replicas) >= replication_factor]
     counts = Counter(one.replicas[0] for one in large)
     missing: list[tuple[int, ...]] = []
-    for at, broker_id in enumerate(ring):
-        members = tuple((ring[at:] + ring[:at])[:replication_factor])
+    for broker_id in sorted(ring):
+        members = choose_members(broker_id, ring, replication_factor, places)
         wanted = image.brokers[broker_id].directory_count - counts[broker_id]
         missing += [members] * max(0, wanted)
     return tuple(missing)

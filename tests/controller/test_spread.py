@@ -1,0 +1,94 @@
+"""Members of a set stand on different machines and racks while there are enough."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.controller.commands.spread import (
+    Place,
+    choose_members,
+    conflicts,
+    shared,
+    spread_ring,
+)
+
+
+def sets(places, size):
+    ring = spread_ring(places, places)
+    return [choose_members(leader, ring, size, places) for leader in ring]
+
+
+def test_without_machines_and_racks_the_ring_is_that_of_ids():
+    places = {5: Place(), 1: Place(), 3: Place()}
+    assert spread_ring([5, 1, 3], places) == [1, 3, 5]
+    assert sets(places, 2) == [(1, 3), (3, 5), (5, 1)]
+
+
+def test_two_nodes_on_each_of_two_machines_follow_each_other_across():
+    places = {1: Place("a"), 2: Place("a"), 3: Place("b"), 4: Place("b")}
+    found = sets(places, 2)
+    assert found == [(1, 3), (3, 2), (2, 4), (4, 1)]
+    assert not [text for members in found for text in conflicts(members, places)]
+
+
+def test_racks_are_kept_apart_behind_machines():
+    places = {
+        1: Place("a", "r1"),
+        2: Place("b", "r1"),
+        3: Place("c", "r2"),
+        4: Place("d", "r2"),
+        5: Place("e", "r3"),
+        6: Place("f", "r3"),
+    }
+    for members in sets(places, 3):
+        assert {places[one].rack for one in members} == {"r1", "r2", "r3"}
+
+
+def test_a_rack_is_shared_before_a_machine_is():
+    places = {1: Place("a", "r1"), 2: Place("a", "r2"), 3: Place("b", "r1")}
+    assert choose_members(1, [1, 2, 3], 2, places) == (1, 3)
+
+
+def test_with_too_few_machines_the_set_is_made_and_what_stands_together_is_named():
+    places = {1: Place("a", "r"), 2: Place("a", "r"), 3: Place("b")}
+    members = choose_members(1, spread_ring(places, places), 3, places)
+    assert sorted(members) == [1, 2, 3]
+    assert list(conflicts(members, places)) == [
+        "brokers 1, 2 are on machine a",
+        "brokers 1, 2 are on rack r",
+    ]
+
+
+def test_brokers_that_do_not_say_where_they_stand_share_nothing():
+    assert shared(1, [2, 3], {1: Place(), 2: Place(), 3: Place("a")}) == (0, 0)
+    assert list(conflicts([1, 2, 7], {1: Place(), 2: Place()})) == []
+
+
+names = st.sampled_from(["", "a", "b", "c", "d"])
+placed = st.dictionaries(st.integers(1, 12), st.builds(Place, names, names), min_size=1, max_size=9)
+
+
+@given(placed, st.data())
+def test_every_broker_leads_one_set_of_distinct_members_with_as_few_on_one_machine_as_can_be(
+    places, data
+):
+    size = data.draw(st.integers(1, len(places)))
+    found = sets(places, size)
+    assert sorted(members[0] for members in found) == sorted(places)
+    for members in found:
+        assert len(set(members)) == size
+        for at, chosen in enumerate(members[1:], start=1):
+            others = members[:at]
+            best = min(shared(one, others, places) for one in set(places) - set(others))
+            assert shared(chosen, others, places) == best
+
+
+@pytest.mark.parametrize(("machines", "each"), [(2, 2), (3, 2), (2, 3), (4, 4)])
+def test_on_machines_of_equal_size_every_broker_follows_as_often_as_any(machines, each):
+    places = {
+        machine * each + number: Place(f"m{machine}")
+        for machine in range(machines)
+        for number in range(each)
+    }
+    followers = [one for members in sets(places, 2) for one in members[1:]]
+    assert sorted(followers) == sorted(places)
