@@ -2,10 +2,12 @@
 all of it.
 """
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.base.errors import ConfigError
 from penstock.cli.operator import (
     DATA_DEFAULT,
     ConfigOption,
@@ -14,19 +16,26 @@ from penstock.cli.operator import (
     SwitchArgument,
     cluster_settings,
     fetch_status,
+    operate,
     submit,
 )
 from penstock.cli.output import Output, OutputOption, print_json, print_rows
 from penstock.cli.values import ID_MAX
 
 if TYPE_CHECKING:
+    from penstock.controller.commands.spread import Place
     from penstock.controller.session import SetStatus, StatusAnswer
 
-app = typer.Typer(help="The state of the cluster; elections on or off; brokers that are gone.")
+app = typer.Typer(
+    help="The state of the cluster; masters spread; elections on or off; brokers that are gone."
+)
 
 BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", max=ID_MAX, help="Broker id.")]
 
-BROKER_COLUMNS = ("broker", "address", "rack", "state", "masters", "replicas", "heard_ms_ago")
+BROKER_COLUMNS = (
+    *("rack", "machine", "broker", "address", "state"),
+    *("masters", "replicas", "heard_ms_ago"),
+)
 SET_COLUMNS = (
     *("set", "master", "why", "epoch", "in_sync", "members", "policy", "partitions"),
     *("confirm", "end", "lag"),
@@ -55,6 +64,55 @@ def status(
     print_rows(broker_rows(answer), BROKER_COLUMNS, output)
     print()
     print_rows([set_row(one) for one in answer.sets], SET_COLUMNS, output)
+    warnings = placement_warnings(answer)
+    if warnings:
+        print()
+    for text in warnings:
+        print(f"warning: {text}")
+
+
+@app.command()
+def spread(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and end.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+) -> None:
+    """Level what brokers lead: plan transfers of masterships to members in step, then do them.
+
+    No data moves. A broker that was added leads the sets that are made for it at once, and takes
+    over others once it is a member of them (penstock set add).
+    """
+    from penstock.controller.commands.leader_plan import Move, plan_leaders
+    from penstock.controller.session import TransferRequest
+
+    settings = cluster_settings(config, data)
+    plan = plan_leaders(fetch_status(settings))
+    if not plan.moves:
+        print("no transfer to a member in step would level what the brokers lead")
+        return
+    print_rows([move._asdict() for move in plan.moves], Move._fields, Output.TABLE)
+    print()
+    for broker_id, before in plan.before.items():
+        print(f"broker {broker_id} leads {before} partitions, then {plan.after[broker_id]}")
+    if dry_run or not _is_wanted(len(plan.moves), is_said=yes):
+        return
+    for move in plan.moves:
+
+        def request(request_id: int, move: Move = move) -> TransferRequest:
+            set_id, target = move.replica_set_id, move.target
+            return TransferRequest(request_id=request_id, replica_set_id=set_id, target=target)
+
+        print(operate(settings, request))
+
+
+def _is_wanted(count: int, *, is_said: bool) -> bool:
+    """Ask whether to do it. Raises ConfigError where nobody can be asked."""
+    if is_said:
+        return True
+    if not sys.stdin.isatty():
+        raise ConfigError("nobody can be asked here: say --yes to do it, --dry-run to see the plan")
+    return typer.confirm(f"Do {count} transfers?", err=True)
 
 
 @app.command()
@@ -97,19 +155,39 @@ def forget_identity(
     print(f"whoever registers next as broker {broker} may have a new data directory")
 
 
+def placement_warnings(answer: "StatusAnswer") -> list[str]:
+    """Say which sets have members on one machine or in one rack."""
+    from penstock.controller.commands.spread import conflicts
+
+    places = places_told(answer)
+    return [
+        f"set {one.replica_set_id}: {text}"
+        for one in answer.sets
+        for text in conflicts([member.broker_id for member in one.members], places)
+    ]
+
+
+def places_told(answer: "StatusAnswer") -> dict[int, "Place"]:
+    """Return where each broker runs."""
+    from penstock.controller.commands.spread import Place
+
+    return {one.broker_id: Place(one.machine, one.rack) for one in answer.brokers}
+
+
 def broker_rows(answer: "StatusAnswer") -> list[dict[str, object]]:
-    """Return one row per broker."""
+    """Return one row per broker, those of a rack and of a machine together."""
     return [
         {
+            "rack": one.rack or None,
+            "machine": one.machine or None,
             "broker": one.broker_id,
             "address": f"{one.host}:{one.port}",
-            "rack": one.rack or None,
             "state": _state(is_live=one.is_live, is_fenced=one.is_fenced, drains=one.is_draining),
             "masters": one.master_count,
             "replicas": one.replica_count,
             "heard_ms_ago": None if one.heard_ms_ago < 0 else one.heard_ms_ago,
         }
-        for one in answer.brokers
+        for one in sorted(answer.brokers, key=lambda one: (one.rack, one.machine, one.broker_id))
     ]
 
 
@@ -159,4 +237,5 @@ def status_document(answer: "StatusAnswer") -> dict[str, object]:
     document = asdict(answer)
     document.pop("request_id")
     document.pop("error")
+    document["placement_warnings"] = placement_warnings(answer)
     return document

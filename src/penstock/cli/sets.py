@@ -6,7 +6,7 @@ import typer
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
-from penstock.cli.cluster import SET_COLUMNS, set_row
+from penstock.cli.cluster import SET_COLUMNS, places_told, set_row
 from penstock.cli.connect import CommandFailed
 from penstock.cli.operator import (
     DATA_DEFAULT,
@@ -23,8 +23,7 @@ from penstock.cli.output import Output, OutputOption, print_json, print_rows
 from penstock.cli.values import ID_MAX, quoted
 
 if TYPE_CHECKING:
-    from penstock.controller.session import SetStatus
-    from penstock.node.settings.settings import NodeSettings
+    from penstock.controller.session import SetStatus, StatusAnswer
 
 app = typer.Typer(help="List and describe replica sets, move masters, add and remove members.")
 
@@ -55,7 +54,7 @@ def describe(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Show one set with every member: epochs, log ends, confirm positions, lag."""
-    found = _find(cluster_settings(config, data), replica_set)
+    found = _find(fetch_status(cluster_settings(config, data)), replica_set)
     rows = [
         {
             "broker": one.broker_id,
@@ -81,16 +80,39 @@ def describe(
     print_rows(rows, MEMBER_COLUMNS, output)
 
 
-def _find(settings: "NodeSettings", replica_set: int) -> "SetStatus":
+def _find(answer: "StatusAnswer", replica_set: int) -> "SetStatus":
     """Return the set. Raises CommandFailed."""
-    for one in fetch_status(settings).sets:
+    for one in answer.sets:
         if one.replica_set_id == replica_set:
             return one
     raise CommandFailed(f"there is no replica set {replica_set}: see penstock set list")
 
 
-def _members(settings: "NodeSettings", replica_set: int) -> list[int]:
-    return [member.broker_id for member in _find(settings, replica_set).members]
+def _members_told(answer: "StatusAnswer", replica_set: int) -> list[int]:
+    return [member.broker_id for member in _find(answer, replica_set).members]
+
+
+def _best_to_add(answer: "StatusAnswer", members: list[int]) -> int:
+    """Return who stands apart from the members and holds least. Raises CommandFailed."""
+    from penstock.controller.commands.spread import shared
+
+    places = places_told(answer)
+    able = [
+        one
+        for one in answer.brokers
+        if one.broker_id not in members and one.is_live and not (one.is_fenced or one.is_draining)
+    ]
+    if not able:
+        raise CommandFailed("every broker that is live and not being drained is a member already")
+    best = min(
+        able,
+        key=lambda one: (
+            *shared(one.broker_id, members, places),
+            one.replica_count,
+            one.broker_id,
+        ),
+    )
+    return best.broker_id
 
 
 @app.command()
@@ -144,33 +166,50 @@ def create(
 ) -> None:
     """Make a new replica set of these brokers."""
     from penstock.controller.commands.command import CreateReplicaSet
+    from penstock.controller.commands.spread import conflicts
 
     try:
         replicas = tuple(int(member) for member in members.split(","))
     except ValueError:
         raise ConfigError(f"{quoted(members)}: write broker ids with commas, as in 1,2,3") from None
     settings = cluster_settings(config, data)
-    taken = [one.replica_set_id for one in fetch_status(settings).sets]
-    set_id = max(taken, default=0) + 1
+    answer = fetch_status(settings)
+    set_id = max((one.replica_set_id for one in answer.sets), default=0) + 1
     submit(settings, CreateReplicaSet(replica_set_id=set_id, replicas=replicas))
     print(f"set {set_id} with members {members}")
+    for text in conflicts(replicas, places_told(answer)):
+        print(f"warning: set {set_id}: {text}")
 
 
 @app.command()
 def add(
     replica_set: SetArgument,
-    broker: BrokerArgument,
+    broker: Annotated[
+        int | None,
+        typer.Argument(metavar="[BROKER]", max=ID_MAX, help="Broker id; else the best one."),
+    ] = None,
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,
 ) -> None:
-    """Add a member; it copies the log and joins the sync-state set when it has caught up."""
+    """Add a member; it copies the log and joins the sync-state set when it has caught up.
+
+    Without a broker it is a live one on another machine and in another rack than the members where
+    there is one, and of these one that holds the fewest replicas.
+    """
     from penstock.controller.commands.command import AddReplica
+    from penstock.controller.commands.spread import conflicts
 
     settings = cluster_settings(config, data)
-    if broker in _members(settings, replica_set):
+    answer = fetch_status(settings)
+    members = _members_told(answer, replica_set)
+    if broker in members:
         raise CommandFailed(f"broker {broker} is a member of set {replica_set} already")
+    if broker is None:
+        broker = _best_to_add(answer, members)
     submit(settings, AddReplica(replica_set_id=replica_set, broker_id=broker))
     print(f"broker {broker} is a member of set {replica_set} and copies its log now")
+    for text in conflicts([*members, broker], places_told(answer)):
+        print(f"warning: set {replica_set}: {text}")
 
 
 @app.command()
@@ -184,7 +223,7 @@ def remove(
     from penstock.controller.commands.command import RemoveReplica
 
     settings = cluster_settings(config, data)
-    if broker not in _members(settings, replica_set):
+    if broker not in _members_told(fetch_status(settings), replica_set):
         raise CommandFailed(f"broker {broker} is not a member of set {replica_set}")
     submit(settings, RemoveReplica(replica_set_id=replica_set, broker_id=broker))
     print(f"broker {broker} is no member of set {replica_set} any more; its files stay")

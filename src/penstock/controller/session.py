@@ -259,6 +259,7 @@ class BrokerStatus:
     heard_ms_ago: int
     master_count: int
     replica_count: int
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -335,6 +335,7 @@ class Node:
             host=host,
             port=port,
             rack=node.rack or None,
+            machine=node.machine_name,
             ha_host=cluster.advertised_host or host,
             ha_port=cluster.ha_port,
             identity=self._identity.directory_id,

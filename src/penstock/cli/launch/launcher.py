@@ -127,6 +127,7 @@ def _prepare(plan: Plan, number: int) -> tuple[int, Path, NodeSettings]:
     metrics_port = plan.metrics_port + number if plan.metrics_port else 0
     overrides = [
         f"node.broker_id={broker_id}",
+        f"node.machine=node-{broker_id}",
         f"node.port={plan.port + number}",
         f"node.metrics_port={metrics_port}",
         f"node.data_directories={directory / 'data'}",

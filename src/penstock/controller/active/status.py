@@ -51,6 +51,7 @@ def _broker(context: ActiveContext, broker: BrokerImage) -> BrokerStatus:
         ha_host=broker.ha_host,
         ha_port=broker.ha_port,
         rack=broker.rack or "",
+        machine=broker.machine,
         broker_epoch=broker.broker_epoch,
         is_live=_is_live(context, broker_id),
         is_fenced=broker.is_fenced,

@@ -62,6 +62,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
         directory_count=command.directory_count,
         is_draining=known is not None and known.is_draining,
         listeners=command.listeners,
+        machine=command.machine,
     )
     records: list[MetadataRecord] = [record]
     if known is not None and known.incarnation != command.incarnation:
@@ -83,9 +84,9 @@ def _check_registration(command: RegisterBroker) -> None:
     for name, value, least, most in numbers:
         if not least <= value <= most:
             raise InvalidMetadataRequest(f"The {name} of a broker can not be {value}.")
-    texts = (command.host, command.rack or "", command.ha_host)
-    if any(len(text) > _TEXT_CHARACTERS_MAX for text in (*texts, command.identity)):
-        raise InvalidMetadataRequest("The host, rack or identity of a broker is too long.")
+    texts = (command.host, command.rack or "", command.machine, command.ha_host, command.identity)
+    if any(len(text) > _TEXT_CHARACTERS_MAX for text in texts):
+        raise InvalidMetadataRequest("The host, rack, machine or identity of a broker is too long.")
     names = [one.name for one in command.listeners]
     if len(names) > LISTENERS_MAX or len({*names, FIRST_LISTENER}) <= len(names):
         raise InvalidMetadataRequest(
@@ -109,6 +110,7 @@ def _is_same(known: BrokerImage, command: RegisterBroker) -> bool:
         incarnation=command.incarnation,
         directory_count=command.directory_count,
         listeners=command.listeners,
+        machine=command.machine,
     )
     return wanted == known
 

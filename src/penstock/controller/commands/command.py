@@ -188,6 +188,7 @@ class RegisterBroker(Command[int]):
     incarnation: str = ""
     directory_count: int = 1
     listeners: tuple[NamedEndpoint, ...] = ()
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

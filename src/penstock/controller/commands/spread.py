@@ -33,7 +33,7 @@ Places = Mapping[int, Place]
 
 def places_of(brokers: Mapping[int, BrokerImage]) -> dict[int, Place]:
     """Return where each broker runs."""
-    return {key: Place(rack=broker.rack or "") for key, broker in brokers.items()}
+    return {key: Place(broker.machine, broker.rack or "") for key, broker in brokers.items()}
 
 
 def spread_ring(broker_ids: Iterable[int], places: Places) -> list[int]:

@@ -50,7 +50,8 @@ class BrokerImage:
     """A registered broker, where clients (`host`) and other brokers (`ha_host`) reach it.
 
     `identity` is its data directory's, `incarnation` its process's. `is_fenced`: it was found dead
-    and has not registered since. `directory_count`: sets that it is preferred master of.
+    and has not registered since. `directory_count`: sets that it is preferred master of. `machine`
+    names the computer that it runs on, empty where that is not known.
     """
 
     broker_id: int
@@ -66,6 +67,7 @@ class BrokerImage:
     is_fenced: bool = False
     is_draining: bool = False
     listeners: tuple[NamedEndpoint, ...] = ()
+    machine: str = ""
 
     def endpoint(self, listener: str) -> tuple[str, int] | None:
         """Where clients of a listener reach the broker; None where it has none of that name."""

@@ -65,7 +65,13 @@ class NodeConfig:
     named here is told as it is bound, with the machine's name where that is every interface."""
 
     rack: Annotated[str, MaxLen(255)] = ""
-    """Where the node stands, as shown to clients; empty means not said."""
+    """Where the node stands, as shown to clients; empty means not said. Members of a replica set
+    stand in different racks while there are enough."""
+
+    machine: Annotated[str, MaxLen(255)] = ""
+    """The computer that the node runs on: members of a replica set run on different ones while
+    there are enough. Empty: the name of the host. Set it where that is not the computer's, as in
+    containers, and give nodes of one computer the same."""
 
     metrics_host: Annotated[str, MinLen(1)] = "127.0.0.1"
     """Address of the HTTP port with `/metrics`, `/health` and `/ready`."""
@@ -75,6 +81,11 @@ class NodeConfig:
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least level of the lines written to stderr."""
+
+    @property
+    def machine_name(self) -> str:
+        """The computer that the node runs on."""
+        return self.machine or socket.gethostname()
 
     def advertised(self) -> tuple[str, int]:
         """Return the host and port clients are told to connect to."""

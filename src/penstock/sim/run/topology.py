@@ -91,6 +91,7 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             cluster_id=CLUSTER_ID,
             data_directories=(str(data_path(host)),),
             host=host.name,
+            machine=host.name,
             port=KAFKA_PORT,
             metrics_port=0,
         ),

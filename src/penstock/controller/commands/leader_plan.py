@@ -1,0 +1,75 @@
+"""A plan that spreads masterships over brokers, by partitions led: which sets move where.
+
+    brokers 1 2 3 lead 40, 40 and 0 partitions  ─►  a set of 1 with 20 moves to 3, one of 2 as well
+
+Only members in step of a set can take it over without a copy being made, so a broker that was added
+takes masterships once sets have it as a member. Each move makes the more loaded of its two brokers
+carry less than before, so the plan ends; a set moves once at most.
+
+Source: Kafka's preferred leaders (kafka-leader-election.sh) and Cruise Control's leadership moves;
+ours goes by load, not by the order of members. It reads the status alone and asks for nothing.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.controller.session import BrokerStatus, SetStatus, StatusAnswer
+
+
+class Move(NamedTuple):
+    """A mastership that is to be transferred; `weight` is what it counts for."""
+
+    replica_set_id: int
+    source: int
+    target: int
+    weight: int
+
+
+class LeaderPlan(NamedTuple):
+    """The moves, in order, and what each broker leads before and after them."""
+
+    moves: tuple[Move, ...]
+    before: dict[int, int]
+    after: dict[int, int]
+
+
+def plan_leaders(status: StatusAnswer) -> LeaderPlan:
+    """Return the moves that level what brokers lead, as far as members in step allow."""
+    able = {one.broker_id for one in status.brokers if _may_lead(one)}
+    led = {one.replica_set_id: one for one in status.sets if one.master in able}
+    before = dict.fromkeys(sorted(able), 0)
+    for one in led.values():
+        before[one.master] += weight_of(one)
+    loads = dict(before)
+    moves: list[Move] = []
+    while candidates := list(_improvements(led, loads)):
+        move = min(candidates, key=lambda one: _outcome(one, loads))
+        loads[move.source] -= move.weight
+        loads[move.target] += move.weight
+        moves.append(move)
+        del led[move.replica_set_id]
+    return LeaderPlan(tuple(moves), before, loads)
+
+
+def weight_of(replica_set: SetStatus) -> int:
+    """Return what leading the set counts for: its partitions; an empty one is not for nothing."""
+    return max(1, replica_set.partition_count)
+
+
+def _may_lead(broker: BrokerStatus) -> bool:
+    return broker.is_live and not broker.is_fenced and not broker.is_draining
+
+
+def _improvements(led: dict[int, SetStatus], loads: dict[int, int]) -> Iterator[Move]:
+    for set_id, replica_set in led.items():
+        weight, source = weight_of(replica_set), replica_set.master
+        for target in replica_set.sync_state_set:
+            is_better = target in loads and loads[target] + weight < loads[source]
+            if target != source and is_better:
+                yield Move(set_id, source, target, weight)
+
+
+def _outcome(move: Move, loads: dict[int, int]) -> tuple[int, int, int]:
+    """Rank a move: the heaviest source first, then what leaves the two brokers closest."""
+    gap = abs(loads[move.source] - move.weight - (loads[move.target] + move.weight))
+    return -loads[move.source], gap, move.replica_set_id
