@@ -123,7 +123,9 @@ async def _paths(simulation: Simulation, secret_file: Path) -> dict[str, Crossed
     async def create(number: int) -> None:
         await _create_topic(link, f"created-{number}")
 
-    return {"produce": await trace(produce), "create": await trace(create)}
+    found = {"produce": await trace(produce), "create": await trace(create)}
+    await _close(link)
+    return found
 
 
 async def _create(cluster: SimCluster, topic: str) -> str:
@@ -136,9 +138,14 @@ async def _create(cluster: SimCluster, topic: str) -> str:
         answer = await link.call(ApiKey.METADATA, METADATA_VERSION, asked)
         partitions = answer.topics[0].partitions
         if partitions and partitions[0].leader_id != NO_MASTER:
-            link.close()
+            await _close(link)
             return cluster.brokers[partitions[0].leader_id]
         await asyncio.sleep(SPAN_SECONDS)
+
+
+async def _close(link: BrokerLink) -> None:
+    link.close()
+    await asyncio.sleep(SPAN_SECONDS)
 
 
 async def _create_topic(link: BrokerLink, topic: str) -> None:

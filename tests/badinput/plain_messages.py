@@ -13,8 +13,7 @@ import msgspec
 
 from penstock.base.ids import LeaderEpoch, Position
 from penstock.controller.commands.codec import COMMANDS as _COMMAND_TYPES
-from penstock.controller.metadata.record_codec import _SHAPES as _RECORD_SHAPES
-from penstock.controller.metadata.record_codec import _version as _record_version
+from penstock.controller.metadata.record_codec import SHAPES as _RECORD_SHAPES
 from penstock.raft.messages import Message
 from penstock.replication.alignment import LogShape
 from penstock.replication.epochs import EpochStart
@@ -102,6 +101,7 @@ def _bytes(rng: random.Random) -> bytes:
 _LEAVES: dict[Any, Callable[[random.Random], Any]] = {
     int: lambda rng: rng.choice(_NUMBERS),
     bool: lambda rng: rng.random() < 0.5,
+    float: lambda rng: float(rng.choice(_NUMBERS)),
     str: lambda rng: rng.choice(_TEXTS),
     bytes: _bytes,
     type(None): lambda _: None,
@@ -157,7 +157,7 @@ def plain_metadata(rng: random.Random) -> Iterator[bytes]:
         values = {
             name: value.hex() if isinstance(value, bytes) else value
             for name, value in fields.items()
-            if name in shape
+            if name in shape.versions[-1]
         }
         body = json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
-        yield struct.pack(">HHI", cls.KIND, _record_version(cls), len(body)) + body
+        yield struct.pack(">HHI", cls.KIND, len(shape.versions), len(body)) + body

@@ -50,7 +50,7 @@ class Cluster:
     def submit(self, command: Command[R]) -> R:
         result = self.controller.handle(command)
         if result.records:
-            entry = encode_records(result.records)
+            entry = encode_records(result.records, self.image.metadata_level)
             self.log.append(entry)
             self.controller.replay(decode_records(entry))
         return result.response

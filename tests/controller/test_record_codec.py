@@ -1,16 +1,22 @@
 """Bytes of metadata records."""
 
 import struct
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from penstock.base.endpoints import NamedEndpoint
 from penstock.base.ids import TopicId
+from penstock.base.invariant import InvariantViolation
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
+from penstock.controller.metadata import config_records as cr
 from penstock.controller.metadata import records as r
 from penstock.controller.metadata.causes import Cause
-from penstock.controller.metadata.record_codec import decode_records, encode_records
+from penstock.controller.metadata.declare import Shape, since
+from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
 
 _ID = TopicId(bytes(range(16)))
 _ALL: list[r.MetadataRecord] = [
@@ -76,12 +82,193 @@ _ALL: list[r.MetadataRecord] = [
     r.TopicDeleted(topic_id=_ID),
     r.ConfigChanged(resource_type=2, resource_name="t", key="k", value=None),
     r.ProducerIdBlockAllocated(broker_id=1, first_producer_id=0, next_producer_id=2**62),
+    r.FeatureLevelChanged(feature="penstock.metadata", level=2, epoch=7),
+    r.ConfigChanged(resource_type=4, resource_name="", key="k", value="v"),
+    cr.ClientQuotaChanged(
+        entity=(cr.QuotaPart(cr.QuotaKind.CLIENT_ID, None), cr.QuotaPart(cr.QuotaKind.USER, "u")),
+        key="producer_byte_rate",
+        value=1024.5,
+    ),
+    cr.ClientQuotaChanged(
+        entity=(cr.QuotaPart(cr.QuotaKind.IP, "::1"),), key="connection_creation_rate", value=None
+    ),
+    cr.ScramCredentialChanged(
+        user="ü",
+        mechanism=cr.ScramMechanism.SHA_512,
+        salt=b"\0s",
+        stored_key=b"k",
+        server_key=b"",
+        iterations=4096,
+    ),
+    cr.ScramCredentialRemoved(user="u", mechanism=cr.ScramMechanism.SHA_256),
+    cr.AclAdded(
+        acl_id=_ID,
+        resource_type=cr.AclResource.TOPIC,
+        resource_name="orders-",
+        pattern=cr.AclPattern.PREFIXED,
+        principal="User:alice",
+        host="*",
+        operation=cr.AclOperation.READ,
+        permission=cr.AclPermission.ALLOW,
+    ),
+    cr.AclRemoved(acl_id=_ID),
+    r.CarriedRecord(kind=0x8001, version=3, key="k", body=b'{ "key": "k", "more": [1] }'),
+    r.CarriedRecord(kind=0xFFFF, version=1, key="k", body=b'{"key":"k"}', is_removal=True),
 ]
+_FIRST_OF_LEVEL_2 = [type(one) for one in _ALL].index(r.FeatureLevelChanged)
 
 
 def test_every_kind_survives_the_way_to_bytes_and_back() -> None:
-    assert {type(one).KIND for one in _ALL} == set(r.RecordKind)
+    assert {getattr(one, "KIND", 1) for one in _ALL} == set(r.RecordKind)
     assert decode_records(encode_records(_ALL)) == _ALL
+
+
+def _golden() -> Iterator[tuple[bytes, bytes]]:
+    """Bytes from before feature levels, and what they become when they are written again."""
+    text = (Path(__file__).parent / "metadata_records.txt").read_text()
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            before, _, after = line.partition(" -> ")
+            yield _bytes(before), _bytes(after or before)
+
+
+def _bytes(text: str) -> bytes:
+    return bytes.fromhex(text[:16]) + text[16:].encode()
+
+
+def test_what_was_written_before_there_were_levels_is_read_and_written_as_it_was() -> None:
+    kinds = set()
+    for before, after in _golden():
+        assert encode_records(decode_records(before)) == after
+        kinds.add((before[1], before[3]))
+    assert len({kind for kind, _ in kinds}) == 20
+    assert {version for kind, version in kinds if kind == r.RecordKind.MASTERSHIP_BEGUN} == {
+        1,
+        2,
+        3,
+    }
+
+
+def test_the_level_decides_what_may_be_written() -> None:
+    assert {level_of(one) for one in _ALL[: _FIRST_OF_LEVEL_2 + 1]} == {1}
+    above = _ALL[_FIRST_OF_LEVEL_2 + 1 :]
+    assert {level_of(one) for one in above} == {2}
+    for record in above:
+        assert decode_records(encode_records([record], 2)) == [record]
+        with pytest.raises(InvariantViolation):
+            encode_records([record])
+
+
+def test_a_record_of_a_level_that_is_lowered_in_front_of_it_is_not_written() -> None:
+    lowered = r.FeatureLevelChanged(feature="penstock.metadata", level=1, epoch=8)
+    with pytest.raises(InvariantViolation):
+        encode_records([lowered, cr.AclRemoved(acl_id=_ID)], 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grown:
+    """A kind of four versions; the third needs a level, the fourth is sparse."""
+
+    KIND: ClassVar = 99
+    first: int
+    second: str = since(2, "")
+    third: tuple[int, ...] = since(3, (), level=2)
+    fourth: bool | None = since(4, None, level=3, is_sparse=True)
+
+
+def test_any_number_of_versions_is_declared_at_the_fields() -> None:
+    shape = Shape(_Grown)
+    assert [list(one) for one in shape.versions] == [
+        ["first"],
+        ["first", "second"],
+        ["first", "second", "third"],
+        ["first", "second", "third", "fourth"],
+    ]
+    assert shape.make(1, {"first": 1}) == _Grown(first=1)
+    assert shape.make(3, {"first": 1, "second": "s", "third": [2]}) == _Grown(
+        first=1, second="s", third=(2,)
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "needs", "versions"),
+    [
+        ({}, 1, (2, 3, 3)),
+        ({"third": (1,)}, 2, (2, 3, 3)),
+        ({"fourth": True}, 3, (2, 3, 4)),
+    ],
+)
+def test_the_version_follows_from_the_level_and_from_what_is_said(
+    fields: dict[str, object], needs: int, versions: tuple[int, ...]
+) -> None:
+    shape, record = Shape(_Grown), _Grown(first=1, **fields)  # type: ignore[arg-type]
+    assert shape.level_of(record) == needs
+    assert tuple(shape.version_of(record, level) for level in (1, 2, 3)) == versions
+
+
+def test_a_default_without_a_version_and_a_version_without_fields_are_mistakes() -> None:
+    @dataclass
+    class Undeclared:
+        KIND: ClassVar = 99
+        first: int = 1
+
+    @dataclass
+    class Gap:
+        KIND: ClassVar = 99
+        first: int
+        third: int = since(3, 0)
+
+    for mistaken in (Undeclared, Gap):
+        with pytest.raises(AssertionError):
+            Shape(mistaken)
+
+
+@pytest.mark.parametrize("level", [0, 3, 900])
+def test_a_level_that_this_release_does_not_read_is_refused_before_what_follows(level: int) -> None:
+    changed = r.FeatureLevelChanged(feature="penstock.metadata", level=level, epoch=7)
+    unknown = bytes.fromhex("0063 0001 00000002 7b7d")
+    with pytest.raises(UnsupportedMetadata, match=rf"at level {level} .* reads 1 to 2"):
+        decode_records(encode_records([changed]) + unknown)
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"no", b'{"key":1}', b'{"key":"\\ud97e","more":1}'])
+def test_a_carried_record_without_a_key_is_refused(body: bytes) -> None:
+    with pytest.raises(CorruptMetadata):
+        decode_records(struct.pack(">HHI", 0x8001, 1, len(body)) + body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (22, b'{"entity":[["user"]],"key":"k","value":1}'),
+        (22, b'{"entity":[["user","u"]],"key":"k","value":true}'),
+        (22, b'{"entity":[["user","u"]],"key":"k","value":NaN}'),
+        (22, b'{"entity":[["user","u"]],"key":"k","value":9007199254740993}'),
+        (26, b'{"acl_id":"0"}'),
+        (26, b'{"acl_id":"AA"}'),
+    ],
+)
+def test_configuration_that_can_not_be_is_refused(kind: int, body: bytes) -> None:
+    with pytest.raises(CorruptMetadata):
+        decode_records(struct.pack(">HHI", kind, 1, len(body)) + body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (22, b'{"entity":[["galaxy","u"]],"key":"k","value":1}'),
+        (24, b'{"mechanism":9,"user":"u"}'),
+    ],
+)
+def test_a_number_or_name_of_a_newer_release_is_refused(kind: int, body: bytes) -> None:
+    with pytest.raises(UnsupportedMetadata):
+        decode_records(struct.pack(">HHI", kind, 1, len(body)) + body)
+
+
+def test_what_a_password_could_be_guessed_from_is_not_shown() -> None:
+    (credential,) = [one for one in _ALL if isinstance(one, cr.ScramCredentialChanged)]
+    assert "4096" not in repr(credential)
+    assert "salt" not in repr(credential)
 
 
 def test_bytes_of_a_record_are_those_of_the_format_page() -> None:

@@ -47,6 +47,7 @@ def _register(cluster: Cluster, broker_id: int = 0, **changed: object) -> int:
         {"directory_count": 2**33},
         {"host": "h" * 2_000},
         {"rack": "r" * 2_000},
+        {"machine": "m" * 2_000},
         {"listeners": (NamedEndpoint("a", "h", 1), NamedEndpoint("a", "i", 2))},
         {"listeners": (NamedEndpoint(FIRST_LISTENER, "h", 1),)},
         {"listeners": (NamedEndpoint("a", "h", 0),)},

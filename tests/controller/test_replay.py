@@ -237,7 +237,7 @@ def _topic(name: str, topic_id: bytes = b"1" * 16) -> r.TopicCreated:
             r.PartitionsAdded(topic_id=TopicId(b"1" * 16), first_partition=2, replica_set_ids=(0,)),
         ],
         [r.ConfigChanged(resource_type=2, resource_name="no", key="retention.ms", value="1")],
-        [r.ConfigChanged(resource_type=4, resource_name="0", key="x", value="1")],
+        [r.ConfigChanged(resource_type=8, resource_name="0", key="x", value="1")],
         [
             r.ProducerIdBlockAllocated(broker_id=0, first_producer_id=0, next_producer_id=5),
             r.ProducerIdBlockAllocated(broker_id=0, first_producer_id=4, next_producer_id=9),

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.controller.commands.command import ChangeFeatureLevel, RegisterBroker
+from penstock.controller.commands.set_plan import plan_sets
 from penstock.controller.commands.spread import (
     Place,
     choose_members,
@@ -11,6 +13,11 @@ from penstock.controller.commands.spread import (
     shared,
     spread_ring,
 )
+from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.levels import METADATA
+from penstock.controller.metadata.record_codec import decode_records
+from penstock.controller.metadata.replay import replay
+from tests.controller.cluster import Cluster
 
 
 def sets(places, size):
@@ -62,6 +69,62 @@ def test_with_too_few_machines_the_set_is_made_and_what_stands_together_is_named
 def test_brokers_that_do_not_say_where_they_stand_share_nothing():
     assert shared(1, [2, 3], {1: Place(), 2: Place(), 3: Place("a")}) == (0, 0)
     assert list(conflicts([1, 2, 7], {1: Place(), 2: Place()})) == []
+
+
+def register(cluster, broker_id, **fields):
+    cluster.submit(RegisterBroker(broker_id=broker_id, host="h", port=1, **fields))
+
+
+def change_level(cluster, level, *, is_lowering):
+    cluster.submit(
+        ChangeFeatureLevel(
+            feature=METADATA,
+            level=level,
+            is_lowering=is_lowering,
+            checked_brokers=tuple(cluster.image.brokers),
+        )
+    )
+
+
+def replayed(cluster):
+    image = ClusterImage()
+    for entry in cluster.log:
+        replay(image, decode_records(entry))
+    return image
+
+
+def test_the_sets_of_a_cluster_are_planned_over_machines():
+    cluster = Cluster(sets=())
+    for broker_id, machine in enumerate(["a", "a", "b", "b"], start=1):
+        register(cluster, broker_id, machine=machine)
+    assert plan_sets(cluster.image, 2) == ((1, 3), (2, 4), (3, 2), (4, 1))
+    assert replayed(cluster).brokers == cluster.image.brokers
+
+
+def test_a_machine_is_not_written_below_its_level_and_the_same_registration_changes_nothing():
+    cluster = Cluster(sets=())
+    change_level(cluster, 1, is_lowering=True)
+    register(cluster, 1, machine="a")
+    register(cluster, 1, machine="a")
+    assert (cluster.image.brokers[1].machine, cluster.image.brokers[1].broker_epoch) == ("", 1)
+
+
+def test_machines_are_forgotten_with_their_level_and_known_again_with_the_next_registration():
+    cluster = Cluster(sets=())
+    register(cluster, 1, machine="a", rack="r")
+    change_level(cluster, 1, is_lowering=True)
+    assert (cluster.image.brokers[1].machine, cluster.image.brokers[1].rack) == ("", "r")
+    assert replayed(cluster).brokers == cluster.image.brokers
+    change_level(cluster, 2, is_lowering=False)
+    register(cluster, 1, machine="a", rack="r")
+    assert cluster.image.brokers[1].machine == "a"
+
+
+def test_a_machine_of_another_name_is_a_new_registration():
+    cluster = Cluster(sets=())
+    register(cluster, 1, machine="a")
+    register(cluster, 1, machine="b")
+    assert (cluster.image.brokers[1].machine, cluster.image.brokers[1].broker_epoch) == ("b", 2)
 
 
 names = st.sampled_from(["", "a", "b", "c", "d"])

@@ -399,7 +399,8 @@ class World:
             done(error)
             return
         if result.records:
-            self.log.append(encode_records(result.records))
+            level = self.controllers[own_id].controller.image.metadata_level
+            self.log.append(encode_records(result.records, level))
             for one in self.controllers.values():
                 self._catch_up(one)
             for broker in self.brokers.values():

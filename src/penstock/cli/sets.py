@@ -186,7 +186,7 @@ def add(
     replica_set: SetArgument,
     broker: Annotated[
         int | None,
-        typer.Argument(metavar="[BROKER]", max=ID_MAX, help="Broker id; else the best one."),
+        typer.Argument(metavar="BROKER", max=ID_MAX, help="Broker id; else the best one."),
     ] = None,
     config: ConfigOption = None,
     data: DataOption = DATA_DEFAULT,

@@ -27,6 +27,7 @@ from penstock.controller.commands.brokers import (
 from penstock.controller.commands.change_topics import create_partitions, delete_topics
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.commands.create_topics import create_topics
+from penstock.controller.commands.features import change_feature_level, check_level
 from penstock.controller.commands.masterships import (
     begin_mastership,
     begin_masterships,
@@ -78,6 +79,7 @@ _HANDLERS: dict[type[Any], Callable[[CommandContext, Any], Result[Any]]] = {
     c.SetUncleanElection: set_unclean_election,
     c.SetDefaultPolicy: set_default_policy,
     c.SetFailover: set_failover,
+    c.ChangeFeatureLevel: change_feature_level,
     c.BeginMasterships: begin_masterships,
     c.FenceBrokers: fence_brokers,
     c.BeginMastership: begin_mastership,
@@ -113,9 +115,11 @@ class Controller:
         """Judge a command by the present image and return what it would answer and change.
 
         Raises:
-            RefusedCommand: the command as a whole can not be.
+            RefusedCommand: the command as a whole can not be; FeatureLevelTooLow: not yet.
         """
-        return cast("Result[R]", _HANDLERS[type(command)](self._context, command))
+        result = cast("Result[R]", _HANDLERS[type(command)](self._context, command))
+        check_level(self.image, result.records)
+        return result
 
     def replay(self, records: Iterable[MetadataRecord]) -> ClusterDelta:
         """Apply the records of one committed entry (or snapshot) and tell the image's listeners.

@@ -6,6 +6,7 @@
         InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment
         InvalidConfig, InvalidMetadataRequest, MetadataPolicyViolation
         UnknownBroker, UnknownReplicaSet, StaleLeaderEpoch, StaleSyncStateSet
+        FeatureLevelTooLow, FeatureLevelRefused
         BrokerIdTaken, NotReplica, NoEligibleMaster, TransferFailed, MalformedCommand
       MetadataUnavailable        the command was fine, the log did not (or may not) take it
         NotActiveController, MetadataTimeout, MetadataQueueFull, MetadataLogFull, MetadataLogFenced
@@ -136,6 +137,29 @@ class TransferFailed(RefusedCommand):
             f"The mastership of replica set {replica_set_id} stays where it is: {reason}."
         )
         self.replica_set_id = replica_set_id
+        self.reason = reason
+
+
+class FeatureLevelTooLow(RefusedCommand):
+    """What was asked for can not be written before a feature's level is raised."""
+
+    def __init__(self, feature: str, needed: int, level: int) -> None:
+        super().__init__(
+            f"This needs {feature} at level {needed}, and the cluster is at {level}: once every"
+            " process runs a release that has it, raise the level (penstock cluster upgrade)."
+        )
+        self.feature = feature
+        self.needed = needed
+        self.level = level
+
+
+class FeatureLevelRefused(RefusedCommand):
+    """A level that a feature can not be set to."""
+
+    def __init__(self, feature: str, level: int, reason: str) -> None:
+        super().__init__(f"{feature} can not be set to level {level}: {reason}.")
+        self.feature = feature
+        self.level = level
         self.reason = reason
 
 

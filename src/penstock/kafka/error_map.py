@@ -74,6 +74,8 @@ _CODES: Final[dict[type[PlatformError], ErrorCode]] = {
     controller.InvalidConfig: ErrorCode.INVALID_CONFIG,
     controller.MetadataPolicyViolation: ErrorCode.POLICY_VIOLATION,
     controller.UnknownBroker: ErrorCode.BROKER_NOT_AVAILABLE,
+    controller.FeatureLevelTooLow: ErrorCode.UNSUPPORTED_VERSION,
+    controller.FeatureLevelRefused: ErrorCode.INVALID_UPDATE_VERSION,
     controller.BrokerIdTaken: ErrorCode.DUPLICATE_BROKER_REGISTRATION,
     controller.NotReplica: ErrorCode.INELIGIBLE_REPLICA,
     controller.NoEligibleMaster: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,

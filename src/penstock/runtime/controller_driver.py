@@ -231,7 +231,7 @@ class ControllerDriver:
         return leadership.term
 
     def _propose(self, records: tuple[MetadataRecord, ...]) -> None:
-        entry = encode_records(records)
+        entry = encode_records(records, self._controller.image.metadata_level)
         if len(entry) > ENTRY_BYTES_MAX:
             raise MetadataPolicyViolation(
                 f"The change takes {len(entry)} bytes, more than {ENTRY_BYTES_MAX}: ask for fewer"

@@ -20,6 +20,7 @@ from penstock.controller.commands.masterships import mastership_ended
 from penstock.controller.errors import BrokerIdTaken, InvalidMetadataRequest, UnknownBroker
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.image import NO_MASTER, BrokerImage, ReplicaSetImage
+from penstock.controller.metadata.levels import MACHINES_LEVEL
 from penstock.controller.metadata.records import (
     BrokerDrained,
     BrokerFenced,
@@ -43,6 +44,8 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
     The id belongs to the identity that took it first. A new incarnation's masterships end.
     """
     _check_registration(command)
+    if context.image.metadata_level < MACHINES_LEVEL:
+        command = replace(command, machine="")
     known = context.image.brokers.get(command.broker_id)
     if known is not None and known.identity not in {"", command.identity}:
         raise BrokerIdTaken(command.broker_id)

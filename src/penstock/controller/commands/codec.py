@@ -56,6 +56,7 @@ COMMANDS: Mapping[type[c.Command[Any]], Any] = {
         c.SetDefaultPolicy,
         c.SetUncleanElection,
         c.SetFailover,
+        c.ChangeFeatureLevel,
         c.BeginMastership,
         c.EndMastership,
         c.ChangeSyncStateSet,

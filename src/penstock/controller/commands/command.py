@@ -349,6 +349,19 @@ class SetFailover(Command[None]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFeatureLevel(Command[int]):
+    """Raise a feature's level, or lower it where `is_lowering`. Answers the level that holds.
+
+    `checked_brokers` are those that were found to read the level: all that are registered.
+    """
+
+    feature: str
+    level: int
+    is_lowering: bool = False
+    checked_brokers: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BeginMastership(Command[int]):
     """Make a member of the sync-state set master. Answers the new leader epoch.
 

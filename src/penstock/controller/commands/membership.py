@@ -12,7 +12,9 @@ from penstock.controller.commands.command import (
     SetFailover,
 )
 from penstock.controller.commands.context import CommandContext, Result
+from penstock.controller.commands.features import feature_level
 from penstock.controller.errors import InvalidMetadataRequest, UnknownBroker
+from penstock.controller.metadata.levels import METADATA, METADATA_LEVELS
 from penstock.controller.metadata.records import (
     ClusterCreated,
     DefaultPolicyChanged,
@@ -27,12 +29,18 @@ most that many of 2^63."""
 
 
 def create_cluster(context: CommandContext, command: CreateCluster) -> Result[str]:
-    """Found the cluster, or answer under which id it was founded."""
+    """Found the cluster, or answer under which id it was founded.
+
+    A new one begins with the newest level of this release.
+    """
     if context.image.cluster_id:
         return Result(context.image.cluster_id)
     if not command.cluster_id:
         raise InvalidMetadataRequest("A cluster id can not be empty.")
-    return Result(command.cluster_id, (ClusterCreated(cluster_id=command.cluster_id),))
+    founded = ClusterCreated(cluster_id=command.cluster_id)
+    return Result(
+        command.cluster_id, (founded, feature_level(context, METADATA, METADATA_LEVELS.highest))
+    )
 
 
 def set_failover(context: CommandContext, command: SetFailover) -> Result[None]:

@@ -19,6 +19,8 @@ from penstock.base.endpoints import FIRST_LISTENER, NamedEndpoint
 from penstock.base.ids import TopicId
 from penstock.controller.commands.topic_names import metric_name
 from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.configuration import Configuration
+from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA
 from penstock.controller.topic_config.table import TopicSettings
 
 NO_MASTER = -1
@@ -187,7 +189,18 @@ class ClusterImage:
     """What sets get that are created without one."""
     is_failover_enabled: bool = True
     """Whether masters are elected; if not, each stays where it is (a static layout)."""
+    features: dict[str, int] = field(default_factory=dict)
+    """Levels of features by name; one that does not stand here is at its first level."""
+    features_epoch: int = 0
+    """Grows with each change of a level; 0 where no level stands in the log."""
+    configuration: Configuration = field(default_factory=Configuration)
+    """Configuration of everything but topics."""
     _listeners: list[Listener] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def metadata_level(self) -> int:
+        """What may be written: see levels.py."""
+        return self.features.get(METADATA, FIRST_LEVEL)
 
     def subscribe(self, on_delta: Listener) -> None:
         """Call `on_delta` after every entry that changes something, in order of subscription."""

@@ -104,6 +104,10 @@ def _take_over(image: ClusterImage, newer: ClusterImage) -> None:
     image.next_producer_id = newer.next_producer_id
     image.default_policy = newer.default_policy
     image.is_failover_enabled = newer.is_failover_enabled
+    image.features.clear()
+    image.features.update(newer.features)
+    image.features_epoch = newer.features_epoch
+    image.configuration.take_over(newer.configuration)
     image.topics_by_name.clear()
     image.topics_by_name.update(newer.topics_by_name)
     image.topics_by_id.clear()

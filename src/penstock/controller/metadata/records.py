@@ -11,58 +11,34 @@ that a topic never exists without its configuration.
     MastershipBegun ─ SyncStateSetChanged
     TopicCreated ─ PartitionsAdded ─ ConfigChanged ─ TopicDeleted
     ProducerIdBlockAllocated
+    FeatureLevelChanged and configuration beside topics: config_records.py
 
 Bytes: docs/formats/metadata-log.md, written and read by `record_codec`.
 Source: KIP-500 and KIP-631 (metadata records of KRaft); RIP-44 for masters and sync-state sets.
 It does not say who may emit a record: that is the handlers' business.
 
-A field with a default has been added in version 2 of its kind, or where it is said in version 3: in
-records that an older release wrote it has that default.
+A field says with `since` which version of its kind has added it: in records that an older release
+wrote it has its default. docs/adding.md tells how to add a record or a field.
 """
 
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.base.endpoints import NamedEndpoint
 from penstock.base.ids import TopicId
-from penstock.controller.metadata.causes import Cause
+from penstock.controller.metadata.causes import Cause, read_old
+from penstock.controller.metadata.config_records import (
+    CONFIGURATION_LEVEL,
+    CarriedRecord,
+    ConfigurationRecord,
+    FeatureLevelChanged,
+)
+from penstock.controller.metadata.declare import OlderForm, read_str, since
+from penstock.controller.metadata.kinds import RecordKind, ResourceType
+from penstock.controller.metadata.levels import FIRST_LEVEL, MACHINES_LEVEL
 
-
-class RecordKind(IntEnum):
-    """The `kind` field of the envelope. Numbers are for ever: never reuse one."""
-
-    CLUSTER_CREATED = 1
-    BROKER_REGISTERED = 2
-    REPLICA_SET_CREATED = 3
-    MASTERSHIP_BEGUN = 4
-    SYNC_STATE_SET_CHANGED = 5
-    TOPIC_CREATED = 6
-    PARTITIONS_ADDED = 7
-    TOPIC_DELETED = 8
-    CONFIG_CHANGED = 9
-    PRODUCER_ID_BLOCK_ALLOCATED = 10
-    BROKER_FENCED = 11
-    BROKER_DRAINED = 12
-    BROKER_REMOVED = 13
-    REPLICA_REGISTERED = 14
-    REPLICAS_CHANGED = 15
-    ACK_POLICY_CHANGED = 16
-    UNCLEAN_ELECTION_CHANGED = 17
-    DEFAULT_POLICY_CHANGED = 18
-    FAILOVER_CHANGED = 19
-    COPIES_FLOOR_CHANGED = 20
-
-
-class ResourceType(IntEnum):
-    """What a configuration belongs to; the numbers are Kafka's ConfigResource types."""
-
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
+__all__ = ["CarriedRecord", "FeatureLevelChanged", "RecordKind", "ResourceType"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +55,7 @@ class BrokerRegistered:
 
     `broker_epoch` is larger than that of every registration before. A registered broker is not
     fenced. `is_draining` stays what it was; it stands here for snapshots. `listeners` are those for
-    clients beside `host` and `port`.
+    clients beside `host` and `port`. `machine` names the computer, empty where it is not known.
     """
 
     KIND: ClassVar = RecordKind.BROKER_REGISTERED
@@ -87,14 +63,15 @@ class BrokerRegistered:
     host: str
     port: int
     rack: str | None
-    ha_host: str = ""
-    ha_port: int = 0
-    identity: str = ""
-    incarnation: str = ""
-    broker_epoch: int = 0
-    directory_count: int = 1
-    is_draining: bool = False
-    listeners: tuple[NamedEndpoint, ...] = ()
+    ha_host: str = since(2, "")
+    ha_port: int = since(2, 0)
+    identity: str = since(2, "")
+    incarnation: str = since(2, "")
+    broker_epoch: int = since(2, 0)
+    directory_count: int = since(2, 1)
+    is_draining: bool = since(2, False)
+    listeners: tuple[NamedEndpoint, ...] = since(3, (), is_sparse=True)
+    machine: str = since(4, "", level=MACHINES_LEVEL, is_sparse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,11 +84,20 @@ class ReplicaSetCreated:
     KIND: ClassVar = RecordKind.REPLICA_SET_CREATED
     replica_set_id: int
     replicas: tuple[int, ...]
-    policy_kind: str = PolicyKind.ALL.value
-    policy_required: int = 1
-    policy_minimum: int = 1
-    next_replica_id: int = 1
+    policy_kind: str = since(2, PolicyKind.ALL.value)
+    policy_required: int = since(2, 1)
+    policy_minimum: int = since(2, 1)
+    next_replica_id: int = since(2, 1)
     """The first id that no replica had yet; larger than 1 in snapshots only."""
+
+
+def _with_cause_apart(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a mastership whose cause and detail were one text."""
+    cause, detail = read_old(values["cause"])
+    found: dict[str, Any] = {"cause": cause, "detail": detail}
+    if cause is Cause.UNCLEAN:
+        found["unclean_epoch"] = values["leader_epoch"]
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,18 +108,18 @@ class MastershipBegun:
     was master last (`master` itself where there is one), -1 where nobody ever was.
     `unclean_epoch` is the leader epoch of the newest mastership, this one included, whose master
     may have lacked confirmed records; -1: there was none, or an older release has written this.
-    `detail` and `unclean_epoch` have been added in version 3.
     """
 
     KIND: ClassVar = RecordKind.MASTERSHIP_BEGUN
+    OLDER: ClassVar = {2: OlderForm({"cause": read_str}, _with_cause_apart)}
     replica_set_id: int
     master: int
     leader_epoch: int
-    cause: Cause = Cause.UNKNOWN
-    at_ms: int = 0
-    last_master: int = -1
-    detail: str = ""
-    unclean_epoch: int = -1
+    cause: Cause = since(2, Cause.UNKNOWN)
+    at_ms: int = since(2, 0)
+    last_master: int = since(2, -1)
+    detail: str = since(3, "")
+    unclean_epoch: int = since(3, -1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,13 +166,21 @@ class TopicDeleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChanged:
-    """One override is set, or taken away where `value` is None."""
+    """One override is set, or taken away where `value` is None.
+
+    Topics have some at every level, the other KEPT_RESOURCES from level 2 on.
+    """
 
     KIND: ClassVar = RecordKind.CONFIG_CHANGED
     resource_type: int
     resource_name: str
     key: str
     value: str | None
+
+    @property
+    def needs(self) -> int:
+        """The metadata level that this one needs."""
+        return FIRST_LEVEL if self.resource_type == ResourceType.TOPIC else CONFIGURATION_LEVEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,4 +310,5 @@ MetadataRecord = (
     | UncleanElectionChanged
     | DefaultPolicyChanged
     | FailoverChanged
+    | ConfigurationRecord
 )

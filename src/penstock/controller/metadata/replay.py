@@ -1,6 +1,7 @@
 """Replay: the only code that changes a ClusterImage.
 
-One small function per record kind; those of brokers and replica sets stand in `replay_sets`. Replay
+One small function per record kind; those of brokers and replica sets stand in `replay_sets`,
+those of configuration beside topics in `replay_config`. Replay
 checks nothing that a command was checked for; what it checks are the safety properties that every
 reader of the log relies on (epochs grow, ids are handed out once, what is named exists), and a
 breach of them is corrupt state: InvariantViolation.
@@ -24,6 +25,7 @@ from penstock.controller.metadata.image import (
     PartitionImage,
     TopicImage,
 )
+from penstock.controller.metadata.replay_config import REPLAY_CONFIG, keep_config
 from penstock.controller.metadata.replay_sets import REPLAY_SETS, check_sets
 from penstock.controller.metadata.touched import Touched
 from penstock.controller.topic_config.table import resolve
@@ -91,11 +93,9 @@ def _topic_deleted(image: ClusterImage, record: r.TopicDeleted, touched: Touched
 
 
 def _config_changed(image: ClusterImage, record: r.ConfigChanged, touched: Touched) -> None:
-    invariant(
-        record.resource_type == r.ResourceType.TOPIC,
-        "only topics have configuration in the log",
-        resource_type=record.resource_type,
-    )
+    if record.resource_type != r.ResourceType.TOPIC:
+        keep_config(image, record.resource_type, record.resource_name, record.key, record.value)
+        return
     topic = image.topics_by_name.get(record.resource_name)
     invariant(topic is not None, "the topic is there", name=record.resource_name)
     assert topic is not None
@@ -145,6 +145,7 @@ def _place(
 
 _REPLAY: dict[type[Any], Callable[[ClusterImage, Any, Touched], None]] = {
     **REPLAY_SETS,
+    **REPLAY_CONFIG,
     r.ClusterCreated: _cluster_created,
     r.TopicCreated: _topic_created,
     r.PartitionsAdded: _partitions_added,
@@ -152,4 +153,4 @@ _REPLAY: dict[type[Any], Callable[[ClusterImage, Any, Touched], None]] = {
     r.ConfigChanged: _config_changed,
     r.ProducerIdBlockAllocated: _producer_ids_allocated,
 }
-assert len(_REPLAY) == len(r.RecordKind)
+assert len(_REPLAY) == len(r.RecordKind) + 1, "each kind, and those that are carried"

@@ -46,6 +46,7 @@ def _broker_registered(image: ClusterImage, record: r.BrokerRegistered, touched:
         host=record.host,
         port=record.port,
         rack=record.rack,
+        machine=record.machine,
         ha_host=record.ha_host,
         ha_port=record.ha_port,
         identity=record.identity,

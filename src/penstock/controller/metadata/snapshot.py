@@ -19,11 +19,12 @@ from penstock.controller.metadata.image import (
     ReplicaSetImage,
     TopicImage,
 )
+from penstock.controller.metadata.snapshot_config import configuration_records, feature_records
 
 
 def snapshot_records(image: ClusterImage) -> list[r.MetadataRecord]:
     """Return records that turn an empty image into one equal to `image`."""
-    found: list[r.MetadataRecord] = []
+    found = feature_records(image)
     if image.cluster_id:
         found.append(r.ClusterCreated(cluster_id=image.cluster_id))
     if image.default_policy != AckPolicy():
@@ -42,7 +43,7 @@ def snapshot_records(image: ClusterImage) -> list[r.MetadataRecord]:
                 broker_id=-1, first_producer_id=0, next_producer_id=image.next_producer_id
             )
         )
-    return found
+    return found + configuration_records(image)
 
 
 def _broker(broker: BrokerImage) -> list[r.MetadataRecord]:
@@ -67,6 +68,7 @@ def registration(broker: BrokerImage) -> r.BrokerRegistered:
         directory_count=broker.directory_count,
         is_draining=broker.is_draining,
         listeners=broker.listeners,
+        machine=broker.machine,
     )
 
 

@@ -156,7 +156,7 @@ class Walk:
         if isinstance(command, c.CreateTopics):
             yield from self._wrong_creation(command, result.records)
         try:
-            entry = encode_records(result.records)
+            entry = encode_records(result.records, self._controller.image.metadata_level)
             self._controller.replay(decode_records(entry))
         except (InvariantViolation, PlatformError) as error:
             yield f"its records can not be replayed: {error}"

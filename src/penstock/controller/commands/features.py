@@ -1,0 +1,61 @@
+"""Levels of features: raised and lowered by one command, and what needs a level is held to it.
+
+Whether every process reads a level is found out by whoever asks (runtime/session/service_features):
+here it is checked that nobody has registered meanwhile, and that lowering loses nothing.
+
+Source: KIP-584 (UpdateFeatures: upgrades and downgrades are asked for apart); ADR 0067.
+"""
+
+from collections.abc import Iterable
+
+from penstock.controller.commands.command import ChangeFeatureLevel
+from penstock.controller.commands.context import CommandContext, Result
+from penstock.controller.errors import FeatureLevelRefused, FeatureLevelTooLow
+from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA, SUPPORTED
+from penstock.controller.metadata.record_codec import level_of
+from penstock.controller.metadata.records import FeatureLevelChanged, MetadataRecord
+
+
+def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -> Result[int]:
+    """Raise or lower a feature; answers the level that holds. What it is already writes nothing."""
+    image, feature, level = context.image, command.feature, command.level
+    supported = SUPPORTED.get(feature)
+    if supported is None:
+        raise FeatureLevelRefused(feature, level, f"this release knows {', '.join(SUPPORTED)}")
+    now = image.features.get(feature, FIRST_LEVEL)
+    if level == now:
+        return Result(now)
+    if not supported.has(level):
+        raise FeatureLevelRefused(feature, level, f"the active controller reads {supported}")
+    if (level < now) is not command.is_lowering:
+        wanted = "a downgrade" if level < now else "an upgrade"
+        raise FeatureLevelRefused(feature, level, f"it is at {now}: ask for {wanted}")
+    strangers = sorted(image.brokers.keys() - set(command.checked_brokers))
+    if strangers:
+        raise FeatureLevelRefused(
+            feature, level, f"brokers {strangers} have registered meanwhile: ask again"
+        )
+    if command.is_lowering and (above := image.configuration.above_first_level()):
+        raise FeatureLevelRefused(
+            feature, level, f"it can not hold {', '.join(above)}: take them away first"
+        )
+    return Result(level, (feature_level(context, feature, level),))
+
+
+def feature_level(context: CommandContext, feature: str, level: int) -> FeatureLevelChanged:
+    """Return the record that sets a level, with an epoch that no client has seen."""
+    # The first level keeps no epoch: wall time grows beyond what there was before it.
+    epoch = max(context.image.features_epoch + 1, context.wall_ms())
+    return FeatureLevelChanged(feature=feature, level=level, epoch=epoch)
+
+
+def check_level(image: ClusterImage, records: Iterable[MetadataRecord]) -> None:
+    """Raise FeatureLevelTooLow unless the level allows all of a command's records."""
+    level = image.metadata_level
+    for record in records:
+        needed = level_of(record)
+        if needed > level:
+            raise FeatureLevelTooLow(METADATA, needed, level)
+        if isinstance(record, FeatureLevelChanged) and record.feature == METADATA:
+            level = record.level

@@ -1,0 +1,190 @@
+"""Records of features, and of configuration beside that of topics: quotas, SCRAM, ACLs.
+
+All but the first need level 2. What they hold is kept and told in snapshots; who acts by it is not
+said here. Configuration of brokers, groups and client metrics is `records.ConfigChanged`.
+
+Source: Kafka's FeatureLevelRecord, ClientQuotaRecord, UserScramCredentialRecord and
+AccessControlEntryRecord (KIP-584, KIP-546, KIP-554, KIP-11, KIP-290), with their numbers.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import ClassVar, NamedTuple
+
+from penstock.controller.metadata.kinds import RecordKind
+
+CONFIGURATION_LEVEL = 2
+"""The metadata level from which on these records may be written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureLevelChanged:
+    """The cluster runs with `feature` at `level` from here on.
+
+    `epoch` never falls and grows with each change, also over a stay at the first level.
+    """
+
+    KIND: ClassVar = RecordKind.FEATURE_LEVEL_CHANGED
+    feature: str
+    level: int
+    epoch: int
+
+
+class QuotaKind(StrEnum):
+    """What a part of a quota's entity names; the texts are Kafka's."""
+
+    USER = "user"
+    CLIENT_ID = "client-id"
+    IP = "ip"
+
+
+class QuotaPart(NamedTuple):
+    """One part of an entity; `name` None is the default of the kind."""
+
+    kind: QuotaKind
+    name: str | None
+
+
+QuotaEntity = tuple[QuotaPart, ...]
+"""Whose quota it is, such as a user with a client id; parts by kind, each at most once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientQuotaChanged:
+    """A quota of an entity is set, or taken away where `value` is None."""
+
+    KIND: ClassVar = RecordKind.CLIENT_QUOTA_CHANGED
+    LEVEL: ClassVar = CONFIGURATION_LEVEL
+    entity: tuple[QuotaPart, ...]
+    key: str
+    value: float | None
+
+
+class ScramMechanism(IntEnum):
+    """The numbers are Kafka's."""
+
+    SHA_256 = 1
+    SHA_512 = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramCredentialChanged:
+    """A user can prove a password by this mechanism; RFC 5802 says what the keys are."""
+
+    KIND: ClassVar = RecordKind.SCRAM_CREDENTIAL_CHANGED
+    LEVEL: ClassVar = CONFIGURATION_LEVEL
+    user: str
+    mechanism: ScramMechanism
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        """Leave out what a password could be guessed from: logs show records."""
+        return f"ScramCredentialChanged(user={self.user!r}, mechanism={self.mechanism!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScramCredentialRemoved:
+    """The user has no credential of this mechanism any more."""
+
+    KIND: ClassVar = RecordKind.SCRAM_CREDENTIAL_REMOVED
+    LEVEL: ClassVar = CONFIGURATION_LEVEL
+    user: str
+    mechanism: ScramMechanism
+
+
+class AclResource(IntEnum):
+    """Kinds of resources that an ACL can be about."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class AclPattern(IntEnum):
+    """How an ACL's resource name is compared."""
+
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class AclOperation(IntEnum):
+    """What an ACL lets somebody do, or forbids."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
+
+
+class AclPermission(IntEnum):
+    """Whether an ACL forbids or allows."""
+
+    DENY = 2
+    ALLOW = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclAdded:
+    """An ACL is there under an id of 16 bytes; the same rule has one id only."""
+
+    KIND: ClassVar = RecordKind.ACL_ADDED
+    LEVEL: ClassVar = CONFIGURATION_LEVEL
+    acl_id: bytes
+    resource_type: AclResource
+    resource_name: str
+    pattern: AclPattern
+    principal: str
+    host: str
+    operation: AclOperation
+    permission: AclPermission
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclRemoved:
+    """The ACL with this id is gone."""
+
+    KIND: ClassVar = RecordKind.ACL_REMOVED
+    LEVEL: ClassVar = CONFIGURATION_LEVEL
+    acl_id: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedRecord:
+    """A record of a kind that this release does not know and may carry: bytes as they came.
+
+    The newest of a kind and key counts. `is_removal`: its body has the key alone, and what was kept
+    under it is gone.
+    """
+
+    kind: int
+    version: int
+    key: str
+    body: bytes
+    is_removal: bool = False
+
+
+ConfigurationRecord = (
+    FeatureLevelChanged
+    | ClientQuotaChanged
+    | ScramCredentialChanged
+    | ScramCredentialRemoved
+    | AclAdded
+    | AclRemoved
+    | CarriedRecord
+)

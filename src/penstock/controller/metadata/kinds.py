@@ -1,0 +1,60 @@
+"""Numbers of metadata records, and of what configuration belongs to.
+
+Source: KIP-631 (a type for each record); Kafka's ConfigResource types, whose numbers
+are taken as they are. It does not say what a record holds: that is records.py.
+"""
+
+from enum import IntEnum
+
+CARRIED_KIND_MIN = 1 << 15
+"""Kinds from here on may be carried: who does not know one keeps it as it is, by its key, in place
+of stopping. For what changes nothing about how the others behave."""
+
+
+class RecordKind(IntEnum):
+    """The `kind` field of the envelope. Numbers are for ever: never reuse one."""
+
+    CLUSTER_CREATED = 1
+    BROKER_REGISTERED = 2
+    REPLICA_SET_CREATED = 3
+    MASTERSHIP_BEGUN = 4
+    SYNC_STATE_SET_CHANGED = 5
+    TOPIC_CREATED = 6
+    PARTITIONS_ADDED = 7
+    TOPIC_DELETED = 8
+    CONFIG_CHANGED = 9
+    PRODUCER_ID_BLOCK_ALLOCATED = 10
+    BROKER_FENCED = 11
+    BROKER_DRAINED = 12
+    BROKER_REMOVED = 13
+    REPLICA_REGISTERED = 14
+    REPLICAS_CHANGED = 15
+    ACK_POLICY_CHANGED = 16
+    UNCLEAN_ELECTION_CHANGED = 17
+    DEFAULT_POLICY_CHANGED = 18
+    FAILOVER_CHANGED = 19
+    COPIES_FLOOR_CHANGED = 20
+    FEATURE_LEVEL_CHANGED = 21
+    CLIENT_QUOTA_CHANGED = 22
+    SCRAM_CREDENTIAL_CHANGED = 23
+    SCRAM_CREDENTIAL_REMOVED = 24
+    ACL_ADDED = 25
+    ACL_REMOVED = 26
+
+
+assert max(RecordKind) < CARRIED_KIND_MIN, "this release writes no kind that may be carried"
+
+
+class ResourceType(IntEnum):
+    """What a configuration belongs to; the numbers are Kafka's ConfigResource types."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+KEPT_RESOURCES = frozenset({ResourceType.BROKER, ResourceType.CLIENT_METRICS, ResourceType.GROUP})
+"""Those beside topics whose configuration stands in the log. A broker without a name is the default
+of all brokers; levels of loggers are a process's own and are not kept."""

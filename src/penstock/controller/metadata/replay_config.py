@@ -1,0 +1,145 @@
+"""Replay of feature levels, of configuration beside topics, and of carried records.
+
+Source: KRaft's FeaturesDelta, ConfigurationsDelta, ClientQuotasDelta, ScramDelta and AclsDelta;
+ADR 0067. See `replay`, whose table takes these functions in.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from penstock.base.invariant import invariant
+from penstock.controller.errors import UnsupportedMetadata
+from penstock.controller.metadata import config_records as r
+from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.kinds import KEPT_RESOURCES, ResourceType
+from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA, SUPPORTED
+from penstock.controller.metadata.touched import Touched
+
+V = TypeVar("V")
+
+ACL_ID_BYTES = 16
+
+
+def _feature_level_changed(
+    image: ClusterImage, record: r.FeatureLevelChanged, touched: Touched
+) -> None:
+    supported = SUPPORTED.get(record.feature)
+    if supported is None or not supported.has(record.level):
+        raise UnsupportedMetadata(
+            f"the cluster runs with {record.feature} at level {record.level}, which this release"
+            " does not know: start the release that raised it"
+        )
+    invariant(
+        record.epoch >= image.features_epoch,
+        "the epoch of features never falls",
+        before=image.features_epoch,
+        after=record.epoch,
+    )
+    if record.feature == METADATA and record.level == FIRST_LEVEL:
+        above = image.configuration.above_first_level()
+        invariant(not above, "nothing stands above the level", above=above)
+        image.features.pop(METADATA, None)
+        image.features_epoch = 0
+        _forget_machines(image, touched)
+    else:
+        image.features[record.feature] = record.level
+        image.features_epoch = record.epoch
+
+
+def _forget_machines(image: ClusterImage, touched: Touched) -> None:
+    """Make the image what a snapshot of this level holds; brokers say it when they register."""
+    for broker_id, broker in image.brokers.items():
+        if broker.machine:
+            image.brokers[broker_id] = replace(broker, machine="")
+            touched.brokers[broker_id] = None
+
+
+def keep_config(
+    image: ClusterImage, resource_type: int, name: str, key: str, value: str | None
+) -> None:
+    """Set an override of a broker, a group or client metrics, or take it away (None)."""
+    invariant(resource_type in KEPT_RESOURCES, "such a resource is kept", kind=resource_type)
+    _check_level(image)
+    _change(image.configuration.resources, (ResourceType(resource_type), name), key, value)
+
+
+def _quota_changed(image: ClusterImage, record: r.ClientQuotaChanged, _: Touched) -> None:
+    _check_level(image)
+    kinds = [part.kind for part in record.entity]
+    is_one = bool(kinds) and kinds == sorted(set(kinds))
+    invariant(is_one, "an entity names each kind once, in order", kinds=kinds)
+    _change(image.configuration.quotas, record.entity, record.key, record.value)
+
+
+def _credential_changed(image: ClusterImage, record: r.ScramCredentialChanged, _: Touched) -> None:
+    _check_level(image)
+    invariant(record.iterations > 0, "a password is hashed", user=record.user)
+    image.configuration.credentials[record.user, record.mechanism] = record
+
+
+def _credential_removed(image: ClusterImage, record: r.ScramCredentialRemoved, _: Touched) -> None:
+    _check_level(image)
+    identity = (record.user, record.mechanism)
+    invariant(identity in image.configuration.credentials, "the credential is there", is_=identity)
+    del image.configuration.credentials[identity]
+
+
+def _acl_added(image: ClusterImage, record: r.AclAdded, _: Touched) -> None:
+    _check_level(image)
+    invariant(len(record.acl_id) == ACL_ID_BYTES, "an ACL's id has 16 bytes", id=record.acl_id)
+    is_new = record.acl_id not in image.configuration.acls
+    invariant(is_new, "an ACL is added once", id=record.acl_id.hex())
+    image.configuration.acls[record.acl_id] = record
+
+
+def _acl_removed(image: ClusterImage, record: r.AclRemoved, _: Touched) -> None:
+    _check_level(image)
+    is_there = record.acl_id in image.configuration.acls
+    invariant(is_there, "the ACL is there", id=record.acl_id.hex())
+    del image.configuration.acls[record.acl_id]
+
+
+def _carried(image: ClusterImage, record: r.CarriedRecord, _: Touched) -> None:
+    if image.metadata_level == FIRST_LEVEL:
+        raise UnsupportedMetadata(
+            f"metadata record of kind {record.kind}, version {record.version}: a newer release"
+            " wrote it; start that release again"
+        )
+    carried = image.configuration.carried
+    carried.pop((record.kind, record.key), None)  # the order is that of the last writing
+    if not record.is_removal:
+        carried[record.kind, record.key] = record
+
+
+def _check_level(image: ClusterImage) -> None:
+    invariant(
+        image.metadata_level >= r.CONFIGURATION_LEVEL,
+        "the level allows the record",
+        level=image.metadata_level,
+    )
+
+
+def _change(table: dict[Any, Mapping[str, V]], owner: object, key: str, value: V | None) -> None:
+    """Set or take away one value of an owner's; whoever has none left is not there."""
+    values = dict(table.get(owner, {}))
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
+    if values:
+        table[owner] = MappingProxyType(values)
+    else:
+        table.pop(owner, None)
+
+
+REPLAY_CONFIG: Mapping[type[Any], Callable[[ClusterImage, Any, Touched], None]] = {
+    r.FeatureLevelChanged: _feature_level_changed,
+    r.ClientQuotaChanged: _quota_changed,
+    r.ScramCredentialChanged: _credential_changed,
+    r.ScramCredentialRemoved: _credential_removed,
+    r.AclAdded: _acl_added,
+    r.AclRemoved: _acl_removed,
+    r.CarriedRecord: _carried,
+}

@@ -1,0 +1,359 @@
+"""Levels of features: who may raise and lower them, and what they let be written."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.base.invariant import InvariantViolation
+from penstock.controller.commands.command import ChangeFeatureLevel, RegisterBroker
+from penstock.controller.commands.context import CommandContext, Result
+from penstock.controller.commands.features import check_level
+from penstock.controller.errors import (
+    FeatureLevelRefused,
+    FeatureLevelTooLow,
+    UnsupportedMetadata,
+)
+from penstock.controller.metadata import config_records as cr
+from penstock.controller.metadata import records as r
+from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.install import install
+from penstock.controller.metadata.levels import METADATA, LevelRange, unpack_levels
+from penstock.controller.metadata.record_codec import decode_records, encode_records, level_of
+from penstock.controller.metadata.replay import replay
+from penstock.controller.metadata.snapshot import snapshot_records
+from tests.controller.cluster import Cluster
+
+_LEVEL_2 = r.FeatureLevelChanged(feature=METADATA, level=2, epoch=1)
+_BROKER_CONFIG = r.ConfigChanged(resource_type=4, resource_name="", key="k", value="v")
+
+
+def _lower(cluster: Cluster, **fields: object) -> int:
+    wanted = {"level": 1, "is_lowering": True, "checked_brokers": (0,), **fields}
+    return cluster.submit(ChangeFeatureLevel(feature=METADATA, **wanted))  # type: ignore[arg-type]
+
+
+def _raise(cluster: Cluster, level: int = 2, checked: tuple[int, ...] = (0,)) -> int:
+    return cluster.submit(
+        ChangeFeatureLevel(feature=METADATA, level=level, checked_brokers=checked)
+    )
+
+
+def _change(cluster: Cluster, *records: r.MetadataRecord) -> None:
+    entry = encode_records(records, cluster.image.metadata_level)
+    cluster.log.append(entry)
+    cluster.controller.replay(decode_records(entry))
+
+
+def test_a_new_cluster_begins_with_the_newest_level_and_a_log_without_one_is_at_the_first() -> None:
+    assert Cluster().image.metadata_level == 2
+    before = ClusterImage()
+    replay(before, [r.ClusterCreated(cluster_id="of an earlier release")])
+    assert before.metadata_level == 1
+    assert before.features_epoch == 0
+
+
+def test_the_level_goes_down_and_up_with_an_epoch_that_grows_beyond_all_there_were() -> None:
+    cluster = Cluster()
+    clock = iter((5, 7, 8))
+    cluster.controller._context = _with_clock(cluster, clock)
+    assert _lower(cluster) == 1
+    assert cluster.image.features == {}
+    assert cluster.image.features_epoch == 0
+    assert _lower(cluster) == 1, "what it is already"
+    assert _raise(cluster) == 2
+    assert cluster.image.features == {METADATA: 2}
+    assert cluster.image.features_epoch == 7
+
+
+def _with_clock(cluster: Cluster, clock: Iterator[int]) -> CommandContext:
+    context = cluster.controller._context
+    return CommandContext(
+        config=context.config,
+        image=context.image,
+        new_topic_id=context.new_topic_id,
+        wall_ms=lambda: next(clock),
+    )
+
+
+def test_a_snapshot_at_the_first_level_is_one_that_an_earlier_release_reads() -> None:
+    cluster = Cluster()
+    _lower(cluster)
+    records = snapshot_records(cluster.image)
+    assert {level_of(one) for one in records} == {1}
+    kinds = {one.KIND for one in records if not isinstance(one, r.CarriedRecord)}
+    assert max(kinds) <= r.RecordKind.COPIES_FLOOR_CHANGED
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"feature": "penstock.weather"}, "knows penstock.metadata"),
+        ({"level": 3, "is_lowering": False}, "reads 1 to 2"),
+        ({"level": 0}, "reads 1 to 2"),
+        ({"is_lowering": False}, "ask for a downgrade"),
+        ({"checked_brokers": ()}, r"brokers \[0\] have registered"),
+    ],
+)
+def test_a_change_that_can_not_be_is_refused(fields: dict[str, object], reason: str) -> None:
+    cluster = Cluster()
+    wanted = {"feature": METADATA, "level": 1, "is_lowering": True, "checked_brokers": (0,)}
+    with pytest.raises(FeatureLevelRefused, match=reason):
+        cluster.submit(ChangeFeatureLevel(**{**wanted, **fields}))  # type: ignore[arg-type]
+
+
+def test_raising_is_not_asked_for_as_lowering() -> None:
+    cluster = Cluster()
+    _lower(cluster)
+    with pytest.raises(FeatureLevelRefused, match="it is at 1: ask for an upgrade"):
+        _lower(cluster, level=2)
+
+
+def test_a_broker_that_registers_between_look_and_change_stops_it() -> None:
+    cluster = Cluster()
+    _lower(cluster)
+    cluster.submit(RegisterBroker(broker_id=7, host="late", port=1))
+    with pytest.raises(FeatureLevelRefused, match=r"brokers \[7\]"):
+        _raise(cluster)
+    assert _raise(cluster, checked=(0, 7)) == 2
+
+
+_OF_LEVEL_2 = [
+    _BROKER_CONFIG,
+    cr.ClientQuotaChanged(
+        entity=(cr.QuotaPart(cr.QuotaKind.USER, "u"),), key="consumer_byte_rate", value=1.0
+    ),
+    cr.ScramCredentialChanged(
+        user="u",
+        mechanism=cr.ScramMechanism.SHA_256,
+        salt=b"s",
+        stored_key=b"k",
+        server_key=b"k",
+        iterations=1,
+    ),
+    cr.AclAdded(
+        acl_id=bytes(16),
+        resource_type=cr.AclResource.GROUP,
+        resource_name="g",
+        pattern=cr.AclPattern.LITERAL,
+        principal="User:u",
+        host="*",
+        operation=cr.AclOperation.ALL,
+        permission=cr.AclPermission.DENY,
+    ),
+    r.CarriedRecord(kind=0x8001, version=9, key="k", body=b'{"key":"k","more":1}'),
+]
+
+
+@pytest.mark.parametrize("record", _OF_LEVEL_2)
+def test_what_needs_the_higher_level_is_refused_below_it_and_keeps_it_up(
+    record: r.MetadataRecord,
+) -> None:
+    cluster = Cluster()
+    _change(cluster, record)
+    with pytest.raises(FeatureLevelRefused, match=r"it can not hold 1 .*: take .* away first"):
+        _lower(cluster)
+    low = ClusterImage()
+    with pytest.raises(FeatureLevelTooLow, match="penstock cluster upgrade"):
+        check_level(low, [record])
+    with pytest.raises((InvariantViolation, UnsupportedMetadata)):
+        replay(low, [record])
+    check_level(low, [_LEVEL_2, record])
+
+
+def test_a_command_whose_records_the_level_does_not_allow_is_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster()
+    _lower(cluster)
+    handlers = {RegisterBroker: lambda context, command: Result(1, (_BROKER_CONFIG,))}
+    monkeypatch.setattr("penstock.controller.controller._HANDLERS", handlers)
+    with pytest.raises(FeatureLevelTooLow, match="raise the level"):
+        cluster.submit(RegisterBroker(broker_id=0, host="h", port=1))
+
+
+def test_what_was_taken_away_does_not_keep_the_level_up() -> None:
+    cluster = Cluster()
+    _change(cluster, *_OF_LEVEL_2)
+    _change(
+        cluster,
+        r.ConfigChanged(resource_type=4, resource_name="", key="k", value=None),
+        cr.ClientQuotaChanged(
+            entity=(cr.QuotaPart(cr.QuotaKind.USER, "u"),), key="consumer_byte_rate", value=None
+        ),
+        cr.ScramCredentialRemoved(user="u", mechanism=cr.ScramMechanism.SHA_256),
+        cr.AclRemoved(acl_id=bytes(16)),
+        r.CarriedRecord(kind=0x8001, version=9, key="k", body=b'{"key":"k"}', is_removal=True),
+    )
+    assert _lower(cluster) == 1
+
+
+def test_carried_records_are_kept_byte_for_byte_the_newest_of_a_key_in_the_order_of_writing() -> (
+    None
+):
+    def carried(kind: int, key: str, more: int) -> r.CarriedRecord:
+        body = b'{ "key":"%b", "more":%d }' % (key.encode(), more)
+        return r.CarriedRecord(kind=kind, version=5, key=key, body=body)
+
+    image = ClusterImage()
+    first, other, second = carried(0x8001, "a", 1), carried(0x8002, "a", 1), carried(0x8001, "a", 2)
+    replay(image, [_LEVEL_2, first, carried(0x8001, "b", 1), other, second])
+    kept = snapshot_records(image)[1:]
+    assert kept == [carried(0x8001, "b", 1), other, second]
+    assert second.body in encode_records([_LEVEL_2, *kept])
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [cr.ScramCredentialRemoved(user="u", mechanism=cr.ScramMechanism.SHA_256)],
+        [cr.AclRemoved(acl_id=bytes(16))],
+        [_OF_LEVEL_2[3], _OF_LEVEL_2[3]],
+        [cr.ClientQuotaChanged(entity=(), key="k", value=1.0)],
+        [
+            cr.ClientQuotaChanged(
+                entity=(
+                    cr.QuotaPart(cr.QuotaKind.USER, "u"),
+                    cr.QuotaPart(cr.QuotaKind.CLIENT_ID, "c"),
+                ),
+                key="k",
+                value=1.0,
+            )
+        ],
+        [_OF_LEVEL_2[0], r.FeatureLevelChanged(feature=METADATA, level=1, epoch=2)],
+        [r.FeatureLevelChanged(feature=METADATA, level=2, epoch=0)],
+    ],
+)
+def test_records_that_contradict_the_past_are_corrupt_state(
+    records: list[r.MetadataRecord],
+) -> None:
+    image = ClusterImage()
+    replay(image, [_LEVEL_2])
+    with pytest.raises(InvariantViolation):
+        replay(image, records)
+
+
+def test_a_feature_of_a_newer_release_stops_the_process() -> None:
+    changed = r.FeatureLevelChanged(feature="transaction.version", level=2, epoch=1)
+    with pytest.raises(UnsupportedMetadata, match=r"transaction\.version at level 2"):
+        replay(ClusterImage(), [changed])
+
+
+@pytest.mark.parametrize(
+    ("packed", "found"),
+    [(0, (1, 1)), (1, (1, 1)), (1 << 16 | 2, (1, 2)), (3 << 16 | 2, (1, 1)), (-1, (1, 1))],
+)
+def test_a_peer_that_says_no_levels_or_nonsense_reads_the_first_one(
+    packed: int, found: tuple[int, int]
+) -> None:
+    assert unpack_levels(packed) == LevelRange(*found)
+    assert unpack_levels(LevelRange(2, 9).packed()) == LevelRange(2, 9)
+
+
+_names = st.sampled_from(["", "a", "b"])
+_kept = st.one_of(
+    st.builds(
+        r.ConfigChanged,
+        resource_type=st.sampled_from([4, 16, 32]),
+        resource_name=_names,
+        key=_names,
+        value=st.one_of(st.none(), _names),
+    ),
+    st.builds(
+        cr.ClientQuotaChanged,
+        entity=st.sampled_from(
+            [
+                (cr.QuotaPart(cr.QuotaKind.IP, None),),
+                (cr.QuotaPart(cr.QuotaKind.USER, "u"),),
+                (cr.QuotaPart(cr.QuotaKind.CLIENT_ID, None), cr.QuotaPart(cr.QuotaKind.USER, "u")),
+            ]
+        ),
+        key=_names,
+        value=st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)),
+    ),
+    st.builds(
+        cr.ScramCredentialChanged,
+        user=_names,
+        mechanism=st.sampled_from(cr.ScramMechanism),
+        salt=st.binary(max_size=3),
+        stored_key=st.binary(max_size=3),
+        server_key=st.binary(max_size=3),
+        iterations=st.integers(1, 9),
+    ),
+    st.builds(
+        cr.ScramCredentialRemoved, user=_names, mechanism=st.sampled_from(cr.ScramMechanism)
+    ),
+    st.builds(
+        cr.AclAdded,
+        acl_id=st.integers(0, 3).map(lambda one: bytes(15) + bytes([one])),
+        resource_type=st.sampled_from(cr.AclResource),
+        resource_name=_names,
+        pattern=st.sampled_from(cr.AclPattern),
+        principal=_names,
+        host=_names,
+        operation=st.sampled_from(cr.AclOperation),
+        permission=st.sampled_from(cr.AclPermission),
+    ),
+    st.builds(
+        cr.AclRemoved, acl_id=st.integers(0, 3).map(lambda one: bytes(15) + bytes([one]))
+    ),
+    st.builds(
+        lambda kind, key, more: r.CarriedRecord(
+            kind=kind,
+            version=1,
+            key=key,
+            body=b'{"key":"%b"}' % key.encode() if more is None
+            else b'{"more":%d,"key":"%b"}' % (more, key.encode()),
+            is_removal=more is None,
+        ),
+        st.sampled_from([0x8000, 0xFFFF]),
+        _names,
+        st.one_of(st.none(), st.integers(0, 9)),
+    ),
+    st.builds(
+        lambda level: r.FeatureLevelChanged(feature=METADATA, level=level, epoch=1),
+        st.sampled_from([1, 2, 2]),
+    ),
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_kept, max_size=40))
+def test_a_snapshot_gives_the_image_again_at_each_level(records: list[r.MetadataRecord]) -> None:
+    image, entries = ClusterImage(), []
+    for record in [_LEVEL_2, *records]:
+        if level_of(record) > image.metadata_level or _is_contradiction(image, record):
+            continue
+        entries.append(encode_records([record], image.metadata_level))
+        replay(image, decode_records(entries[-1]))
+    again, short, behind = ClusterImage(), ClusterImage(), ClusterImage()
+    for entry in entries:
+        replay(again, decode_records(entry))
+    assert again == image
+    snapshot = encode_records(snapshot_records(image))
+    replay(short, decode_records(snapshot))
+    assert short == image
+    assert encode_records(snapshot_records(short)) == snapshot
+    for entry in entries[: len(entries) // 2]:
+        replay(behind, decode_records(entry))
+    tables = behind.configuration.acls
+    install(behind, decode_records(snapshot))
+    assert behind == image
+    assert behind.configuration.acls is tables
+
+
+def _is_contradiction(image: ClusterImage, record: r.MetadataRecord) -> bool:
+    """Whether no command would have given this record."""
+    kept = image.configuration
+    match record:
+        case r.FeatureLevelChanged():
+            return record.level < image.metadata_level and bool(kept.above_first_level())
+        case cr.ScramCredentialRemoved():
+            return (record.user, record.mechanism) not in kept.credentials
+        case cr.AclAdded():
+            return record.acl_id in kept.acls
+        case cr.AclRemoved():
+            return record.acl_id not in kept.acls
+        case _:
+            return False
