@@ -18,7 +18,7 @@ Rules
     place         no path of a particular machine, no host of a package registry
     dead          every module is imported by another or is an entry point
     aside         what stands beside src imports in one direction: tests > benchmarks, reliability >
-                  harness; nothing imports tests, only tests import tools
+                  demo, tools > harness; nothing imports tests, only tests import tools
 """
 
 import ast
@@ -98,12 +98,12 @@ OWN_FILES = frozenset({"tools/tidy.py", "tests/tools/test_tidy.py"})
 """They name what they look for."""
 
 NOT_IMPORTED_BY = {
-    "src": frozenset({"tests", "tools", "benchmarks", "reliability", "harness"}),
-    "harness": frozenset({"tests", "tools", "benchmarks", "reliability"}),
+    "src": frozenset({"tests", "tools", "demo", "benchmarks", "reliability", "harness"}),
+    "harness": frozenset({"tests", "tools", "demo", "benchmarks", "reliability"}),
     "benchmarks": frozenset({"tests", "tools", "reliability"}),
     "reliability": frozenset({"tests", "tools", "benchmarks"}),
     "demo": frozenset({"tests", "tools", "benchmarks", "reliability"}),
-    "tools": frozenset({"tests"}),
+    "tools": frozenset({"tests", "benchmarks", "reliability"}),
 }
 """What a package at the top may not import."""
 
