@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SIM_SEEDS := 1..150
-CODE := src tests tools demo benchmarks
+CODE := src tests tools demo harness benchmarks reliability
 PYTEST := $(BIN)/python -m pytest -q
 
 # Without stored byte code each process that starts compiles all modules that it imports.
@@ -93,7 +93,7 @@ bench-guard: setup java ## a short run against the last ratios that were recorde
 	$(BIN)/python -m benchmarks.guard
 
 chaos: setup ## real nodes on hosts of their own: killed, cut off, without disk or power; about 6 minutes
-	$(BIN)/python -m benchmarks.chaos $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m reliability.chaos $(if $(SEED),--seed $(SEED))
 
 sim: $(STAMP) ## simulated clusters under faults, about 3 minutes; SEED=n runs and explains one
 	$(BIN)/python -m penstock.sim $(if $(SEED),--seed $(SEED),--seeds $(SIM_SEEDS) --jobs 2)

@@ -6,12 +6,14 @@ log, which is what such a read costs more for.
 
 from typing import NamedTuple
 
-from benchmarks.harness.broker import Broker
-from benchmarks.harness.native import librdkafka, why_not
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.nodes import PAGE_CACHE, temporary_node
-from benchmarks.harness.results import median, publish
-from benchmarks.harness.topics import temporary_topic
+from harness.node import NodeProcess
+from harness.results import median, publish
+
+from benchmarks import RESULTS
+from benchmarks.parts.broker import Broker
+from benchmarks.parts.native import librdkafka, why_not
+from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
+from benchmarks.parts.topics import temporary_topic
 
 GOAL = "CPU s/GB <= 0.30 with 1 partition, <= 0.60 with 100"
 CASES = (
@@ -34,7 +36,7 @@ def run(*, quick: bool) -> None:
     total, rounds = (200_000_000, 3) if quick else (1_000_000_000, 5)
     with temporary_node(PAGE_CACHE) as node:
         rows = [_row(node, case, total, rounds) for case in CASES]
-    publish("consume", rows, goal=GOAL)
+    publish(RESULTS, "consume", rows, goal=GOAL)
 
 
 class ConsumeCost(NamedTuple):

@@ -10,9 +10,11 @@ import socket
 import struct
 import time
 
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.nodes import FSYNC, temporary_node
-from benchmarks.harness.results import median, publish
+from harness.node import NodeProcess
+from harness.results import median, publish
+
+from benchmarks import RESULTS
+from benchmarks.parts.nodes import FSYNC, temporary_node
 
 GOAL = "idle <= 80 MB; <= 6 KB per idle connection; start <= 1 s"
 SETTLE_SECONDS = 1.0
@@ -36,7 +38,7 @@ def run(*, quick: bool) -> None:
         {"what": f"memory per idle connection ({count:,})", "value": per_connection, "unit": "B"},
         {"what": "start to first answer", "value": median(starts), "unit": "s"},
     ]
-    publish("footprint", rows, goal=GOAL)
+    publish(RESULTS, "footprint", rows, goal=GOAL)
 
 
 def _per_connection(node: NodeProcess, count: int) -> float:

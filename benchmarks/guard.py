@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.harness.results import show
+from harness.results import show
+
 from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.peers.store import key_of, last_file
 

@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 
 from crc32c import crc32c
+from harness.results import median, publish
+from harness.warm_memory import warm_memory
 
-from benchmarks.harness import native
-from benchmarks.harness.results import median, publish
-from benchmarks.harness.warm_memory import warm_memory
+from benchmarks import RESULTS
+from benchmarks.parts import native
 
 GOAL = "none: what the figures of produce and consume are to be compared with"
 CASES = ("sendfile", "copy", "take")
@@ -38,7 +39,12 @@ def run(*, quick: bool) -> None:
             for name in CASES:
                 found[name].append(native.run("kernel_bounds", name, path, total))
             found["checksum"].append(_checksum(total))
-    publish("kernel_bounds", [_row(name, runs, total) for name, runs in found.items()], goal=GOAL)
+    publish(
+        RESULTS,
+        "kernel_bounds",
+        [_row(name, runs, total) for name, runs in found.items()],
+        goal=GOAL,
+    )
 
 
 def _fill(path: Path, total: int) -> None:

@@ -7,12 +7,14 @@ client's own threads; the stub, measured in turns, shows how much.
 
 from typing import Any
 
-from benchmarks.harness.broker import Broker
-from benchmarks.harness.native import librdkafka, why_not
-from benchmarks.harness.nodes import FSYNC, PAGE_CACHE, temporary_node
-from benchmarks.harness.results import median, publish
-from benchmarks.harness.stub import StubProcess
-from benchmarks.harness.topics import temporary_topic
+from harness.results import median, publish
+
+from benchmarks import RESULTS
+from benchmarks.parts.broker import Broker
+from benchmarks.parts.native import librdkafka, why_not
+from benchmarks.parts.nodes import FSYNC, PAGE_CACHE, temporary_node
+from benchmarks.parts.stub import StubProcess
+from benchmarks.parts.topics import temporary_topic
 
 GOAL = "acks=1 from the page cache: p50 <= 200 us, p99 <= 400 us, p99.9 <= 2 x the stub's"
 RATES = (1000, 5000)
@@ -36,7 +38,7 @@ def run(*, quick: bool) -> None:
                     theirs.append(measure(stub, rate, seconds, acks))
                 rows.append({"broker": "penstock", "durable in": durability, **_row(rate, ours)})
                 rows.append({"broker": "stub", "durable in": "memory", **_row(rate, theirs)})
-    publish("latency", rows, goal=GOAL)
+    publish(RESULTS, "latency", rows, goal=GOAL)
 
 
 def _row(rate: int, runs: list[dict[str, Any]]) -> dict[str, object]:

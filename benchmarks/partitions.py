@@ -4,11 +4,13 @@ librdkafka writes 1 KiB records round robin over ten partitions in both cases; i
 are 9,990 others beside them. A last row spreads the writes over 1,000 partitions.
 """
 
-from benchmarks.harness.native import librdkafka, why_not
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.nodes import PAGE_CACHE, temporary_node
-from benchmarks.harness.results import median, publish
-from benchmarks.harness.workload import create_topic
+from harness.node import NodeProcess
+from harness.results import median, publish
+from harness.workload import create_topic
+
+from benchmarks import RESULTS
+from benchmarks.parts.native import librdkafka, why_not
+from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
 
 GOAL = "produce with 10,000 partitions >= 80 % of that with 10"
 
@@ -42,7 +44,7 @@ def run(*, quick: bool) -> None:
         {"case": names[key], "MB/s": median(found), "share": median(found) / base}
         for key, found in speeds.items()
     ]
-    publish("partitions", rows, goal=GOAL)
+    publish(RESULTS, "partitions", rows, goal=GOAL)
 
 
 def _produce(node: NodeProcess, topic: str, partitions: int, total: int) -> float:

@@ -10,13 +10,15 @@ topic whose batches are taken without a look at their records.
 import time
 from typing import NamedTuple
 
-from benchmarks.harness.broker import Broker
-from benchmarks.harness.native import librdkafka, why_not
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.nodes import FSYNC, PAGE_CACHE, temporary_node
-from benchmarks.harness.results import median, publish
-from benchmarks.harness.stub import StubProcess
-from benchmarks.harness.topics import temporary_topic
+from harness.node import NodeProcess
+from harness.results import median, publish
+
+from benchmarks import RESULTS
+from benchmarks.parts.broker import Broker
+from benchmarks.parts.native import librdkafka, why_not
+from benchmarks.parts.nodes import FSYNC, PAGE_CACHE, temporary_node
+from benchmarks.parts.stub import StubProcess
+from benchmarks.parts.topics import temporary_topic
 
 GOAL = "1 KiB: CPU s/GB <= 1.1 at 16 KiB and <= 0.45 at 256 KiB batches; >= 0.75 of the stub's MB/s"
 SIZES = (100, 1024)
@@ -65,7 +67,7 @@ def run(*, quick: bool) -> None:
             synced = [ProduceCase(1024, batch, "none", "all", "fsync") for batch in BATCHES]
             _warm_up(node, synced[-1], total)
             rows += [_row(node, stub, case, total, rounds) for case in synced]
-    publish("produce", rows, goal=GOAL)
+    publish(RESULTS, "produce", rows, goal=GOAL)
 
 
 def _row(

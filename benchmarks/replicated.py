@@ -9,11 +9,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.native import librdkafka, why_not
-from benchmarks.harness.nodes import FSYNC, PAGE_CACHE
-from benchmarks.harness.results import median, publish
-from benchmarks.harness.topics import temporary_topic
+from harness.cluster import ClusterProcess
+from harness.results import median, publish
+
+from benchmarks import RESULTS
+from benchmarks.parts.native import librdkafka, why_not
+from benchmarks.parts.nodes import FSYNC, PAGE_CACHE
+from benchmarks.parts.topics import temporary_topic
 
 GOAL = "latency at 5,000/s: page cache p50 <= 0.4, p99 <= 0.8 ms; fsync p50 <= 1, p99 <= 3 ms"
 RATE = 5_000
@@ -40,7 +42,7 @@ def run(*, quick: bool) -> None:
                 speeds.append(_speed_row(durable_in, batch, runs))
             taken = [_latency(cluster, seconds) for _ in range(rounds)]
             waits.append(_latency_row(durable_in, taken))
-    publish("replicated", [*speeds, *waits], goal=GOAL)
+    publish(RESULTS, "replicated", [*speeds, *waits], goal=GOAL)
 
 
 def _cpu_seconds(cluster: ClusterProcess) -> float:

@@ -4,11 +4,13 @@ From the start of the process to its first answer. With the default segments onl
 is looked through; with one segment of 2 GiB all of the log is in the active one.
 """
 
-from benchmarks.harness.native import librdkafka, why_not
-from benchmarks.harness.node import NodeProcess, SettingsOf
-from benchmarks.harness.nodes import PAGE_CACHE, temporary_node
-from benchmarks.harness.results import median, publish
-from benchmarks.harness.workload import create_topic
+from harness.node import NodeProcess, SettingsOf
+from harness.results import median, publish
+from harness.workload import create_topic
+
+from benchmarks import RESULTS
+from benchmarks.parts.native import librdkafka, why_not
+from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
 
 GOAL = "start after kill -9 with 10,000 partitions <= 5 s; first start <= 1 s"
 BIG_SEGMENT = {"log": {"flush_policy": "async", "segment_bytes": 1 << 31}}
@@ -25,7 +27,7 @@ def run(*, quick: bool) -> None:
     rows = [_log(PAGE_CACHE, "256 MiB segments", size, rounds) for size in (0, 1 << 30)]
     rows += [_log(BIG_SEGMENT, "one 2 GiB segment", size, rounds) for size in (0, 1 << 30)]
     rows += [_partitions(count, rounds) for count in (10, 1000, 10_000)]
-    publish("restart", rows, goal=GOAL)
+    publish(RESULTS, "restart", rows, goal=GOAL)
 
 
 def _log(settings: SettingsOf, name: str, size: int, rounds: int) -> dict[str, object]:

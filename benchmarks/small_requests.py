@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from crc32c import crc32c
+from harness.results import median, publish
 
-from benchmarks.harness.broker import Broker
-from benchmarks.harness.native import LoadFailed, compiled, why_not
-from benchmarks.harness.nodes import PAGE_CACHE, temporary_node
-from benchmarks.harness.results import median, publish
-from benchmarks.harness.topics import temporary_topic
+from benchmarks import RESULTS
+from benchmarks.parts.broker import Broker
+from benchmarks.parts.native import LoadFailed, compiled, why_not
+from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
+from benchmarks.parts.topics import temporary_topic
 
 GOAL = ">= 130,000/s pipelined and >= 45,000/s one in flight on 64 connections, per core"
 CASES = (("pipelined, 4 x 32", 4, 32), ("one in flight, 64 connections", 64, 1))
@@ -54,7 +55,7 @@ def run(*, quick: bool) -> None:
                     "per core and s": median([1e6 / one["cpu_us"] for one in runs]),
                 }
             )
-    publish("small_requests", rows, goal=GOAL)
+    publish(RESULTS, "small_requests", rows, goal=GOAL)
 
 
 def storm(

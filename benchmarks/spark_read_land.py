@@ -17,11 +17,12 @@ from typing import Any
 
 import psutil
 from confluent_kafka import Producer
+from harness.results import median, publish
+from harness.workload import create_topic
 from pyspark.sql import SparkSession
 
-from benchmarks.harness.nodes import PAGE_CACHE, temporary_node
-from benchmarks.harness.results import median, publish
-from benchmarks.harness.workload import create_topic
+from benchmarks import RESULTS
+from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
 from penstock.spark import register
 from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.land import LandOptions
@@ -54,7 +55,10 @@ def run(*, quick: bool) -> None:
     ):
         _fill(node.bootstrap, records)
         publish(
-            "spark_read_land", _measure(node.bootstrap, Path(scratch), records, rounds), goal=GOAL
+            RESULTS,
+            "spark_read_land",
+            _measure(node.bootstrap, Path(scratch), records, rounds),
+            goal=GOAL,
         )
 
 

@@ -9,8 +9,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.harness.ports import UP_PORTS, free_port
 from confluent_kafka.admin import AdminClient
+from harness.ports import UP_PORTS, free_port
 
 from demo.errors import DemoError
 from demo.processes import Job

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import uvloop
-from benchmarks.harness.ports import free_port
+from harness.ports import free_port
 
 from penstock.broker.broker import Broker
 from penstock.kafka.front import KafkaFront

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.harness.ports import UP_PORTS, free_port
+from harness.ports import UP_PORTS, free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 LINES = b"one\ntwo\nthree\n"

@@ -19,6 +19,8 @@ Rules
     dead          every module is imported by another or is an entry point
     circle        no module imports itself by way of others, for its types neither
     crowd         no package has more than 25 modules of its own
+    aside         what stands beside src imports in one direction: tests > benchmarks, reliability >
+                  demo, tools > harness; nothing imports tests, only tests import tools
 """
 
 import ast
@@ -97,6 +99,16 @@ TEXT_NAMES = frozenset({"Makefile", "run", ".importlinter", ".gitignore"})
 SKIPPED_DIRECTORIES = frozenset({"build", "dist", "node_modules", "__pycache__"})
 OWN_FILES = frozenset({"tools/tidy.py", "tests/tools/test_tidy.py"})
 """They name what they look for."""
+
+NOT_IMPORTED_BY = {
+    "src": frozenset({"tests", "tools", "demo", "benchmarks", "reliability", "harness"}),
+    "harness": frozenset({"tests", "tools", "demo", "benchmarks", "reliability"}),
+    "benchmarks": frozenset({"tests", "tools", "reliability"}),
+    "reliability": frozenset({"tests", "tools", "benchmarks"}),
+    "demo": frozenset({"tests", "tools", "benchmarks", "reliability"}),
+    "tools": frozenset({"tests", "benchmarks", "reliability"}),
+}
+"""What a package at the top may not import."""
 
 ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "penstock.sim.__main__"})
 
@@ -258,6 +270,18 @@ def check_text(source: Source) -> Iterator[Finding]:
             yield Finding(source.path, number, "place", f"{found[0]}: true on one machine only")
 
 
+def check_aside(source: Source) -> Iterator[Finding]:
+    """What stands beside src imports in one direction: no circle of packages."""
+    package = source.path.partition("/")[0]
+    if package not in NOT_IMPORTED_BY or not source.path.endswith(".py"):
+        return
+    for node in ast.walk(source.tree or ast.parse(source.text)):
+        for top in sorted({name.partition(".")[0] for name in _imported(node)}):
+            if top in NOT_IMPORTED_BY[package]:
+                text = f"{package} may not import {top}: what both need belongs into harness"
+                yield Finding(source.path, node.lineno, "aside", text)  # type: ignore[attr-defined]
+
+
 RULES: Sequence[Rule] = (
     check_length,
     check_docstring,
@@ -266,6 +290,7 @@ RULES: Sequence[Rule] = (
     check_handler,
     check_gate,
     check_text,
+    check_aside,
 )
 
 
@@ -421,8 +446,8 @@ def findings(sources: Sequence[Source]) -> list[Finding]:
 
 
 def _outside(source: Source) -> Source:
-    """Tests, tools and benchmarks: only the rules about length and text hold."""
-    if source.path.startswith(("tests/", "benchmarks/")):
+    """Beside src and tools only the rules about length, text and direction hold."""
+    if source.path.startswith(("tests/", "benchmarks/", "reliability/", "harness/")):
         return Source(path=source.path, text=source.text)
     return source
 

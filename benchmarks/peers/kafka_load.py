@@ -18,8 +18,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from benchmarks.harness.broker import Broker
-from benchmarks.harness.native import LoadFailed, compiled, librdkafka
+from benchmarks.parts.broker import Broker
+from benchmarks.parts.native import LoadFailed, compiled, librdkafka
 from benchmarks.peers.failover import SteadyWriter
 from benchmarks.peers.model import CanNotRun
 from benchmarks.small_requests import produce_request

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from benchmarks.harness.results import median
+from harness.results import median
+
 from benchmarks.peers.model import Answer, Figure, Question, Spec
 
 Row = dict[str, object]

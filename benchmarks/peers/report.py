@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.harness.results import show, shown
+from harness.results import show, shown
+
 from benchmarks.peers.rows import all_groups
 
 COLUMNS = ("row", "unit", "ours", "peer", "peer is", "ratio", "spread", "target", "met", "measured")

@@ -18,9 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from benchmarks.harness import rocketmq
-from benchmarks.harness.broker import Broker
-from benchmarks.harness.native import SOURCES, LoadFailed
+from benchmarks.parts import rocketmq
+from benchmarks.parts.broker import Broker
+from benchmarks.parts.native import SOURCES, LoadFailed
 from benchmarks.peers.failover import ACKS_BEFORE, FAILOVER_SECONDS_MAX
 from benchmarks.peers.model import CanNotRun
 

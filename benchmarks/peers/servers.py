@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import kafka, native, rocketmq
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.failover import is_whole
-from benchmarks.harness.java_servers import process_cpu_seconds
-from benchmarks.harness.node import NodeProcess, private_bytes
-from benchmarks.harness.nodes import ANY_LOAD
-from benchmarks.harness.nodes import FSYNC as NODE_FSYNC
-from benchmarks.harness.nodes import PAGE_CACHE as NODE_PAGE_CACHE
-from benchmarks.harness.stub import StubProcess
-from benchmarks.harness.workload import wait_until
+from harness.cluster import ClusterProcess
+from harness.failover import is_whole
+from harness.node import NodeProcess, private_bytes
+from harness.workload import wait_until
+
+from benchmarks.parts import kafka, native, rocketmq
+from benchmarks.parts.java_servers import process_cpu_seconds
+from benchmarks.parts.nodes import ANY_LOAD
+from benchmarks.parts.nodes import FSYNC as NODE_FSYNC
+from benchmarks.parts.nodes import PAGE_CACHE as NODE_PAGE_CACHE
+from benchmarks.parts.stub import StubProcess
 from benchmarks.peers import cold
 from benchmarks.peers.kafka_load import KafkaLoad, PenstockLoad, StubLoad
 from benchmarks.peers.model import FSYNC, CanNotRun, Scale, Spec

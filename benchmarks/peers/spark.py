@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from harness.maven import jars
 from pyspark.sql import SparkSession
 
-from benchmarks.harness.maven import jars
 from benchmarks.peers.model import Answer, Question, Scale, Spec
 from benchmarks.peers.ratios import Samples, rotated
 from benchmarks.peers.rounds import Say

@@ -3,8 +3,9 @@
 import importlib.util
 from collections.abc import Sequence
 
-from benchmarks.harness import java_servers, native
-from benchmarks.harness.maven import jars
+from harness.maven import jars
+
+from benchmarks.parts import java_servers, native
 from benchmarks.peers.model import Answer, Figure, Group, Question, Scale, Spec
 from benchmarks.peers.ratios import Samples
 from benchmarks.peers.rounds import Say

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.machine import commit, describe
-from benchmarks.harness.results import RESULTS
+from harness.machine import commit, describe
+
+from benchmarks import RESULTS
 from benchmarks.peers.ratios import Row
 
 PREFIX = "peers-"

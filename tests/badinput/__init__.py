@@ -1,1 +1,1 @@
-"""Malformed input: one generator, and runners against the parsers and against a live node."""
+"""Malformed input: every parser survives it, and a corpus of what was found."""

@@ -11,6 +11,20 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from crc32c import crc32c
+from harness.advertised import ADVERTISED, EVERY_VERSION
+from harness.bad_input.batches import wrong_batch
+from harness.bad_input.grammar import marked_request, valid_batch
+from harness.bad_input.peers import plain_bodies
+from harness.bad_input.plain_messages import (
+    COMMANDS as PLAIN_COMMANDS,
+)
+from harness.bad_input.plain_messages import (
+    HA_MESSAGES,
+    encoded_command,
+    encoded_ha,
+    plain_metadata,
+)
+from harness.plain import plain_fields
 
 from penstock.base.errors import PlatformError
 from penstock.client.groups import parse_assignment
@@ -62,20 +76,6 @@ from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.session.messages import SESSION_CODEC
 from penstock.storage.replicate import base_image
 from penstock.storage.replicate.base_image import BaseImage, BaseSegment
-from tests.badinput.batches import wrong_batch
-from tests.badinput.grammar import marked_request, valid_batch
-from tests.badinput.peers import plain_bodies
-from tests.badinput.plain_messages import (
-    COMMANDS as PLAIN_COMMANDS,
-)
-from tests.badinput.plain_messages import (
-    HA_MESSAGES,
-    encoded_command,
-    encoded_ha,
-    plain_metadata,
-)
-from tests.protocol.advertised import ADVERTISED, EVERY_VERSION
-from tests.protocol.plain import plain_fields
 
 T = TypeVar("T")
 

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from harness.advertised import EVERY_VERSION
+from harness.bad_input.batches import bomb
+from harness.bad_input.frame import BadFrame, random_of
+from harness.bad_input.generator import bad_frame, bad_frames
+from harness.bad_input.grammar import marked_request
+from harness.bad_input.peers import PURPOSES, member_frame
+from harness.bad_input.sweeps import sweep
 
 from penstock.base.errors import PlatformError
 from penstock.protocol.messages import encode_request
-from tests.badinput.batches import bomb
-from tests.badinput.frame import BadFrame, random_of
 from tests.badinput.fuzz import CORPUS, NAMES
-from tests.badinput.generator import bad_frame, bad_frames
-from tests.badinput.grammar import marked_request
 from tests.badinput.parsers import PARSERS, request, survives
-from tests.badinput.peers import PURPOSES, member_frame
-from tests.badinput.sweeps import sweep
-from tests.protocol.advertised import EVERY_VERSION
 
 FRAMES = 5_000
 GROWTH_BYTES_MAX = 32 << 20

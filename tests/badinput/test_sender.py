@@ -6,9 +6,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from harness.bad_input.frame import BadFrame, framed
+from harness.bad_input.sender import Sender
+
 from penstock.protocol.api_keys import ApiKey
-from tests.badinput.frame import BadFrame, framed
-from tests.badinput.sender import Sender
 
 LOOPBACK = "127.0.0.1"
 Answer = Callable[[int], int | None]

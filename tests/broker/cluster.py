@@ -9,6 +9,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
+from harness.log_world import SMALL, World
+
 from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.broker import Broker
@@ -34,7 +36,6 @@ from penstock.replication.epochs import EpochHistory
 from penstock.storage.commit_log.set_log import SetLog
 from tests.controller.cluster import Cluster as Metadata
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import SMALL, World
 
 APIS = load_apis()
 SET = 0

@@ -1,10 +1,11 @@
 """A slave whose log was cut: what it says of confirmed records is not more than it has."""
 
+from harness.log_world import World, append, open_log, partition_number
+
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import settle
-from tests.storage.world import World, append, open_log, partition_number
 
 
 def test_after_a_cut_below_what_was_confirmed_the_confirm_position_is_the_end() -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
+from harness.log_world import SMALL
+
 from penstock.broker.coordinators.rewrite import Rewriter
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.records import JournalRecord
 from tests.broker.cluster import Cluster
 from tests.broker.test_group_ownership import commit, committed, started
-from tests.storage.world import SMALL
 
 BATCH: list[JournalRecord] = [(b"key", bytes(3_000))]
 SLICE = SMALL.segment_bytes // 4

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
+from harness.log_world import ALL, World, append, open_log, partition_number
 
 from penstock.broker.append.append import append_batch
 from penstock.broker.fetch.next_fetch import Upcoming
@@ -18,7 +19,6 @@ from penstock.storage.commit_log.set_log import Chunk
 from tests.broker.fetches import BATCH, SIZE, counts, create, fetch_from, fill, offsets, request
 from tests.live_node import ANSWER_SECONDS, LiveNode, RawClient
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import ALL, World, append, open_log, partition_number
 
 
 def read_in_order(client: RawClient) -> None:

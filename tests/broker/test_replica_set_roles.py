@@ -1,6 +1,7 @@
 """A member's roles over a real log: who may write, what is refused, what is confirmed."""
 
 import pytest
+from harness.log_world import World, append, open_log, partition_number
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
@@ -12,7 +13,6 @@ from penstock.storage.index.partition_log import PartitionLog
 from tests.broker.test_replica_set import Parked, Watching
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import replicate
-from tests.storage.world import World, append, open_log, partition_number
 
 A, B, C = 1, 2, 3
 ASYNC = AckPolicy(kind=PolicyKind.ASYNC)

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.ports import UP_PORTS, free_port
+from harness.ports import UP_PORTS, free_port
 
 from penstock.cli.program import guarded
 

@@ -9,8 +9,8 @@ import socket
 import subprocess
 
 import pytest
-from benchmarks.harness.node import answers
-from benchmarks.harness.ports import UP_PORTS, free_port
+from harness.node import answers
+from harness.ports import UP_PORTS, free_port
 
 from tests.cli.launched import PENSTOCK, is_alive, launched, penstock, wait_for
 from tests.lying import fill_around_a_lie

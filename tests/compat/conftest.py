@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Callable, Iterator
 
 import pytest
-from benchmarks.harness.node import NodeProcess
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from harness.node import NodeProcess
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 NewTopicName = Callable[..., str]

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.maven import jars
+from harness.maven import jars
 
 TOOL_SECONDS = 60
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.npm import PROJECTS, node_modules
-from benchmarks.harness.workload import read_all, wait_until
+from harness.cluster import ClusterProcess
+from harness.workload import read_all, wait_until
+
+from tests.compat.npm import PROJECTS, node_modules
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(1_200)]
 

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 import uvloop
+from reliability.damage.brokers import NodeCluster
+from reliability.damage.byte_classes import classes_of
+from reliability.damage.metadata_files import damage_identity, damage_raft
+from reliability.damage.rounds import REPAIRED, Rounds, Tally
 
 from penstock.storage.commit_log import durable_mark
 from penstock.storage.read import read_check
-from tests.corruption.brokers import NodeCluster
-from tests.corruption.byte_classes import classes_of
-from tests.corruption.metadata_files import damage_identity, damage_raft
-from tests.corruption.rounds import REPAIRED, Rounds, Tally
 
 
 @pytest.mark.timeout(120)
@@ -76,7 +76,7 @@ def test_rot_at_the_end_that_is_taken_for_a_torn_write_is_seen_by_the_judge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.storage.recover.recovery.read_mark", lambda *_: 0)
-    monkeypatch.setattr("tests.corruption.rounds.classes_of", last_frame_of)
+    monkeypatch.setattr("reliability.damage.rounds.classes_of", last_frame_of)
     tally = rounds_with(tmp_path, "stopped", 4)
     assert any("not found" in text for text in tally.wrong)
     assert durable_mark.read_mark is not None

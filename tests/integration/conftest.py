@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.loop_disk import why_not
-from benchmarks.harness.node import NodeProcess
+from harness.loop_disk import why_not
+from harness.node import NodeProcess
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
-from benchmarks.harness.node import freeze
-from benchmarks.harness.ports import free_port
+from harness.node import freeze
+from harness.ports import free_port
 
 START_TIMEOUT_S = 15.0
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
-from benchmarks.harness.node import NodeProcess, SettingsOf
-from benchmarks.harness.ports import free_port
-from benchmarks.harness.workload import wait_until
+from harness.node import NodeProcess, SettingsOf
+from harness.ports import free_port
+from harness.workload import wait_until
 
 from penstock.cli.program import guarded
 from penstock.node.identity import new_cluster_id

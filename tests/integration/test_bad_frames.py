@@ -4,18 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.bad_input_watch import findings
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.workload import create_topic, read_all
+from harness.bad_input.callers import Members, call
+from harness.bad_input.frame import BadFrame
+from harness.bad_input.generator import bad_frames
+from harness.bad_input.http_requests import http_frames
+from harness.bad_input.peers import PURPOSES, stranger_frames
+from harness.bad_input.sender import Sender, Tally
+from harness.bad_input.sweeps import swept_frames
+from harness.cluster import ClusterProcess
+from harness.node import NodeProcess
+from harness.workload import create_topic, read_all
+from reliability.attacks.bad_input_watch import findings
 
-from tests.badinput.callers import Members, call
-from tests.badinput.frame import BadFrame
-from tests.badinput.generator import bad_frames
-from tests.badinput.http_requests import http_frames
-from tests.badinput.peers import PURPOSES, stranger_frames
-from tests.badinput.sender import Sender, Tally
-from tests.badinput.sweeps import swept_frames
 from tests.integration.clients import acked, send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.harness import chaos_world
-from benchmarks.harness.loop_disk import LoopDisk
+from harness.loop_disk import LoopDisk
+from reliability.faults import chaos_world
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 ROOT = Path(__file__).parents[2]
@@ -26,7 +26,7 @@ def world() -> None:
 
 
 def chaos(target: Path, *words: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-    command = [sys.executable, "-m", "benchmarks.chaos", "--seed", "7", *words]
+    command = [sys.executable, "-m", "reliability.chaos", "--seed", "7", *words]
     places = ["--report", str(target / "report"), "--totals", str(target / "chaos.json")]
     done = subprocess.run(
         [*command, *places], cwd=ROOT, capture_output=True, text=True, timeout=220, check=False

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.chaos import main, rounds_of
-from benchmarks.harness import chaos_network, chaos_totals
-from benchmarks.harness.chaos import Outcome, Struck
-from benchmarks.harness.chaos_recovery import Window, longest_silence
-from benchmarks.harness.chaos_report import write_report
-from benchmarks.harness.chaos_scenarios import SCENARIOS, Layout, Scenario
-from benchmarks.harness.hosts import Hosts
-from benchmarks.harness.switch import Switch
+from reliability.chaos import main, rounds_of
+from reliability.faults import chaos_network, chaos_totals
+from reliability.faults.chaos import Outcome, Struck
+from reliability.faults.chaos_recovery import Window, longest_silence
+from reliability.faults.chaos_report import write_report
+from reliability.faults.chaos_scenarios import SCENARIOS, Layout, Scenario
+from reliability.faults.hosts import Hosts
+from reliability.faults.switch import Switch
 
 from penstock.sim.history import Report
 

@@ -1,13 +1,13 @@
 """A cluster of real processes: masters that die, hang or are relieved; nothing is lost.
 
-Longer series: `python -m benchmarks.failovers --kills 300`, `--stops`, `--transfers`.
+Longer series: `python -m reliability.failovers --kills 300`, `--stops`, `--transfers`.
 """
 
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.failover import (
+from harness.cluster import ClusterProcess
+from harness.failover import (
     Break,
     FailoverRun,
     Failovers,
@@ -18,10 +18,10 @@ from benchmarks.harness.failover import (
     resume,
     start_again,
 )
-from benchmarks.harness.operators import transfer_all
-from benchmarks.harness.replica_bytes import differences
-from benchmarks.harness.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS
-from benchmarks.harness.workload import Load
+from harness.operators import transfer_all
+from harness.replica_bytes import differences
+from harness.workload import Load
+from reliability.faults.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 

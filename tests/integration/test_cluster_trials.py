@@ -1,12 +1,12 @@
 """More than one node breaks, or the network does: every promise is kept, replicas end equal.
 
-Longer: `python -m benchmarks.trials`.
+Longer: `python -m reliability.trials`.
 """
 
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.trials import Trial, cut_off, last_member, no_controllers, power_loss
+from reliability.faults.trials import Trial, cut_off, last_member, no_controllers, power_loss
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.group_reader import GroupReader
-from benchmarks.harness.load import Load
-from benchmarks.harness.workload import Workload, create_topic, wait_until
-from benchmarks.harness.zombie_writer import ZombieWriter
 from confluent_kafka import TopicPartition
+from harness.cluster import ClusterProcess
+from harness.load import Load
+from harness.workload import Workload, create_topic, wait_until
+from reliability.clients.group_reader import GroupReader
+from reliability.clients.zombie_writer import ZombieWriter
 
 from penstock.sim.history import Anomaly, Commit, History, Outcome, Rules, judge
 from tests.integration.layouts import FAST, WAIT_SECONDS

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.node import NodeProcess, answers
-from benchmarks.harness.workload import create_topic, wait_until
+from harness.node import NodeProcess, answers
+from harness.workload import create_topic, wait_until
 
 from tests.integration.clients import acked, send
 

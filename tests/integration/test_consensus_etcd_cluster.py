@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.workload import Load, Workload, wait_until
+from harness.cluster import ClusterProcess
+from harness.node import NodeProcess
+from harness.workload import Load, Workload, wait_until
 
 from tests.integration.etcd_server import EtcdServer, why_no_etcd
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock

@@ -1,6 +1,6 @@
 """Readers that stay with one broker, which may lead nothing for a while."""
 
-from benchmarks.harness.direct_readers import DirectReader, _Place
+from harness.direct_readers import DirectReader, _Place
 
 from penstock.client.fetch import FetchedPartition
 from penstock.protocol.error_codes import ErrorCode

@@ -5,11 +5,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.loop_disk import LoopDisk
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.workload import create_topic, read_all, wait_until
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
+from harness.loop_disk import LoopDisk
+from harness.node import NodeProcess
+from harness.workload import create_topic, read_all, wait_until
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode

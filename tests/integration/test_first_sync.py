@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.harness.workload import create_topic, wait_until
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from harness.workload import create_topic, wait_until
 
 from tests.integration.clients import acked, send
 from tests.integration.layouts import WAIT_SECONDS, Layout, member_of

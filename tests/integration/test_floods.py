@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.bad_input_watch import MemoryWatch, findings
-from benchmarks.harness.node import NodeProcess
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from harness.bad_input.bomb_frames import BOMB_TOPIC, BOMB_TOPIC_CONFIG, BOMB_VERSION, bomb_frame
+from harness.bad_input.bombs import bombs
+from harness.bad_input.floods import announced, churn, connect, idle, slow_writers
+from harness.node import NodeProcess
+from reliability.attacks.bad_input_watch import MemoryWatch, findings
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_response
-from tests.badinput.bomb_frames import BOMB_TOPIC, BOMB_TOPIC_CONFIG, BOMB_VERSION, bomb_frame
-from tests.badinput.bombs import bombs
-from tests.badinput.floods import announced, churn, connect, idle, slow_writers
 from tests.integration.clients import acked, send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

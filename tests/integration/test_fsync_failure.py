@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.loop_disk import lying_disk
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.workload import create_topic, read_all, wait_until
+from harness.loop_disk import lying_disk
+from harness.node import NodeProcess
+from harness.workload import create_topic, read_all, wait_until
 
 from tests.integration.clients import acked, errors, send
 

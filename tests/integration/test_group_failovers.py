@@ -1,11 +1,11 @@
 """Groups of stock clients through the kills of their coordinator, of members, and of both.
 
-The short form of `python -m benchmarks.group_failovers`: one kill of each kind.
+The short form of `python -m reliability.group_failovers`: one kill of each kind.
 """
 
 import pytest
-from benchmarks.group_failovers import KINDS, Member, owned_twice, run_client
-from benchmarks.harness.group_member import CLIENTS
+from reliability.clients.group_member import CLIENTS
+from reliability.group_failovers import KINDS, Member, owned_twice, run_client
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(400)]
 

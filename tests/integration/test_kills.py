@@ -1,13 +1,13 @@
 """Killed with -9 or cut from power under load: nothing lost, doubled or out of order.
 
-Two hundred of each: `python -m benchmarks.kills` and `python -m benchmarks.power_cuts`.
+Two hundred of each: `python -m reliability.kills` and `python -m reliability.power_cuts`.
 """
 
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.faults import cut_power_repeatedly, kill_repeatedly
-from benchmarks.harness.workload import Load
+from harness.workload import Load
+from reliability.faults.faults import cut_power_repeatedly, kill_repeatedly
 
 from penstock.sim.history import Anomaly
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.workload import wait_until
+from harness.cluster import ClusterProcess
+from harness.workload import wait_until
 
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.ports import UP_PORTS, free_port
-from benchmarks.harness.workload import Load, Workload, create_topic, read_all, wait_until
+from harness.ports import UP_PORTS, free_port
+from harness.workload import Load, Workload, create_topic, read_all, wait_until
 
 from tests.cli.launched import launched
 from tests.integration.clients import acked, send

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from benchmarks.harness.workload import create_topic
+from harness.workload import create_topic
 
 from tests.integration.layouts import Layout
 

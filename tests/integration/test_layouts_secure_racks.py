@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.workload import create_topic, wait_until
 from confluent_kafka import Consumer, TopicPartition
+from harness.workload import create_topic, wait_until
 
 from tests.integration.certificates import Authority, why_no_openssl
 from tests.integration.clients import acked, send

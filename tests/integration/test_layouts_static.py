@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.workload import Load, Workload, create_topic
+from harness.workload import Load, Workload, create_topic
 
 from tests.integration.layouts import Layout
 

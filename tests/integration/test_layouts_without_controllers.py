@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.workload import Load, Workload, create_topic, wait_until
+from harness.cluster import ClusterProcess
+from harness.workload import Load, Workload, create_topic, wait_until
 
 from tests.integration.clients import acked, send
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock

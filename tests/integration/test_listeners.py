@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.workload import create_topic, wait_until
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
+from harness.cluster import ClusterProcess
+from harness.workload import create_topic, wait_until
 
 from tests.integration.clients import acked, send
 from tests.integration.layouts import FAST, WAIT_SECONDS

@@ -1,10 +1,10 @@
 """Ten thousand partitions on one node: made, written, and back soon after kill -9."""
 
 import pytest
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.workload import create_topic, read_all
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from harness.node import NodeProcess
+from harness.workload import create_topic, read_all
 
 from tests.integration.clients import acked, send
 

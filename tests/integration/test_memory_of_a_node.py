@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.loop_disk import tiny_tmpfs
-from benchmarks.harness.node import NodeFailed, NodeProcess
-from benchmarks.harness.workload import read_all, wait_until
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
+from harness.loop_disk import tiny_tmpfs
+from harness.node import NodeFailed, NodeProcess
+from harness.workload import read_all, wait_until
 
 from tests.integration.clients import acked, send
 

@@ -11,11 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.node import NodeFailed
-from benchmarks.harness.workload import read_all, wait_until
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from harness.cluster import ClusterProcess
+from harness.node import NodeFailed
+from harness.workload import read_all, wait_until
 
 from tests.integration.clients import acked, errors, send
 from tests.integration.layouts import FAST, WAIT_SECONDS, member_of, run_penstock

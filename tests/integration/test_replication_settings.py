@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.cluster import ClusterProcess
-from benchmarks.harness.workload import create_topic, wait_until
 from confluent_kafka import Consumer, Producer, TopicPartition
+from harness.cluster import ClusterProcess
+from harness.workload import create_topic, wait_until
 
 from tests.integration.clients import acked, send
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from benchmarks.harness import switchboard
-from benchmarks.harness.switchboard import INSIDE, OUTSIDE, Switchboard
+from reliability.faults import switchboard
+from reliability.faults.switchboard import INSIDE, OUTSIDE, Switchboard
 
 PATIENCE_SECONDS = 10.0
 NAMES = {os.getpid(): "dialler"}

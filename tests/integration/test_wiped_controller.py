@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.harness.node import NodeProcess
-from benchmarks.harness.workload import wait_until
+from harness.node import NodeProcess
+from harness.workload import wait_until
 
 from tests.integration.layouts import WAIT_SECONDS, Layout
 

@@ -7,11 +7,11 @@ so millions of them would lie in memory, and hold the loop for seconds when it c
 import gc
 
 import pytest
+from harness.bad_input.largest import largest_requests
 
 from penstock.base.errors import PlatformError
 from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey
-from tests.badinput.largest import largest_requests
 from tests.live_node import LiveNode, RawClient
 
 SMALL_BYTES = 3_900

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from harness.log_world import World
 
 from penstock.kafka.produce.refused_batches import KEPT_MAX, KEPT_MS, RefusedBatches
 from penstock.protocol.error_codes import ErrorCode
@@ -10,7 +11,6 @@ from penstock.replication.confirm import Membership
 from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OutOfOrderSequence
 from tests.broker.cluster import Cluster, Node, batch, produced
-from tests.storage.world import World
 
 ALONE = Membership(replicas=(0, 1, 2), committed=(0,))
 ALL = Membership(replicas=(0, 1, 2), committed=(0, 1, 2))

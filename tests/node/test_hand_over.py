@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.ports import free_port
+from harness.ports import free_port
 
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import DataDirectory, open_data_directories

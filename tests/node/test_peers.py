@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.ports import free_port
+from harness.ports import free_port
 
 from penstock.base.errors import ConfigError
 from penstock.net.peer import PeerHello, PeerLink, dial

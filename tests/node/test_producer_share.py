@@ -1,6 +1,7 @@
 """What a node remembers of idempotent producers is bounded over all its logs together."""
 
 import pytest
+from harness.log_world import World, append, open_log, partition_number
 
 from penstock.net.limits import MIB
 from penstock.node.producer_share import share_producers
@@ -8,7 +9,6 @@ from penstock.storage.config import Retention
 from penstock.storage.index.producers import STATE_BYTES_MAX
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import settle
-from tests.storage.world import World, append, open_log, partition_number
 
 
 class Remembering:

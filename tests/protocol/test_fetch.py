@@ -5,6 +5,7 @@ import uuid
 from typing import Any
 
 import pytest
+from harness.plain import kio_bytes, plain_fields
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,6 @@ from penstock.protocol.fetch import (
 from penstock.protocol.messages import encode_request
 from penstock.protocol.pieces import LeaderEndpoint
 from penstock.protocol.schema import request_schema, response_schema
-from tests.protocol.plain import kio_bytes, plain_fields
 
 VERSIONS = range(4, 19)
 

@@ -5,6 +5,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from harness.advertised import EVERY_VERSION
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
@@ -22,7 +23,6 @@ from penstock.protocol.header import (
     request_header,
 )
 from penstock.protocol.varint import read_uvarint, uvarint
-from tests.protocol.advertised import EVERY_VERSION
 
 
 def test_api_keys_and_flexible_versions_are_those_of_the_schemas() -> None:

@@ -5,6 +5,8 @@ import struct
 from typing import Any
 
 import pytest
+from harness.advertised import EVERY_VERSION
+from harness.plain import kio_bytes, kio_decode, plain_fields
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.decode import ELEMENTS_MAX, LIGHT_PART
@@ -18,8 +20,6 @@ from penstock.protocol.messages import (
 )
 from penstock.protocol.schema import request_schema, response_schema
 from penstock.protocol.varint import uvarint
-from tests.protocol.advertised import EVERY_VERSION
-from tests.protocol.plain import kio_bytes, kio_decode, plain_fields
 
 SAMPLES = 4
 

@@ -5,6 +5,7 @@ import uuid
 from typing import Any
 
 import pytest
+from harness.plain import TEXTS, kio_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from penstock.protocol.metadata import (
     TopicMetadata,
 )
 from penstock.protocol.schema import response_schema
-from tests.protocol.plain import TEXTS, kio_bytes
 
 
 def random_state(rng: random.Random) -> PartitionState:

@@ -5,6 +5,7 @@ import uuid
 from typing import Any
 
 import pytest
+from harness.plain import kio_bytes, plain_fields
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,6 @@ from penstock.protocol.produce import (
     parse_produce_request,
 )
 from penstock.protocol.schema import request_schema, response_schema
-from tests.protocol.plain import kio_bytes, plain_fields
 
 VERSIONS = range(3, 14)
 ONE = range(1, 2)

@@ -10,6 +10,8 @@ from itertools import count
 from random import Random
 from typing import TypeVar
 
+from harness.first_start import first_start
+
 from penstock.base.ports import Buffer, Cancellable
 from penstock.controller.replicated_log import Leadership
 from penstock.raft.configuration import Configuration
@@ -19,7 +21,6 @@ from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import Address, RaftReceiver
 from tests.controller.replicated_log_contract import GroupHarness, LogHarness, Machine
 from tests.runtime.crash_disk import CrashDisk, CrashFile
-from tests.runtime.first_start import first_start
 
 T = TypeVar("T")
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TypeVar
 
 import pytest
+from harness.first_start import first_start
 
 from penstock.base.ids import TopicId
 from penstock.base.ports import Buffer, Cancellable
@@ -35,7 +36,6 @@ from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import Address, RaftReceiver
-from tests.runtime.first_start import first_start
 from tests.runtime.raft_harness import ReservingDisk
 from tests.runtime.shared_log import LogGroup
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from harness.first_start import first_start
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,6 @@ from penstock.raft.ready import HardState, Ready
 from penstock.runtime.raft.disk_queue import DiskQueue
 from penstock.runtime.raft.storage import RaftStorage
 from tests.runtime.crash_disk import StepLoop
-from tests.runtime.first_start import first_start
 from tests.runtime.raft_harness import ReservingDisk
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})

@@ -1,6 +1,7 @@
 """A master and a slave on the real disk: streaming, truncation, a copy of the base, a reset."""
 
 import pytest
+from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 
 from penstock.runtime.io.disk import FileDisk
 from tests.storage.replicas import (
@@ -11,7 +12,6 @@ from tests.storage.replicas import (
     settle,
     take_run,
 )
-from tests.storage.world import SMALL, World, append, open_log, partition_number, read_all
 
 
 @pytest.fixture

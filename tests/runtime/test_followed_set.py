@@ -1,6 +1,7 @@
 """What a slave tells its master of its log is durable here, whatever the disk is busy with."""
 
 import pytest
+from harness.log_world import World, append, open_log, partition_number
 
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.broker.sets.replica_set import ReplicaSetMember
@@ -18,7 +19,6 @@ from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.replicate.run import Run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import open_member, take_run
-from tests.storage.world import World, append, open_log, partition_number
 
 SET, EPOCH = ReplicaSetId(1), LeaderEpoch(1)
 MASTER, SLAVE = 1, 2

@@ -4,13 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from harness.ha_brain import Brain
+from harness.ha_cluster import PARTITION, Broker, HaCluster, ha_cluster
 
 from penstock.broker.sets.replica_set import Role
 from penstock.controller.session import FAILED
 from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
 from penstock.storage.errors import CorruptFrame, CorruptLog
-from tests.runtime.ha_brain import Brain
-from tests.runtime.ha_cluster import PARTITION, Broker, HaCluster, ha_cluster
 from tests.runtime.ha_running import run_long
 
 LOG = "set-1/log/00000000000000000000.log"

@@ -4,10 +4,11 @@ import errno
 from pathlib import Path
 from typing import Any
 
+from harness.ha_brain import Brain
+from harness.ha_cluster import Broker, HaCluster, ha_cluster
+
 from penstock.broker.sets.replica_set import Role
 from penstock.controller.session import FAILED
-from tests.runtime.ha_brain import Brain
-from tests.runtime.ha_cluster import Broker, HaCluster, ha_cluster
 from tests.runtime.ha_running import run_long
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from harness.ha_cluster import Broker, HaCluster, ha_cluster
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
 from penstock.controller.active.election import Ballot, Elected, choose_master
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
-from tests.runtime.ha_cluster import Broker, HaCluster, ha_cluster
 from tests.runtime.ha_running import run_long
 
 pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from harness.ha_cluster import HaCluster, ha_cluster
+
 from penstock.controller.commands.command import AddReplica
 from penstock.replication.config import FirstSync
 from tests.net.serving import run
-from tests.runtime.ha_cluster import HaCluster, ha_cluster
 from tests.runtime.test_replica_manager import drop_old_segments
 
 NEWEST = {"first_sync": FirstSync.NEWEST_SEGMENT}

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from harness.ha_cluster import HaCluster, ha_cluster
+
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.net.serving import run
-from tests.runtime.ha_cluster import HaCluster, ha_cluster
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
 ASYNC = AckPolicy(kind=PolicyKind.ASYNC)

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
+from harness.ha_cluster import HaCluster, ha_cluster
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.broker.sets.replica_set import Role
 from penstock.replication.errors import NotMaster
 from tests.net.serving import LOOPS, run
-from tests.runtime.ha_cluster import HaCluster, ha_cluster
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
 

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from harness.log_world import append
+
 from penstock.runtime.ha.shared_run import SharedRun
 from tests.storage.replicas import member
-from tests.storage.world import append
 
 
 @dataclass

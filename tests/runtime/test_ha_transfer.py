@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from harness.ha_cluster import HaCluster, ha_cluster
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ports import Cancellable
@@ -19,7 +20,6 @@ from penstock.replication.errors import NotMaster
 from penstock.replication.promise import Asker
 from penstock.runtime.ha.transfer import prepare_transfer
 from tests.net.serving import run
-from tests.runtime.ha_cluster import HaCluster, ha_cluster
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
 ASKER = Asker(1, 1)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from benchmarks.harness.ports import free_port
+from harness.ports import free_port
 
 from penstock.base.errors import ConfigError
 from penstock.runtime.io import http_server

@@ -6,11 +6,11 @@ are written as one frame. A broker's start rests on that (node/logs.py, `NodeLog
 """
 
 import pytest
+from harness.first_start import first_start
 
 from penstock.raft.entry import EntryKind
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.storage import RaftStorage
-from tests.runtime.first_start import first_start
 from tests.runtime.raft_harness import RaftCluster, RaftMember
 from tests.runtime.test_raft_log import disturb, log_of, snapshot_if_wanted
 

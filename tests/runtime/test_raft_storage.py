@@ -5,6 +5,7 @@ import struct
 
 import pytest
 from crc32c import crc32c
+from harness.first_start import first_start
 
 from penstock.base.errors import ConfigError
 from penstock.controller.errors import (
@@ -19,7 +20,6 @@ from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.log_file import HEADER_BYTES, encode_frame, read_file
 from penstock.runtime.raft.snapshot_file import encode_snapshot, read_snapshot
 from penstock.runtime.raft.storage import RaftStorage
-from tests.runtime.first_start import first_start
 from tests.runtime.raft_harness import ReservingDisk
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})

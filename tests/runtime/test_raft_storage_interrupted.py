@@ -1,6 +1,7 @@
 """A crash between the steps of a snapshot: the log behind it may be of another history."""
 
 import pytest
+from harness.first_start import first_start
 
 from penstock.controller.errors import CorruptMetadata
 from penstock.raft.configuration import Configuration
@@ -8,7 +9,6 @@ from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.log_file import HEADER_BYTES
 from penstock.runtime.raft.storage import Found, RaftStorage
-from tests.runtime.first_start import first_start
 from tests.runtime.raft_harness import ReservingDisk
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})

@@ -6,7 +6,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from benchmarks.harness.ports import free_port
+from harness.first_start import first_start
+from harness.ports import free_port
 
 from penstock.base.ports import Clock
 from penstock.controller.errors import MetadataError
@@ -22,7 +23,6 @@ from penstock.runtime.raft.raft_log import RaftLog, RaftPorts
 from penstock.runtime.raft.storage import RaftStorage
 from penstock.runtime.raft.transport import FRAME_BYTES_MAX, PURPOSE, PeerTransport, parse_address
 from tests.controller.replicated_log_contract import Machine
-from tests.runtime.first_start import first_start
 
 SECRET = b"a secret of sixteen bytes or more"
 CONFIG = RaftLogConfig()

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from harness.ha_cluster import CONFIG, PARTITION, HaCluster, ha_cluster
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
@@ -21,7 +22,6 @@ from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
 from penstock.storage.errors import OutOfSpace
 from tests.net.serving import run
-from tests.runtime.ha_cluster import CONFIG, PARTITION, HaCluster, ha_cluster
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
 ASYNC = AckPolicy(kind=PolicyKind.ASYNC)

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
+from harness.ha_cluster import ha_cluster
+
 from tests.net.serving import run
-from tests.runtime.ha_cluster import ha_cluster
 
 
 def test_bytes_that_wait_for_their_sync_are_not_reported(tmp_path: Path) -> None:

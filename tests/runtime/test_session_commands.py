@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 import pytest
+from harness.log_world import World
 
 from penstock.controller.commands.codec import encode_answer, encode_error
 from penstock.controller.commands.command import ChangeSyncStateSet, Command, CreateCluster
@@ -19,7 +20,6 @@ from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.link import AnswerLost, ControllerSession
 from penstock.runtime.session.messages import SubmitOutcome
 from tests.net.serving import run
-from tests.storage.world import World
 
 CHANGE = ChangeSyncStateSet(
     replica_set_id=1, master=1, leader_epoch=2, sync_state_set_epoch=3, sync_state_set=(1,)

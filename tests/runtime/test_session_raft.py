@@ -5,7 +5,8 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from benchmarks.harness.ports import free_port
+from harness.first_start import first_start
+from harness.ports import free_port
 
 from penstock.base.ids import TopicId
 from penstock.controller.active.controller import ActiveController
@@ -30,7 +31,6 @@ from penstock.runtime.session.messages import PURPOSE as SESSION
 from penstock.runtime.session.messages import ChangeControllers
 from penstock.runtime.session.service import BrainPorts, ControllerService
 from penstock.runtime.session.service_membership import membership_by
-from tests.runtime.first_start import first_start
 from tests.runtime.session_cluster import FRAME_BYTES_MAX, SECURITY, Tasks, WatchedOwner, until
 
 PATIENCE = ControllerConfig(heartbeat_interval_ms=50, session_timeout_ms=2_000)

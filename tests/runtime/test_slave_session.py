@@ -1,5 +1,7 @@
 """A master believes of a slave what can be, and of the slave's newest session only."""
 
+from harness.log_world import World, append, open_log, partition_number
+
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.sets.replica_set import ReplicaSetMember
@@ -19,7 +21,6 @@ from penstock.replication.sync_state import Change, Recorded
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.slave_session import SlaveSession
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import World, append, open_log, partition_number
 
 SET, EPOCH = ReplicaSetId(1), LeaderEpoch(2)
 MASTER, SLAVE = 1, 2

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 import psutil
-from benchmarks.harness.ports import free_port
+from harness.ports import free_port
 
 WORKERS = 2
 START_SECONDS = 120.0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.node import NodeProcess
+from harness.node import NodeProcess
 
 from tests.spark.landing import PARTITIONS, WAIT_SECONDS, LandProcess, Stream, check_exactly_once
 from tests.spark.tables import read_table

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from benchmarks.harness.node import NodeProcess
+from harness.node import NodeProcess
 
 from tests.spark.landing import PARTITIONS, LandProcess, Stream, check_exactly_once
 from tests.spark.standalone import WORKERS, StandaloneCluster, python_without_penstock

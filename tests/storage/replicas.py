@@ -3,15 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, check_body, check_header
-from penstock.storage.commit_log.set_log import SetLog
-from penstock.storage.config import LogConfig
-from penstock.storage.index.partition_log import PartitionLog
-from penstock.storage.inspect.verify import list_segments
-from penstock.storage.replicate.base_export import BaseExport
-from penstock.storage.replicate.run import ColdRun, Run
-from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import (
+from harness.log_world import (
     ALL,
     DIRECTORY,
     SMALL,
@@ -20,6 +12,15 @@ from tests.storage.world import (
     append,
     partition_number,
 )
+
+from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, check_body, check_header
+from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.config import LogConfig
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.inspect.verify import list_segments
+from penstock.storage.replicate.base_export import BaseExport
+from penstock.storage.replicate.run import ColdRun, Run
+from tests.storage.faulty_disk import FaultyDisk
 
 
 def open_member(world: World, disk: FaultyDisk, config: LogConfig = SMALL) -> SetLog:

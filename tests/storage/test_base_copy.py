@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 
 from penstock.storage.config import Retention
 from penstock.storage.errors import BadInstall, BaseNotReady, ExportEnded
@@ -24,7 +25,6 @@ from tests.storage.replicas import (
     replicate,
     settle,
 )
-from tests.storage.world import SMALL, World, append, open_log, partition_number, read_all
 
 
 def replicated(batches=300):

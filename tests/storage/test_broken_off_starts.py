@@ -5,13 +5,13 @@ from itertools import count
 from random import Random
 
 import pytest
+from harness.log_world import DIRECTORY, Crashed, World, append, partition_number
 
 from penstock.storage.commit_log.pending_change import PendingChange
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import open_member
-from tests.storage.world import DIRECTORY, Crashed, World, append, partition_number
 
 CONFIG = LogConfig(
     segment_bytes=8_192,

@@ -3,11 +3,11 @@
 from random import Random
 
 import pytest
+from harness.log_world import World, append, open_log, partition_number
 
 from penstock.storage.config import LogConfig
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import check_equal, open_member, replicate, take_run
-from tests.storage.world import World, append, open_log, partition_number
 
 CONFIG = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30, reserve_bytes=0)
 

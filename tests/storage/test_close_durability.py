@@ -4,12 +4,12 @@ import errno
 from random import Random
 
 import pytest
+from harness.log_world import World, append, open_log, partition_number, read_all
 
 from penstock.storage.commit_log.durable_mark import read_mark
 from penstock.storage.config import FlushPolicy, LogConfig
 from penstock.storage.errors import LogFenced
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import World, append, open_log, partition_number, read_all
 
 BATCHES = 8
 

@@ -1,6 +1,17 @@
 """Rot that is no torn write, what a repair keeps, and what the scrub looks at."""
 
 import pytest
+from harness.log_world import (
+    DIRECTORY,
+    SMALL,
+    World,
+    append,
+    batches_of,
+    open_log,
+    partition_number,
+    read_all,
+    read_chunk,
+)
 
 from penstock.storage.commit_log.durable_mark import MARK_BYTES, mark_path
 from penstock.storage.commit_log.pending_change import ChangeKind
@@ -13,17 +24,6 @@ from penstock.storage.recover.repair import NOTHING_KEPT, cut_below_damage, plan
 from penstock.storage.recover.scrub import FROM_START
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import member, open_member
-from tests.storage.world import (
-    DIRECTORY,
-    SMALL,
-    World,
-    append,
-    batches_of,
-    open_log,
-    partition_number,
-    read_all,
-    read_chunk,
-)
 
 QUIET = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30)
 """No roll and no checkpoint by itself."""

@@ -10,6 +10,7 @@ import errno
 from random import Random
 
 import pytest
+from harness.log_world import DIRECTORY, SMALL, World, append, partition_number
 
 from penstock.replication.alignment import Continue, LogShape, Truncate, align
 from penstock.replication.epochs import EpochStart
@@ -30,7 +31,6 @@ from tests.storage.replicas import (
     settle,
     take_run,
 )
-from tests.storage.world import DIRECTORY, SMALL, World, append, partition_number
 
 END = SMALL.segment_bytes
 MARKED = [48, 53, 59]

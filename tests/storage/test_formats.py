@@ -4,6 +4,7 @@ from array import array
 
 import pytest
 from crc32c import crc32c
+from harness.log_world import World, append, open_log, partition_number
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +30,6 @@ from penstock.storage.index.sealed_index import (
 )
 from penstock.storage.index.side_file import decode_side, encode_side
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import World, append, open_log, partition_number
 
 int64 = st.integers(-(1 << 63), (1 << 63) - 1)
 offsets = st.integers(0, 1 << 62)

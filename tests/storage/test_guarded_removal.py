@@ -1,9 +1,6 @@
 """A segment out of retention goes when the last read off the loop that may use it has ended."""
 
-from penstock.storage.commit_log.set_log import NeedsDisk
-from penstock.storage.config import Retention
-from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import (
+from harness.log_world import (
     ALL,
     SMALL,
     World,
@@ -12,6 +9,10 @@ from tests.storage.world import (
     open_log,
     partition_number,
 )
+
+from penstock.storage.commit_log.set_log import NeedsDisk
+from penstock.storage.config import Retention
+from tests.storage.faulty_disk import FaultyDisk
 
 
 def test_a_read_under_way_keeps_the_file_that_retention_removes():

@@ -3,12 +3,7 @@
 import errno
 
 import pytest
-
-from penstock.record.batch import read_header
-from penstock.storage.config import Retention
-from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.replicas import open_member, replicate
-from tests.storage.world import (
+from harness.log_world import (
     SMALL,
     World,
     append,
@@ -17,6 +12,11 @@ from tests.storage.world import (
     partition_number,
     read_all,
 )
+
+from penstock.record.batch import read_header
+from penstock.storage.config import Retention
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import open_member, replicate
 
 
 @pytest.fixture

@@ -1,14 +1,7 @@
 """Files that are gone at a start: what can not be made again is refused, and nothing is changed."""
 
 import pytest
-
-from penstock.storage.commit_log.durable_mark import mark_path
-from penstock.storage.commit_log.files import has_log
-from penstock.storage.config import Retention
-from penstock.storage.errors import CorruptLog
-from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.replicas import open_member, take_run
-from tests.storage.world import (
+from harness.log_world import (
     DIRECTORY,
     SMALL,
     World,
@@ -17,6 +10,13 @@ from tests.storage.world import (
     partition_number,
     read_all,
 )
+
+from penstock.storage.commit_log.durable_mark import mark_path
+from penstock.storage.commit_log.files import has_log
+from penstock.storage.config import Retention
+from penstock.storage.errors import CorruptLog
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import open_member, take_run
 
 BATCHES = 300
 

@@ -8,6 +8,7 @@ from struct import Struct
 
 import pytest
 from crc32c import crc32c
+from harness.log_world import append
 
 from penstock.storage.commit_log.frames import (
     BATCH_COVERED_BYTES,
@@ -18,7 +19,6 @@ from penstock.storage.commit_log.frames import (
 from penstock.storage.errors import CorruptLog, NewerFormat
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.test_recovery import node_of, reopened, started
-from tests.storage.world import append
 
 CRC = Struct(">I")
 

@@ -3,6 +3,7 @@
 import errno
 
 import pytest
+from harness.log_world import DIRECTORY, SMALL, World, open_log, partition_number
 
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
@@ -10,7 +11,6 @@ from penstock.storage.inspect.pins import Pin, PinReport
 from penstock.storage.inspect.pins_of_files import read_pins
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.test_retention import fill, segment_files
-from tests.storage.world import DIRECTORY, SMALL, World, open_log, partition_number
 
 SEGMENT = SMALL.segment_bytes
 MOVABLE = Retention(-1, -1, is_movable=True)

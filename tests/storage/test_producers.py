@@ -3,6 +3,7 @@
 import tracemalloc
 
 import pytest
+from harness.log_world import make_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,6 @@ from penstock.storage.index.producers import (
     ProducerStates,
     ProducerTable,
 )
-from tests.storage.world import make_batch
 
 
 def header(sequence, *, records=1, epoch=0, producer_id=7):

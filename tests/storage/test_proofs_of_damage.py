@@ -5,12 +5,12 @@ behind the last record there is no frame.
 """
 
 import pytest
+from harness.log_world import DIRECTORY, World, append, open_log, partition_number
 
 from penstock.storage.commit_log.frames import EPOCH_PAYLOAD, KIND_EPOCH, WHOLE_SET, build_frame
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import DIRECTORY, World, append, open_log, partition_number
 
 CONFIG = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30, reserve_bytes=0)
 NOTE = f"{DIRECTORY}/durable"

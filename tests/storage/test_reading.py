@@ -5,6 +5,17 @@ from array import array
 from dataclasses import replace
 
 import pytest
+from harness.log_world import (
+    ALL,
+    SMALL,
+    World,
+    append,
+    batches_of,
+    open_log,
+    partition_number,
+    read_all,
+    read_chunk,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,17 +30,6 @@ from penstock.storage.read import regions
 from penstock.storage.read.chunk import NO_MORE, Chunk, Wanted, make_plan
 from penstock.storage.read.regions import GAP_BYTES_MAX, REGION_BYTES_MAX
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import (
-    ALL,
-    SMALL,
-    World,
-    append,
-    batches_of,
-    open_log,
-    partition_number,
-    read_all,
-    read_chunk,
-)
 
 
 @pytest.fixture

@@ -4,12 +4,12 @@ import errno
 from random import Random
 
 import pytest
+from harness.log_world import Crashed, World, append, open_log, partition_number, read_all
 
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import OutOfSpace
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import open_member
-from tests.storage.world import Crashed, World, append, open_log, partition_number, read_all
 
 CONFIG = LogConfig(
     segment_bytes=65_536,

@@ -6,14 +6,7 @@ from array import array
 from random import Random
 
 import pytest
-
-from penstock.record.batch import read_header
-from penstock.storage.config import LogConfig
-from penstock.storage.errors import CorruptLog
-from penstock.storage.index.sealed_index import Sealed
-from penstock.storage.index.side_file import decode_side, encode_side
-from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import (
+from harness.log_world import (
     DIRECTORY,
     SMALL,
     World,
@@ -24,6 +17,13 @@ from tests.storage.world import (
     read_all,
     read_chunk,
 )
+
+from penstock.record.batch import read_header
+from penstock.storage.config import LogConfig
+from penstock.storage.errors import CorruptLog
+from penstock.storage.index.sealed_index import Sealed
+from penstock.storage.index.side_file import decode_side, encode_side
+from tests.storage.faulty_disk import FaultyDisk
 
 pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
 

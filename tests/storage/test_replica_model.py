@@ -9,6 +9,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
+from harness.log_world import SMALL, Crashed, World, append, async_config, partition_number
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -26,7 +27,6 @@ from tests.storage.replicas import (
     settle,
     take_run,
 )
-from tests.storage.world import SMALL, Crashed, World, append, async_config, partition_number
 
 pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
 

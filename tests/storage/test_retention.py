@@ -3,13 +3,7 @@
 import errno
 
 import pytest
-
-from penstock.base.invariant import InvariantViolation
-from penstock.storage.config import Retention
-from penstock.storage.errors import OffsetOutOfRange
-from penstock.storage.inspect.pins import Pin
-from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import (
+from harness.log_world import (
     SMALL,
     World,
     append,
@@ -17,6 +11,12 @@ from tests.storage.world import (
     partition_number,
     read_all,
 )
+
+from penstock.base.invariant import InvariantViolation
+from penstock.storage.config import Retention
+from penstock.storage.errors import OffsetOutOfRange
+from penstock.storage.inspect.pins import Pin
+from tests.storage.faulty_disk import FaultyDisk
 
 KEEP = Retention(-1, -1)
 

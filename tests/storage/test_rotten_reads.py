@@ -1,11 +1,7 @@
 """A record that rots on the disk after its log was opened is never given to a reader."""
 
 import pytest
-
-from penstock.storage.config import LogConfig
-from penstock.storage.errors import CorruptFrame
-from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import (
+from harness.log_world import (
     DIRECTORY,
     World,
     append,
@@ -14,6 +10,10 @@ from tests.storage.world import (
     partition_number,
     read_chunk,
 )
+
+from penstock.storage.config import LogConfig
+from penstock.storage.errors import CorruptFrame
+from tests.storage.faulty_disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30, reserve_bytes=0)
 SIZE = 200

@@ -4,6 +4,17 @@ import errno
 from dataclasses import replace
 
 import pytest
+from harness.log_world import (
+    SMALL,
+    Crashed,
+    World,
+    append,
+    async_config,
+    make_batch,
+    open_log,
+    partition_number,
+    read_all,
+)
 
 from penstock.record.batch import read_header
 from penstock.storage.commit_log.frames import HEADER, KIND_END
@@ -24,17 +35,6 @@ from tests.storage.replicas import (
     open_member,
     replicate,
     take_run,
-)
-from tests.storage.world import (
-    SMALL,
-    Crashed,
-    World,
-    append,
-    async_config,
-    make_batch,
-    open_log,
-    partition_number,
-    read_all,
 )
 
 QUIET = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30)

@@ -9,6 +9,16 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
+from harness.log_world import (
+    SMALL,
+    Crashed,
+    World,
+    async_config,
+    make_batch,
+    open_log,
+    partition_number,
+    read_all,
+)
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -19,16 +29,6 @@ from penstock.storage.config import FlushPolicy, Retention
 from penstock.storage.errors import OutOfOrderSequence, OutOfSpace
 from penstock.storage.index.producers import Duplicate
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import (
-    SMALL,
-    Crashed,
-    World,
-    async_config,
-    make_batch,
-    open_log,
-    partition_number,
-    read_all,
-)
 
 PARTITIONS = 3
 sizes = st.sampled_from([61, 100, 700, 3000, 4096, 9000])

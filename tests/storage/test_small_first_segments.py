@@ -4,11 +4,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 
 from penstock.storage.commit_log.segments import usual_capacity
 from penstock.storage.errors import OutOfSpace, SegmentNotReady
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import SMALL, World, append, open_log, partition_number, read_all
 
 KIB = 1024
 GROWING = replace(SMALL, segment_bytes=1024 * KIB, first_segment_bytes=64 * KIB)

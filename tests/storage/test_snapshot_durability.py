@@ -3,10 +3,10 @@
 from random import Random
 
 import pytest
+from harness.log_world import World, append, open_log, partition_number, read_all
 
 from penstock.storage.config import LogConfig
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.world import World, append, open_log, partition_number, read_all
 
 CONFIG = LogConfig(
     segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30, checkpoint_interval_ms=0,

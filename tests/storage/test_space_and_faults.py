@@ -4,13 +4,7 @@ import errno
 from dataclasses import replace
 
 import pytest
-
-from penstock.record.batch import read_header
-from penstock.storage.config import LogConfig, Retention
-from penstock.storage.errors import BatchTooLargeForLog, LogFenced, OutOfSpace, SegmentNotReady
-from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.replicas import open_member, take_run
-from tests.storage.world import (
+from harness.log_world import (
     SMALL,
     World,
     append,
@@ -20,6 +14,12 @@ from tests.storage.world import (
     partition_number,
     read_all,
 )
+
+from penstock.record.batch import read_header
+from penstock.storage.config import LogConfig, Retention
+from penstock.storage.errors import BatchTooLargeForLog, LogFenced, OutOfSpace, SegmentNotReady
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import open_member, take_run
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import errno
 from random import Random
 
 import pytest
+from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 
 from penstock.storage.commit_log.catching_up import encode_note, note_path, read_note
 from penstock.storage.commit_log.frames import KIND_BATCH
@@ -22,7 +23,6 @@ from tests.storage.replicas import (
     settle,
     take_run,
 )
-from tests.storage.world import SMALL, World, append, open_log, partition_number, read_all
 
 
 def snapshots(disk):

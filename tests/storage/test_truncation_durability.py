@@ -3,12 +3,7 @@
 from random import Random
 
 import pytest
-
-from penstock.record.batch import read_header
-from penstock.storage.config import LogConfig, Retention
-from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.replicas import copy_of, crashes, open_member, settle
-from tests.storage.world import (
+from harness.log_world import (
     SMALL,
     World,
     append,
@@ -17,6 +12,11 @@ from tests.storage.world import (
     partition_number,
     read_all,
 )
+
+from penstock.record.batch import read_header
+from penstock.storage.config import LogConfig, Retention
+from tests.storage.faulty_disk import FaultyDisk
+from tests.storage.replicas import copy_of, crashes, open_member, settle
 
 CONFIG = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30, reserve_bytes=0)
 KEPT = 3

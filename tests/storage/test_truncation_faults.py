@@ -3,12 +3,12 @@
 import errno
 
 import pytest
+from harness.log_world import SMALL, World, append, open_log, partition_number
 
 from penstock.storage.config import Retention
 from penstock.storage.errors import LogBusy
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import frames_of, member, reopened, settle
-from tests.storage.world import SMALL, World, append, open_log, partition_number
 
 
 @pytest.mark.parametrize(

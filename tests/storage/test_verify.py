@@ -1,6 +1,7 @@
 """Verify says what is wrong and nothing else; dump tells frame by frame."""
 
 import pytest
+from harness.log_world import DIRECTORY, SMALL, World, append, open_log, partition_number
 
 from penstock.storage.commit_log.segments import Segment
 from penstock.storage.config import Retention
@@ -10,7 +11,6 @@ from penstock.storage.inspect.dump import dump_frames
 from penstock.storage.inspect.verify import LogCheck, Severity, list_segments
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import fill_segment
-from tests.storage.world import DIRECTORY, SMALL, World, append, open_log, partition_number
 
 
 @pytest.fixture

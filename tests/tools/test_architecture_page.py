@@ -39,6 +39,13 @@ def test_every_file_and_package_the_page_names_exists() -> None:
         assert list(SOURCE.glob(pattern)), pattern
 
 
+def test_every_package_beside_the_source_is_on_the_page() -> None:
+    rows = re.findall(r"^\| (`.+?) \|", SECTIONS["Beside the source"], re.MULTILINE)
+    told = [name for row in rows for name in re.findall(r"`([a-z]+)`", row)]
+    there = {path.relative_to(ROOT).parts[0] for path in ROOT.glob("[a-z]*/*.py")}
+    assert sorted(told) == sorted(there - {"build", "dist"})
+
+
 def test_every_room_is_on_the_page_and_every_one_on_the_page_exists() -> None:
     told = re.findall(r"^\| `([a-z]+)` \|", SECTIONS["The rooms"], re.MULTILINE)
     there = [path.parent.name for path in SOURCE.glob("*/__init__.py")]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.node import NodeFailed, NodeProcess
+from harness.node import NodeFailed, NodeProcess
 
 
 @pytest.mark.process

@@ -134,6 +134,28 @@ def test_a_place_on_one_machine_is_found(text):
     assert rules_broken("docs/guide.md", f"see {text}\n") == ["place"]
 
 
+@pytest.mark.parametrize(
+    ("package", "other"),
+    [(package, other) for package, others in tidy.NOT_IMPORTED_BY.items() for other in others],
+)
+def test_an_import_against_the_direction_is_found_also_within_a_function(package, other):
+    path = "src/penstock/net/a.py" if package == "src" else f"{package}/a.py"
+    for line in (f"import {other}", f"from {other}.part import thing", f"from {other} import part"):
+        assert rules_broken(path, f'"""What it is."""\n{line}\n') == ["aside"]
+        text = f'"""What it is."""\n\n\ndef work():\n    {line}\n'
+        assert rules_broken(path, text) == ["aside"]
+
+
+@pytest.mark.parametrize("package", ["tests", "benchmarks", "reliability", "tools", "demo"])
+def test_everything_beside_the_source_may_import_the_harness(package):
+    assert rules_broken(f"{package}/a.py", '"""What it is."""\nimport harness.node\n') == []
+
+
+@pytest.mark.parametrize("other", ["benchmarks", "reliability", "tools", "demo", "tests"])
+def test_tests_may_import_all_of_it(other):
+    assert rules_broken("tests/test_a.py", f"import {other}.a\n") == []
+
+
 def test_a_relative_path_is_no_place_on_one_machine():
     assert rules_broken("docs/guide.md", "see src/work/x and the/root/y\n") == []
 

@@ -34,7 +34,7 @@ had. The kind says which sort of mistake it is; `tools/mutants/mutant.py` define
 A test counts when it is red twice with the bug; all tests that are tried are green without one, in
 the same runner. Tests run in a fixed order with fixed seeds, one process, and those that start real
 processes, Spark or other clients take no part. This page is written by `tools/mutants`; the figures
-are in `benchmarks/results/mutants.json`.
+are in `reliability/results/mutants.json`.
 """
 
 

@@ -1,4 +1,4 @@
-"""What was found out so far, kept in benchmarks/results/mutants.json so that a run can go on.
+"""What was found out so far, kept in reliability/results/mutants.json so that a run can go on.
 
 A result counts as long as the bug planted in today's source is the text that it was planted in: its
 fingerprint. What was changed since is tried again.
@@ -15,7 +15,7 @@ from .excuses import EXCUSES
 from .mutant import Mutant
 from .runner import BROKEN, FOUND, Outcome
 
-PLACE = "benchmarks/results/mutants.json"
+PLACE = "reliability/results/mutants.json"
 
 
 class Detector(StrEnum):

@@ -1,1 +1,0 @@
-"""What every measurement needs: a node to measure, a machine to describe, disks to break."""

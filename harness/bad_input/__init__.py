@@ -1,0 +1,1 @@
+"""Malformed and oversized input: generators, and senders that know what became of it."""

@@ -1,0 +1,269 @@
+"""Several real processes that are one cluster, for tests and measurements of failure.
+
+Controllers live inside the first three nodes, or apart in processes of their own. Ports are free
+ones of the loopback address; all processes are children of this one and end with the `with` block.
+"""
+
+import contextlib
+import http.client
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from harness.node import (
+    LOOPBACK,
+    NodeFailed,
+    NodeProcess,
+    Place,
+    SettingsOf,
+)
+from harness.ports import free_port
+from harness.workload import wait_until
+from penstock.node.identity import new_cluster_id
+
+FORM_SECONDS = 60.0
+CONTROLLERS_INSIDE_MAX = 3
+FIRST_CONTROLLER_ID = 101
+SEGMENT_BYTES = 32 << 20
+"""Nine copies of logs: with files of the default size a long run takes several GB."""
+
+DataOf = Callable[[int], Path]
+PlaceOf = Callable[[int], Place]
+"""Both by peer id."""
+
+
+class ClusterProcess:
+    """`brokers` nodes with ids from 1; `controllers` apart with ids from 101, 0 for inside."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        brokers: int = 3,
+        controllers: int = 0,
+        replicas: int = 3,
+        settings: SettingsOf | None = None,
+        data_of: DataOf | None = None,
+        advertised_host: str = "",
+        place_of: PlaceOf = lambda _: Place(LOOPBACK),
+        listener: str = "",
+    ) -> None:
+        """With an `advertised_host` something has to listen there and pass bytes on.
+
+        With a `listener` each broker has one of that name beside its first, at `listener_ports`.
+        `data_of` says where the data of each process lie, `place_of` where it runs.
+        """
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self._secret = directory / "cluster.secret"
+        self._secret.write_text(secrets.token_hex(32))
+        self._secret.chmod(0o600)
+        self._cluster_id = new_cluster_id()
+        self._replicas = replicas
+        self._extra = settings or {}
+        self._data_of = data_of
+        self._place_of = place_of
+        self._peer_ports: dict[int, int] = {}
+        broker_ids = range(1, brokers + 1)
+        self._listener = listener
+        self.listener_ports = {one: free_port() for one in broker_ids} if listener else {}
+        apart = range(FIRST_CONTROLLER_ID, FIRST_CONTROLLER_ID + controllers)
+        self.voters = tuple(apart if controllers else broker_ids[:CONTROLLERS_INSIDE_MAX])
+        ports = {peer_id: free_port() for peer_id in (*broker_ids, *apart)}
+        self._advertised_host = advertised_host
+        self._voters = [f"{one}@{self._host_of(one)}:{ports[one]}" for one in self.voters]
+        self.controllers = {
+            peer_id: self._process(peer_id, ports[peer_id], role="controller") for peer_id in apart
+        }
+        self.nodes = {peer_id: self._process(peer_id, ports[peer_id]) for peer_id in broker_ids}
+
+    @property
+    def bootstrap(self) -> str:
+        """All brokers, as clients want to hear them."""
+        return ",".join(self.address_of(broker_id) for broker_id in self.nodes)
+
+    def address_of(self, broker_id: int) -> str:
+        """Where clients find one broker."""
+        return f"{self._host_of(broker_id)}:{self.nodes[broker_id].port}"
+
+    def _host_of(self, peer_id: int) -> str:
+        return self._advertised_host or self._place_of(peer_id).address
+
+    @property
+    def ports(self) -> dict[int, int]:
+        """Every port that others dial: number -> peer id."""
+        kafka = {node.port: peer_id for peer_id, node in self.nodes.items()}
+        return {**self._peer_ports, **kafka}
+
+    @property
+    def processes(self) -> Mapping[int, NodeProcess]:
+        """Every process by its peer id."""
+        return {**self.controllers, **self.nodes}
+
+    def start(self) -> float:
+        """Start every process; returns the seconds until every set had a master."""
+        begun = time.perf_counter()
+        for process in self.processes.values():
+            process.launch()
+        with ThreadPoolExecutor(len(self.processes)) as pool:
+            list(pool.map(NodeProcess.wait_ready, self.processes.values()))
+        if not wait_until(self._is_formed, FORM_SECONDS):
+            raise NodeFailed(f"no whole cluster after {FORM_SECONDS} s:\n{self.log_tails()}")
+        return time.perf_counter() - begun
+
+    def status(self) -> dict[str, Any]:
+        """Return what the active controller knows, as `penstock cluster status -o json` shows it.
+
+        Raises NodeFailed when no process says that it is the active controller.
+        """
+        for process in self.processes.values():
+            found = _cluster_page(process) if process.is_running else None
+            if found and found["controller"]["active_id"] == found["controller"]["answered_by"]:
+                return found
+        raise NodeFailed("there is no active controller")
+
+    def is_heard_everywhere(self) -> bool:
+        """Whether every controller that runs has a session with every broker that runs.
+
+        One that comes back knows of no broker at first; elected just then, it has to wait.
+        """
+        pages = [
+            _cluster_page(self.processes[voter])
+            for voter in self.voters
+            if self.processes[voter].is_running
+        ]
+        running = {peer_id for peer_id, node in self.nodes.items() if node.is_running}
+        return all(
+            page is not None
+            and running <= {one["broker_id"] for one in page["brokers"] if one["is_live"]}
+            for page in pages
+        )
+
+    def leader_of(self, topic: str, partition: int = 0) -> int:
+        """Return the broker id of a partition's leader, -1 for none, as clients are told."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        found = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        return int(found[partition].leader) if partition in found else -1
+
+    def wait_for_leader(self, topic: str, partition: int = 0, *, seconds: float = 30) -> int:
+        """Wait until the partition has a leader that runs; return its broker id."""
+        found = -1
+
+        def is_led() -> bool:
+            nonlocal found
+            with contextlib.suppress(Exception):
+                found = self.leader_of(topic, partition)
+                return found in self.nodes and self.nodes[found].is_running
+            return False
+
+        if not wait_until(is_led, seconds):
+            raise NodeFailed(f"{topic}-{partition} has no leader:\n{self.log_tails()}")
+        return found
+
+    def log_tails(self, lines: int = 12) -> str:
+        """Return the end of every process's log."""
+        return "\n".join(
+            f"--- {peer_id}\n{process.log_tail(lines)}"
+            for peer_id, process in self.processes.items()
+        )
+
+    def stop(self) -> None:
+        """End every process with SIGTERM."""
+        with ThreadPoolExecutor(len(self.processes)) as pool:
+            list(pool.map(NodeProcess.stop, self.processes.values()))
+
+    def __enter__(self) -> "ClusterProcess":
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """End every process with SIGKILL, also one that is stopped."""
+        for process in self.processes.values():
+            process.kill()
+
+    def _process(self, peer_id: int, controller_port: int, *, role: Any = "node") -> NodeProcess:
+        directory = self.directory / f"{role}-{peer_id}"
+        settings = self._settings(peer_id, controller_port)
+        data = self._data_of(peer_id) if self._data_of else None
+        place = self._place_of(peer_id)
+        return NodeProcess(directory, data=data, settings=settings, place=place, role=role)
+
+    def _settings(self, peer_id: int, controller_port: int) -> dict[str, dict[str, object]]:
+        ha_port = free_port()
+        self._peer_ports.update({controller_port: peer_id, ha_port: peer_id})
+        merged: dict[str, dict[str, object]] = {
+            "node": {
+                "broker_id": peer_id,
+                "cluster_id": self._cluster_id,
+                "advertised_host": self._host_of(peer_id),
+            },
+            "cluster": {
+                "voters": list(self._voters),
+                "controller_port": controller_port,
+                "ha_port": ha_port,
+                "secret_file": str(self._secret.absolute()),
+            },
+            "controller": {"default_replication_factor": self._replicas},
+            "log": {"segment_bytes": SEGMENT_BYTES},
+        }
+        if peer_id in self.listener_ports:
+            port = self.listener_ports[peer_id]
+            merged["node"]["listeners"] = [f"{self._listener}://{LOOPBACK}:{port}"]
+        for section, values in self._extra.items():
+            merged.setdefault(section, {}).update(values)
+        return merged
+
+    def _is_formed(self) -> bool:
+        with contextlib.suppress(Exception):
+            return all(one["master"] in self.nodes for one in self._sets())
+        return False
+
+    def _sets(self) -> Iterator[dict[str, Any]]:
+        sets = self.status()["sets"]
+        if not sets:
+            raise NodeFailed("there are no replica sets yet")
+        return iter(sets)
+
+
+def _cluster_page(process: NodeProcess) -> dict[str, Any] | None:
+    """Return the /cluster page of a process, None when it does not answer soon."""
+    page = get_page(process, "/cluster")
+    with contextlib.suppress(ValueError):
+        found: dict[str, Any] | None = json.loads(page) if page is not None else None
+        return found
+    return None
+
+
+def get_page(process: NodeProcess, path: str) -> bytes | None:
+    """Return what a process says on its metrics port, None when it does not answer soon."""
+    host, port = process.place.address, process.metrics_port
+    connection = http.client.HTTPConnection(host, port, timeout=0.5)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    else:
+        return body if response.status == 200 else None
+    finally:
+        connection.close()

@@ -1,0 +1,23 @@
+"""`python -m reliability [NAME ...] [--quick]`: ask all questions, or those named."""
+
+import sys
+
+from harness.questions import ask
+
+QUESTIONS = (
+    "judge",
+    "kills",
+    "power_cuts",
+    "corruption",
+    "bad_input",
+    "failovers",
+    "failover_partitions",
+    "client_failovers",
+    "group_failovers",
+    "trials",
+    "chaos",
+)
+
+
+if __name__ == "__main__":
+    sys.exit(ask("reliability", QUESTIONS, __doc__))

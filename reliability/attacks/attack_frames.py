@@ -1,0 +1,87 @@
+"""What attacks have in common: where they aim, the frames they send, and how they go on asking."""
+
+import contextlib
+import itertools
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from harness.bad_input import floods
+from harness.bad_input.frame import framed
+
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.header import request_header
+from penstock.protocol.messages import encode_request
+
+ANSWER_SECONDS = 30.0
+RETRY_SECONDS = 0.05
+READ_BYTES = 1 << 20
+
+Address = tuple[str, int]
+Wait = Callable[[float], bool]
+
+
+class Aim(NamedTuple):
+    """What is attacked, and how large its topics of many partitions are."""
+
+    kafka: Address
+    metrics: Address
+    wide_partitions: int
+
+
+Attack = Callable[[Aim], contextlib.AbstractContextManager[object]]
+
+
+def request(key: ApiKey, version: int, fields: dict[str, Any]) -> bytes:
+    head = request_header(key, version, correlation_id=7, client_id="attack")
+    return framed(head + encode_request(key, version, fields))
+
+
+def exchange(connection: socket.socket, frames: list[bytes]) -> None:
+    """Send all, then read as many answers."""
+    for frame in frames:
+        connection.sendall(frame)
+    for _ in frames:
+        left = int.from_bytes(exactly(connection, 4), "big")
+        while left:
+            left -= len(some(connection, min(left, READ_BYTES)))
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    taken = connection.recv(size, socket.MSG_WAITALL)
+    if len(taken) < size:
+        raise ConnectionResetError("closed by the node")
+    return taken
+
+
+def some(connection: socket.socket, size: int) -> bytes:
+    taken = connection.recv(size)
+    if not taken:
+        raise ConnectionResetError("closed by the node")
+    return taken
+
+
+@contextlib.contextmanager
+def asking(address: Address, batches: list[list[bytes]], connections: int) -> Iterator[None]:
+    """Exchange one batch of frames after the other, on so many connections at once."""
+
+    def worker() -> Callable[[Wait], None]:
+        turn = itertools.cycle(batches)
+        held: list[socket.socket] = []
+
+        def once(wait: Wait) -> None:
+            try:
+                if not held:
+                    held.append(socket.create_connection(address, ANSWER_SECONDS))
+                exchange(held[0], next(turn))
+            except OSError:
+                while held:
+                    held.pop().close()
+                wait(RETRY_SECONDS)
+
+        return once
+
+    with contextlib.ExitStack() as stack:
+        for _ in range(connections):
+            stack.enter_context(floods.repeating(worker()))
+        yield

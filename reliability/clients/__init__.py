@@ -1,0 +1,1 @@
+"""Clients that write, read and own partitions while something breaks."""
