@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SIM_SEEDS := 1..150
 CODE := src tests tools demo harness benchmarks reliability
-PYTEST := $(BIN)/python -m pytest -q
+PYTEST := $(BIN)/python -m pytest -q --durations 10
 
 # Without stored byte code each process that starts compiles all modules that it imports.
 unexport PYTHONDONTWRITEBYTECODE
