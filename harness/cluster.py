@@ -25,7 +25,7 @@ from harness.node import (
     SettingsOf,
 )
 from harness.ports import free_port
-from harness.workload import wait_until
+from harness.waiting import wait_until
 from penstock.node.identity import new_cluster_id
 
 FORM_SECONDS = 60.0

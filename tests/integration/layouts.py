@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from harness.node import NodeProcess, SettingsOf
 from harness.ports import free_port
-from harness.workload import wait_until
+from harness.waiting import wait_until
 
 from penstock.cli.program import guarded
 from penstock.node.identity import new_cluster_id
