@@ -7,7 +7,6 @@ ones of the loopback address; all processes are children of this one and end wit
 import contextlib
 import http.client
 import json
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
+from harness.cluster_settings import ClusterSettings, log_tails
 from harness.node import (
     LOOPBACK,
     NodeFailed,
@@ -25,8 +25,7 @@ from harness.node import (
     SettingsOf,
 )
 from harness.ports import free_port
-from harness.workload import wait_until
-from penstock.node.identity import new_cluster_id
+from harness.waiting import wait_until
 
 FORM_SECONDS = 60.0
 CONTROLLERS_INSIDE_MAX = 3
@@ -61,11 +60,7 @@ class ClusterProcess:
         `data_of` says where the data of each process lie, `place_of` where it runs.
         """
         self.directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
-        self._secret = directory / "cluster.secret"
-        self._secret.write_text(secrets.token_hex(32))
-        self._secret.chmod(0o600)
-        self._cluster_id = new_cluster_id()
+        self._shared = ClusterSettings(directory)
         self._replicas = replicas
         self._extra = settings or {}
         self._data_of = data_of
@@ -169,10 +164,7 @@ class ClusterProcess:
 
     def log_tails(self, lines: int = 12) -> str:
         """Return the end of every process's log."""
-        return "\n".join(
-            f"--- {peer_id}\n{process.log_tail(lines)}"
-            for peer_id, process in self.processes.items()
-        )
+        return log_tails(self.processes, lines)
 
     def stop(self) -> None:
         """End every process with SIGTERM."""
@@ -208,29 +200,24 @@ class ClusterProcess:
         return NodeProcess(directory, data=data, settings=settings, place=place, role=role)
 
     def _settings(self, peer_id: int, controller_port: int) -> dict[str, dict[str, object]]:
-        ha_port = free_port()
-        self._peer_ports.update({controller_port: peer_id, ha_port: peer_id})
-        merged: dict[str, dict[str, object]] = {
-            "node": {
-                "broker_id": peer_id,
-                "cluster_id": self._cluster_id,
-                "advertised_host": self._host_of(peer_id),
-            },
-            "cluster": {
-                "voters": list(self._voters),
-                "controller_port": controller_port,
-                "ha_port": ha_port,
-                "secret_file": str(self._secret.absolute()),
-            },
-            "controller": {"default_replication_factor": self._replicas},
+        own: dict[str, dict[str, object]] = {
+            "node": {"advertised_host": self._host_of(peer_id)},
             "log": {"segment_bytes": SEGMENT_BYTES},
         }
         if peer_id in self.listener_ports:
             port = self.listener_ports[peer_id]
-            merged["node"]["listeners"] = [f"{self._listener}://{LOOPBACK}:{port}"]
-        for section, values in self._extra.items():
-            merged.setdefault(section, {}).update(values)
-        return merged
+            own["node"]["listeners"] = [f"{self._listener}://{LOOPBACK}:{port}"]
+        settings = self._shared.of(
+            peer_id,
+            voters=self._voters,
+            controller_port=controller_port,
+            replicas=self._replicas,
+            more=(own, self._extra),
+        )
+        replication_port = settings["cluster"]["ha_port"]
+        assert isinstance(replication_port, int)
+        self._peer_ports.update({controller_port: peer_id, replication_port: peer_id})
+        return settings
 
     def _is_formed(self) -> bool:
         with contextlib.suppress(Exception):

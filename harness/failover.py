@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.cluster import ClusterProcess
-from harness.workload import Load, Workload, wait_until
+from harness.waiting import wait_until
+from harness.workload import Load, Workload
 from penstock.sim.history import Report
 
 ACKED_BETWEEN_FAULTS = 300

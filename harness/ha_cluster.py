@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.log_world import make_batch
+from harness.waiting import until
 from penstock.base.ack_policy import AckPolicy
 from penstock.base.ids import ReplicaSetId, TopicId, TopicPartition
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
@@ -379,11 +380,14 @@ class HaCluster:
 
     async def until(self, condition: Callable[[], bool], what: str = "") -> None:
         """Let everything run until the condition holds."""
+
+        def is_so() -> bool:
+            holds = condition()
+            assert holds or not self.failures, self.failures
+            return holds
+
         try:
-            async with asyncio.timeout(15):
-                while not condition():
-                    assert not self.failures, self.failures
-                    await asyncio.sleep(0.005)
+            await until(is_so, every_seconds=0.005)
         except TimeoutError:
             raise AssertionError(f"never: {what}\n{self.describe()}") from None
 

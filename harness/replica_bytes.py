@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cluster import ClusterProcess
-from harness.workload import wait_until
+from harness.waiting import wait_until
 
 QUIET_SECONDS = 30.0
 CHUNK_BYTES = 1 << 20

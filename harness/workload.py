@@ -11,7 +11,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -23,6 +23,7 @@ from harness.companions import Companion
 from harness.contents import content_now, content_of
 from harness.direct_readers import DirectReader, value_name
 from harness.load import FINAL_READER, Load
+from harness.waiting import wait_until
 from penstock.sim.history import Content, History, Outcome, Poll, Report, Send, judge
 
 FLUSH_SECONDS = 120.0
@@ -442,16 +443,6 @@ def _end_of(consumer: Consumer, topic: str, partition: int) -> int:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.2)
-
-
-def wait_until(holds: Callable[[], bool], timeout_seconds: float) -> bool:
-    """Ask every 10 ms whether `holds`; False when the time is over."""
-    deadline = time.monotonic() + timeout_seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def _reader(bootstrap: str, socket_timeout_ms: int = 10_000) -> Consumer:

@@ -19,7 +19,8 @@ from pathlib import Path
 from harness.cluster import ClusterProcess
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.results import publish
-from harness.workload import create_topic, wait_until
+from harness.waiting import wait_until
+from harness.workload import create_topic
 
 from reliability import RESULTS
 from reliability.clients.java_clients import java_clients

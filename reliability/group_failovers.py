@@ -27,7 +27,8 @@ from harness.cluster import ClusterProcess
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.machine import commit as present_commit
 from harness.results import publish
-from harness.workload import create_topic, wait_until
+from harness.waiting import wait_until
+from harness.workload import create_topic
 
 from reliability import RESULTS
 from reliability.clients.group_member import CLIENTS

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import uvloop
 from harness.ports import free_port
+from harness.waiting import wait_until
 
 from penstock.broker.broker import Broker
 from penstock.kafka.front import KafkaFront
@@ -26,6 +27,7 @@ from penstock.protocol.header import parse_response_header, request_header
 from penstock.protocol.messages import decode_response, encode_request
 
 ANSWER_SECONDS = 10.0
+UNTIL_SECONDS = 30.0
 T = TypeVar("T")
 
 
@@ -137,6 +139,10 @@ class LiveNode:
             return action()
 
         return asyncio.run_coroutine_threadsafe(run(), self.loop).result(ANSWER_SECONDS)
+
+    def until(self, holds: Callable[[], object]) -> bool:
+        """Look on the node's loop until `holds` returns something true; False after a while."""
+        return wait_until(lambda: self.call(holds), UNTIL_SECONDS)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)

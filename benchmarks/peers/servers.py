@@ -16,7 +16,7 @@ from typing import Any
 from harness.cluster import ClusterProcess
 from harness.failover import is_whole
 from harness.node import NodeProcess, private_bytes
-from harness.workload import wait_until
+from harness.waiting import wait_until
 
 from benchmarks.parts import kafka, native, rocketmq
 from benchmarks.parts.java_servers import process_cpu_seconds

@@ -20,6 +20,7 @@ from harness.failover import is_whole
 from harness.loop_disk import LoopDisk, tiny_tmpfs
 from harness.node import Place
 from harness.replica_bytes import differences
+from harness.waiting import wait_until
 from harness.workload import Load, Workload, Writer
 
 from penstock.sim.history import Outcome as Answer
@@ -30,7 +31,7 @@ from reliability.clients.zombie_writer import ZombieWriter
 from reliability.faults.chaos_process import set_clock
 from reliability.faults.chaos_recovery import Outage, Recoveries, Window
 from reliability.faults.chaos_scenarios import Layout, Promise, Scenario
-from reliability.faults.chaos_stage import Injection, Stage, name_of_host, wait_slowly
+from reliability.faults.chaos_stage import Injection, Stage, name_of_host
 from reliability.faults.hosts import Hosts
 from reliability.faults.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS, SESSION_TIMEOUT_MS
 
@@ -49,6 +50,8 @@ BATCH_BYTES_MAX = 16 << 10
 DISK_MIB = 384
 """Of each host; the medium is memory, so that nobody else's use of the real disk is measured."""
 ACKED_BETWEEN_FAULTS = 200
+SLOWLY_SECONDS = 0.1
+"""Between two looks at a whole cluster: each asks every controller."""
 WHOLE_SECONDS_MAX = 60.0
 STRIKE_SECONDS_MAX = 10.0
 FINDINGS_SHOWN = 20
@@ -245,7 +248,9 @@ class _Round:
     def _one_fault(self, scenario: Scenario) -> None:
         stage, workload = self.stage, self.workload
         name = f"{scenario.name} (fault {stage.number})"
-        if not wait_slowly(lambda: is_whole(stage.cluster), WHOLE_SECONDS_MAX):
+        if not wait_until(
+            lambda: is_whole(stage.cluster), WHOLE_SECONDS_MAX, every_seconds=SLOWLY_SECONDS
+        ):
             self._note(f"before {name}: the cluster was not whole in {WHOLE_SECONDS_MAX:.0f} s")
             return
         if not workload.wait_for(workload.acked + ACKED_BETWEEN_FAULTS):
@@ -280,7 +285,9 @@ class _Round:
     def _hold(self, scenario: Scenario, injection: Injection, begun_ns: int, name: str) -> bool:
         """Let it be broken for a while; returns whether that had an effect."""
         seconds = self.stage.chooser.uniform(*HELD_SHARE) * self.plan.cycle_seconds
-        is_struck = wait_slowly(injection.has_struck, STRIKE_SECONDS_MAX)
+        is_struck = wait_until(
+            injection.has_struck, STRIKE_SECONDS_MAX, every_seconds=SLOWLY_SECONDS
+        )
         if scenario.promise is not Promise.HEAL and not self._is_written(
             begun_ns, scenario.promise.seconds
         ):
@@ -300,8 +307,10 @@ class _Round:
                 f"{name}: no writes after it, in {Promise.HEAL.seconds:.0f} s or until a client "
                 f"ended: {self._silent(healed_ns)}"
             )
-        if not wait_slowly(
-            lambda: self._are_all_there(scenario) and is_whole(stage.cluster), WHOLE_SECONDS_MAX
+        if not wait_until(
+            lambda: self._are_all_there(scenario) and is_whole(stage.cluster),
+            WHOLE_SECONDS_MAX,
+            every_seconds=SLOWLY_SECONDS,
         ):
             self._note(f"{name}: the cluster was not whole {WHOLE_SECONDS_MAX:.0f} s after it")
 
@@ -329,7 +338,7 @@ class _Round:
                 self._are_all_there(scenario)
             return bool(workload.fatal_errors) or workload.has_acked_since(since_ns, parts)
 
-        wait_slowly(is_over, seconds, every_seconds=0.03)
+        wait_until(is_over, seconds, every_seconds=0.03)
         return workload.has_acked_since(since_ns, parts)
 
     def _silent(self, since_ns: int) -> str:
@@ -359,7 +368,9 @@ class _Round:
 
     def _judge(self) -> None:
         outcome, workload, cluster = self.outcome, self.workload, self.stage.cluster
-        is_in_step = wait_slowly(lambda: is_whole(cluster), WHOLE_SECONDS_MAX)
+        is_in_step = wait_until(
+            lambda: is_whole(cluster), WHOLE_SECONDS_MAX, every_seconds=SLOWLY_SECONDS
+        )
         if not is_in_step:
             self._note("the cluster did not become whole in the end")
         report = outcome.report = workload.finish()

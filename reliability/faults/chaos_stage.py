@@ -7,7 +7,7 @@ numbers, so a seed names its faults; who leads at that moment it does not name.
 
 import random
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -113,15 +113,3 @@ class Stage:
 def name_of_host(peer_id: int) -> str:
     """Return the name of the host that one process has for itself."""
     return f"host{peer_id}"
-
-
-def wait_slowly(
-    holds: Callable[[], bool], timeout_seconds: float, *, every_seconds: float = 0.1
-) -> bool:
-    """Ask now and then whether `holds`; False when the time is over."""
-    deadline = time.monotonic() + timeout_seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(every_seconds)
-    return True

@@ -14,7 +14,8 @@ from harness.cluster import ClusterProcess
 from harness.failover import SILENT_SECONDS_MAX, WHOLE_SECONDS_MAX, is_whole
 from harness.loop_disk import LoopDisk
 from harness.replica_bytes import differences
-from harness.workload import Load, Workload, create_topic, wait_until
+from harness.waiting import wait_until
+from harness.workload import Load, Workload, create_topic
 
 from penstock.sim.history import Report
 from reliability.clients.side_client import SideClient

@@ -19,21 +19,6 @@ SMALL = (
 OLD_MS = 1_000
 
 
-def until(node: LiveNode, holds: Callable[[], bool]) -> bool:
-    """Look again and again, a long poll of an empty topic between two looks, for 10 s at most."""
-    if node.broker.partitions.find("quiet", 0) is None:
-        create(node, "quiet")
-    client = node.connect()
-    try:
-        for _ in range(200):
-            if node.call(holds):
-                return True
-            client.ask(ApiKey.FETCH, 11, fetch_fields("quiet", 0, max_wait_ms=50))
-        return False
-    finally:
-        client.close()
-
-
 def log_start(node: LiveNode, topic: str) -> Callable[[], int]:
     hosted = node.broker.partitions.find(topic, 0)
     assert hosted is not None
@@ -56,7 +41,7 @@ def test_retention_by_time_goes_by_topic_and_leaves_groups_alone(tmp_path: Path)
         for topic in ("short", "long"):
             fill(client, topic, OLD_MS)
         short, long = log_start(node, "short"), log_start(node, "long")
-        assert until(node, lambda: short() >= 4)
+        assert node.until(lambda: short() >= 4)
         assert long() == 0
         assert journal.load() == [(b"position", b"1")]
         assert fetched(client.ask(ApiKey.FETCH, 11, fetch_fields("long", 0))).records
@@ -71,7 +56,7 @@ def test_retention_by_size_deletes_segments_and_counts_them(tmp_path: Path) -> N
         fill(client, "events", OLD_MS)
         start, kept = log_start(node, "events"), 6  # the last two batches have 40,000 bytes
         # Retention runs meanwhile too: the last segment that goes is waited for, not the first.
-        assert until(node, lambda: start() == kept and member.log.numbers().deleted_segments >= 2)
+        assert node.until(lambda: start() == kept and member.log.numbers().deleted_segments >= 2)
         assert fetched(client.ask(ApiKey.FETCH, 11, fetch_fields("events", 0))).error_code == 1
         assert fetched(client.ask(ApiKey.FETCH, 11, fetch_fields("events", kept))).records
         client.close()
@@ -80,7 +65,7 @@ def test_retention_by_size_deletes_segments_and_counts_them(tmp_path: Path) -> N
 def test_every_turn_measures_how_late_the_loop_is(tmp_path: Path) -> None:
     with running_node(tmp_path, *SMALL) as node:
         stats = node.broker.stats
-        assert until(node, lambda: stats.loop_delay.count >= 2)
+        assert node.until(lambda: stats.loop_delay.count >= 2)
 
 
 def test_a_stopped_node_does_nothing_more(tmp_path: Path) -> None:

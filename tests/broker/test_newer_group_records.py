@@ -8,7 +8,7 @@ from penstock.record.batch import TRANSACTIONAL, read_header
 from penstock.record.build import Record, build_batch
 from penstock.record.read import iter_batches, iter_records
 from tests.broker.test_group_journal import GROUP, Journal
-from tests.broker.test_housekeeping import SMALL, until
+from tests.broker.test_housekeeping import SMALL
 from tests.kafka.test_produce_fetch import fetch_fields, fetched
 from tests.live_node import LiveNode, running_node
 
@@ -51,7 +51,7 @@ def log_end(node: LiveNode) -> int:
 def is_rewritten(node: LiveNode, end: int) -> bool:
     """Whether all that lay below `end` is cut off, now or soon."""
     hosted = Journal(node).hosted
-    return until(node, lambda: hosted.log.log_start_offset >= end)
+    return node.until(lambda: hosted.log.log_start_offset >= end)
 
 
 def test_records_of_a_later_version_outlive_restarts_and_rewrites(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_transaction_of_a_later_version_keeps_the_partition_as_it_is(tmp_path:
         journal = Journal(node)
         assert journal.append((b"\x00\x0abehind it", None)) is None
         groups = node.broker.groups
-        assert until(node, lambda: groups.runtime.base.rewrites.held == (0,))
+        assert node.until(lambda: groups.runtime.base.rewrites.held == (0,))
         found, unread = journal.load_whole()
         assert unread == ["batch of a transaction at offset 0"]
         assert NEWER.key not in [record.key for record in found]

@@ -8,7 +8,7 @@ import pytest
 from penstock.protocol.api_keys import ApiKey
 from penstock.storage.inspect.pins import Pin, PinReport
 from tests.broker.test_group_journal import Journal
-from tests.broker.test_housekeeping import SMALL, fill, until
+from tests.broker.test_housekeeping import SMALL, fill
 from tests.kafka.test_produce_fetch import create
 from tests.live_node import LiveNode, RawClient, running_node
 
@@ -44,7 +44,7 @@ def size_of(node: LiveNode) -> Callable[[], int]:
 
 def kept_at_most(node: LiveNode, size_bytes: int) -> bool:
     size = size_of(node)
-    return until(node, lambda: size() <= size_bytes)
+    return node.until(lambda: size() <= size_bytes)
 
 
 @pytest.mark.parametrize("partitions", [1, 4])
@@ -81,7 +81,7 @@ def test_what_other_topics_keep_is_named_and_positions_are_not_moved_for_it(
             fill(client, "kept", 1_000) if not turn % 2 else None
             commit(client, "a", turn)
         report = report_of(node)
-        assert until(node, lambda: report().number > 2 and len(report().segments) > 10)
+        assert node.until(lambda: report().number > 2 and len(report().segments) > 10)
         pins = node.call(report)
         start = node.call(lambda: Journal(node).hosted.log.log_start_offset)
         client.close()
@@ -104,7 +104,7 @@ def test_a_partition_that_may_not_be_rewritten_is_named_as_what_keeps_its_files(
             fill(client, "events", 1_000)
             commit(client, "a", turn)
         report = report_of(node)
-        assert until(node, lambda: report().pinned_bytes > 2 * BOUND)
+        assert node.until(lambda: report().pinned_bytes > 2 * BOUND)
         pins = node.call(report)
         assert pins.movable.size_bytes == 0
         internal = Journal(node).hosted.log.topic_partition

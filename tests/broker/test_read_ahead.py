@@ -2,7 +2,7 @@
 
 import errno
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
@@ -192,19 +192,14 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlowDisk]:
     disk.let_through(100)
 
 
-def until(node: LiveNode, is_so: Callable[[], object]) -> None:
-    while not node.call(is_so):
-        pass
-
-
 def ask_for_what_is_being_read(node: LiveNode, client: RawClient, disk: SlowDisk) -> None:
     """Fetch twice in order, then ask for the next batches while the disk is busy with them."""
     disk.let_through(2)
     read_in_order(client)
     ahead = node.broker.read_ahead
-    until(node, lambda: ahead._loading)
+    assert node.until(lambda: ahead._loading)
     client.send(ApiKey.FETCH, 11, fetch_from(6, partition_max=3 * SIZE))
-    until(node, lambda: all(one.waiter for one in ahead._loading.values()))
+    assert node.until(lambda: all(one.waiter for one in ahead._loading.values()))
 
 
 def test_what_is_not_in_the_page_cache_is_read_ahead_from_the_disk(
@@ -214,7 +209,7 @@ def test_what_is_not_in_the_page_cache_is_read_ahead_from_the_disk(
     fill(client, 9)
     disk.let_through(3)
     read_in_order(client)
-    until(node, lambda: node.broker.read_ahead.kept_bytes)
+    assert node.until(lambda: node.broker.read_ahead.kept_bytes)
     answer = client.ask(ApiKey.FETCH, 11, fetch_from(6, partition_max=3 * SIZE))
     assert offsets(answer) == [6, 7, 8]
     assert node.broker.stats.reads_ahead_used == 1
@@ -241,7 +236,7 @@ def test_only_one_fetch_gets_what_is_being_read_ahead(
     ask_for_what_is_being_read(node, client, disk)
     with closing(node.connect()) as other:
         other.send(ApiKey.FETCH, 11, fetch_from(6, partition_max=3 * SIZE))
-        until(node, lambda: node.broker.stats.fetch_cold_reads == 4)
+        assert node.until(lambda: node.broker.stats.fetch_cold_reads == 4)
         disk.let_through(2)
         assert offsets(other.receive(ApiKey.FETCH, 11)) == [6, 7, 8]
     assert offsets(client.receive(ApiKey.FETCH, 11)) == [6, 7, 8]
@@ -254,9 +249,9 @@ def test_a_fetch_of_another_place_does_not_get_what_is_being_read_ahead(
     fill(client, 9)
     disk.let_through(2)
     read_in_order(client)
-    until(node, lambda: node.broker.read_ahead._loading)
+    assert node.until(lambda: node.broker.read_ahead._loading)
     client.send(ApiKey.FETCH, 11, fetch_from(1, partition_max=3 * SIZE))
-    until(node, lambda: node.broker.stats.fetch_cold_reads == 4)
+    assert node.until(lambda: node.broker.stats.fetch_cold_reads == 4)
     disk.let_through(2)
     assert offsets(client.receive(ApiKey.FETCH, 11)) == [1, 2, 3]
 
@@ -285,8 +280,8 @@ def test_reads_under_way_count_as_memory_of_the_read_ahead(
     ahead = node.broker.read_ahead
     disk.let_through(2)
     read_in_order(client)
-    until(node, lambda: ahead._loading)
+    assert node.until(lambda: ahead._loading)
     assert ahead._left_bytes == node.broker.config.fetch_read_ahead_bytes - 3 * SIZE
     disk.let_through(1)
-    until(node, lambda: ahead.kept_bytes)
+    assert node.until(lambda: ahead.kept_bytes)
     assert ahead._left_bytes == node.broker.config.fetch_read_ahead_bytes - ahead.kept_bytes

@@ -9,7 +9,6 @@ from penstock.broker.fetch.partition_shares import PARTITION_BYTES
 from penstock.broker.fetch.short_fetches import FEW, OF_ONE_MAX
 from penstock.protocol.api_keys import ApiKey
 from tests.broker.fetches import counts, create, fill, request
-from tests.broker.test_read_ahead import until
 from tests.live_node import LiveNode, RawClient
 
 MANY = OF_ONE_MAX // 2
@@ -25,7 +24,7 @@ def test_a_connection_with_many_fetches_that_wait_is_read_on_when_they_are_answe
     create(node, partitions=MANY)
     for _ in range(10):
         client.send(ApiKey.FETCH, 11, request(MANY - 20, max_wait_ms=30_000))
-    until(node, lambda: node.broker.short_fetches.waiting == 3 * (MANY - 20))
+    assert node.until(lambda: node.broker.short_fetches.waiting == 3 * (MANY - 20))
     pinned = node.call(lambda: node.front.pinned_bytes - node.broker.groups.pinned_bytes)
     assert pinned == 3 * (MANY - 20) * PARTITION_BYTES
     assert node.call(lambda: node.broker.stats.fetches_parked) == 3
@@ -41,7 +40,7 @@ def test_fetches_of_few_partitions_may_be_many(node: LiveNode, client: RawClient
     create(node, partitions=FEW)
     for _ in range(30):
         client.send(ApiKey.FETCH, 11, request(FEW, max_wait_ms=30_000))
-    until(node, lambda: node.broker.stats.fetches_parked == 30)
+    assert node.until(lambda: node.broker.stats.fetches_parked == 30)
     assert waiting(node) == 0
 
 
@@ -53,7 +52,7 @@ def test_where_too_many_wait_the_next_fetch_is_answered_at_once(
     answer = client.ask(ApiKey.FETCH, 11, request(FEW + 1, max_wait_ms=30_000))
     assert set(counts(answer).values()) == {0}
     client.send(ApiKey.FETCH, 11, request(FEW, max_wait_ms=30_000))
-    until(node, lambda: node.broker.stats.fetches_parked == 1)
+    assert node.until(lambda: node.broker.stats.fetches_parked == 1)
 
 
 def test_fetches_of_a_client_that_has_gone_are_counted_until_they_end(node: LiveNode) -> None:
@@ -61,8 +60,8 @@ def test_fetches_of_a_client_that_has_gone_are_counted_until_they_end(node: Live
     with closing(node.connect()) as client:
         for _ in range(3):
             client.send(ApiKey.FETCH, 11, request(MANY, max_wait_ms=30_000))
-        until(node, lambda: node.broker.short_fetches.waiting == 3 * MANY)
+        assert node.until(lambda: node.broker.short_fetches.waiting == 3 * MANY)
     with closing(node.connect()) as other:
         fill(other, 1)
-    until(node, lambda: not node.broker.short_fetches.waiting)
+    assert node.until(lambda: not node.broker.short_fetches.waiting)
     assert not node.broker.short_fetches._held

@@ -7,11 +7,11 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from harness.ports import UP_PORTS, free_port
+from harness.waiting import wait_until
 
 from penstock.cli.program import guarded
 
@@ -66,7 +66,15 @@ class Launched:
     def pid(self):
         """Return the node's process id, waiting for the file while it is started again."""
         path = self.directory / "node-1" / "pid"
-        return int(wait_for(lambda: path.read_text() if path.exists() else None))
+        said = ""
+
+        def is_said():
+            nonlocal said
+            said = path.read_text() if path.exists() else ""
+            return said
+
+        assert wait_until(is_said, START_SECONDS_MAX)
+        return int(said)
 
     def run(self, *arguments, stdin=b""):
         """Run a command against this cluster; return its stdout."""
@@ -111,11 +119,3 @@ def is_alive(pid):
     except FileNotFoundError:
         return False
     return state != "Z"
-
-
-def wait_for(condition, *, seconds=START_SECONDS_MAX):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
-    return found

@@ -10,8 +10,9 @@ import subprocess
 import termios
 
 import pytest
+from harness.waiting import wait_until
 
-from tests.cli.launched import PENSTOCK, launched, wait_for
+from tests.cli.launched import PENSTOCK, START_SECONDS_MAX, launched
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -208,7 +209,7 @@ def test_a_group_with_members_is_left_alone(node, topic):
     member = Consumer({"bootstrap.servers": node.bootstrap, "group.id": "busy"})
     member.subscribe([topic])
     try:
-        wait_for(lambda: member.poll(0.1) or member.assignment())
+        assert wait_until(lambda: member.poll(0.1) or member.assignment(), START_SECONDS_MAX)
         code, out, errors = node.try_to_run("consume", topic, "--group", "busy")
     finally:
         member.close()

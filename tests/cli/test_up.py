@@ -11,8 +11,9 @@ import subprocess
 import pytest
 from harness.node import answers
 from harness.ports import UP_PORTS, free_port
+from harness.waiting import wait_until
 
-from tests.cli.launched import PENSTOCK, is_alive, launched, penstock, wait_for
+from tests.cli.launched import PENSTOCK, START_SECONDS_MAX, is_alive, launched, penstock
 from tests.lying import fill_around_a_lie
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]
@@ -47,8 +48,8 @@ def test_a_killed_node_is_started_again_with_what_it_had(tmp_path):
         up.run("produce", "t", stdin=b"one\n")
         killed = up.pid()
         os.kill(killed, signal.SIGKILL)
-        wait_for(lambda: up.pid() != killed)
-        wait_for(lambda: answers(up.port))
+        assert wait_until(lambda: up.pid() != killed, START_SECONDS_MAX)
+        assert wait_until(lambda: answers(up.port), START_SECONDS_MAX)
         up.run("produce", "t", stdin=b"two\n")
         assert up.run("consume", "t") == "one\ntwo\n"
         assert "penstock: node 1 was ended by SIGKILL; starting it again\n" in up.errors()
@@ -67,7 +68,7 @@ def test_a_killed_launcher_leaves_no_node_behind(tmp_path):
         pid = up.pid()
         up.process.kill()
         up.process.wait(30)
-        wait_for(lambda: not is_alive(pid))
+        assert wait_until(lambda: not is_alive(pid), START_SECONDS_MAX)
     with launched(tmp_path / "data", port=up.port) as again:
         assert again.stop() == (0, "")
 

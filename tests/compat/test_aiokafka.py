@@ -7,6 +7,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from harness.waiting import until
 
 from tests.compat.conftest import CODECS
 
@@ -19,14 +20,6 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
             await story()
 
     asyncio.run(bounded())
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    for _ in range(800):
-        if holds():
-            return
-        await asyncio.sleep(0.05)
-    pytest.fail("waited 40 s in vain")
 
 
 async def send(bootstrap: str, topic: str, values: list[bytes], **settings: object) -> list[int]:
@@ -88,9 +81,9 @@ def test_two_members_share_the_partitions_and_the_last_takes_all(
         await first.start()
         await second.start()
         try:
-            await until(lambda: sorted(len(c.assignment()) for c in (first, second)) == [1, 2])
+            await until(lambda: sorted(len(c.assignment()) for c in (first, second)) == [1, 2], 40)
             await first.stop()
-            await until(lambda: len(second.assignment()) == 3)
+            await until(lambda: len(second.assignment()) == 3, 40)
         finally:
             await first.stop()
             await second.stop()

@@ -12,6 +12,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AioRa
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import (
     StickyPartitionAssignor as AioSticky,
 )
+from harness.waiting import until
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -101,13 +102,6 @@ async def aio_member(bootstrap: str, topic: str, **settings: object) -> AIOKafka
     return member
 
 
-async def settle(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
-
-
 @pytest.mark.parametrize("assignor", [AioRange, AioSticky])
 def test_aiokafka_divides_by_each_of_its_assignors(
     bootstrap: str, topic: str, assignor: type
@@ -116,10 +110,10 @@ def test_aiokafka_divides_by_each_of_its_assignors(
         settings = {"partition_assignment_strategy": [assignor]}
         first = await aio_member(bootstrap, topic, **settings)
         second = await aio_member(bootstrap, topic, **settings)
-        await settle(lambda: sorted(len(m.assignment()) for m in (first, second)) == [1, 2])
+        await until(lambda: sorted(len(m.assignment()) for m in (first, second)) == [1, 2], SECONDS)
         assert not first.assignment() & second.assignment()
         await first.stop()
-        await settle(lambda: len(second.assignment()) == 3)
+        await until(lambda: len(second.assignment()) == 3, SECONDS)
         await second.stop()
 
     asyncio.run(story())
@@ -131,11 +125,11 @@ def test_a_static_member_of_aiokafka_comes_back_to_its_partitions(
     async def story() -> None:
         first = await aio_member(bootstrap, topic, group_instance_id="i0")
         second = await aio_member(bootstrap, topic, group_instance_id="i1")
-        await settle(lambda: sorted(len(m.assignment()) for m in (first, second)) == [1, 2])
+        await until(lambda: sorted(len(m.assignment()) for m in (first, second)) == [1, 2], SECONDS)
         mine, theirs = set(first.assignment()), set(second.assignment())
         await first.stop()
         back = await aio_member(bootstrap, topic, group_instance_id="i0")
-        await settle(lambda: len(back.assignment()) > 0)
+        await until(lambda: len(back.assignment()) > 0, SECONDS)
         assert (back.assignment(), second.assignment()) == (mine, theirs)
         await back.stop()
         await second.stop()

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
+from harness.waiting import wait_until
 
 from tests.compat.conftest import CODECS
 
@@ -30,6 +31,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 _IS_THERE = {"snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
+SHARE_SECONDS = 40.0
 
 
 @pytest.fixture
@@ -115,14 +117,9 @@ def polled(consumer: KafkaConsumer) -> Iterator[KafkaConsumer]:
         consumer.close()
 
 
-def eventually(sizes: list[int], *members: KafkaConsumer, seconds: float = 40) -> bool:
-    """Whether the members come to hold so many partitions each, in any order."""
-    deadline = time.monotonic() + seconds
-    while sorted(len(member.assignment()) for member in members) != sizes:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def held(*members: KafkaConsumer) -> list[int]:
+    """How many partitions each member holds, in order of size."""
+    return sorted(len(member.assignment()) for member in members)
 
 
 def test_two_members_share_the_partitions_and_the_last_takes_all(
@@ -130,8 +127,8 @@ def test_two_members_share_the_partitions_and_the_last_takes_all(
 ) -> None:
     with polled(consumer_of(bootstrap, topic, group_id=topic)) as last:
         with polled(consumer_of(bootstrap, topic, group_id=topic)) as first:
-            assert eventually([1, 2], first, last)
-        assert eventually([3], last)
+            assert wait_until(lambda: held(first, last) == [1, 2], SHARE_SECONDS)
+        assert wait_until(lambda: held(last) == [3], SHARE_SECONDS)
 
 
 def test_positions_survive_a_restart_of_the_consumer(bootstrap: str, topic: str) -> None:

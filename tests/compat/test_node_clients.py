@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from harness.cluster import ClusterProcess
-from harness.workload import read_all, wait_until
+from harness.waiting import wait_until
+from harness.workload import read_all
 
 from tests.compat.npm import PROJECTS, node_modules
 

@@ -4,19 +4,18 @@ import contextlib
 import gc
 import io
 import json
-import secrets
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+from harness.cluster_settings import ClusterSettings, log_tails
 from harness.node import NodeProcess, SettingsOf
 from harness.ports import free_port
-from harness.workload import wait_until
+from harness.waiting import wait_until
 
 from penstock.cli.program import guarded
-from penstock.node.identity import new_cluster_id
 
 WAIT_SECONDS = 40.0
 FAST: dict[str, dict[str, object]] = {
@@ -33,10 +32,8 @@ class Layout:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.secret = directory / "cluster.secret"
-        self.secret.write_text(secrets.token_hex(32))
-        self.secret.chmod(0o600)
-        self._cluster_id = new_cluster_id()
+        self._shared = ClusterSettings(directory)
+        self.secret = self._shared.secret
         self._controller_ports: dict[int, int] = {}
         self.nodes: dict[int, NodeProcess] = {}
 
@@ -68,20 +65,14 @@ class Layout:
     ) -> NodeProcess:
         """Write the settings of a process that knows these controllers; start it yourself."""
         self.controller_address(peer_id)
-        merged: dict[str, dict[str, object]] = {
-            "node": {"broker_id": peer_id, "cluster_id": self._cluster_id},
-            "cluster": {
-                "voters": [f"{one}@{self.controller_address(one)}" for one in voters],
-                "controller_port": self._controller_ports[peer_id],
-                "ha_port": free_port(),
-                "secret_file": str(self.secret.absolute()),
-            },
-            "controller": {"default_replication_factor": replicas},
-        }
-        for values_of in (FAST, settings or {}):
-            for section, values in values_of.items():
-                merged.setdefault(section, {}).update(values)
-        node = NodeProcess(self._directory / f"node-{peer_id}", settings=merged, role=role)
+        whole = self._shared.of(
+            peer_id,
+            voters=[f"{one}@{self.controller_address(one)}" for one in voters],
+            controller_port=self._controller_ports[peer_id],
+            replicas=replicas,
+            more=(FAST, settings or {}),
+        )
+        node = NodeProcess(self._directory / f"node-{peer_id}", settings=whole, role=role)
         self.nodes[peer_id] = node
         return node
 
@@ -139,7 +130,7 @@ class Layout:
 
     def tails(self) -> str:
         """Return the end of every log."""
-        return "\n".join(f"--- {key}\n{node.log_tail(25)}" for key, node in self.nodes.items())
+        return log_tails(self.nodes, 25)
 
 
 def run_penstock(*command: str) -> tuple[int, str]:

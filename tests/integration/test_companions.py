@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from harness.cluster import ClusterProcess
 from harness.load import Load
-from harness.workload import Workload, create_topic, wait_until
+from harness.waiting import wait_until
+from harness.workload import Workload, create_topic
 from reliability.clients.group_reader import GroupReader
 from reliability.clients.zombie_writer import ZombieWriter
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from harness.node import NodeProcess, answers
-from harness.workload import create_topic, wait_until
+from harness.waiting import wait_until
+from harness.workload import create_topic
 
 from tests.integration.clients import acked, send
 

@@ -9,7 +9,8 @@ from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 from harness.loop_disk import LoopDisk
 from harness.node import NodeProcess
-from harness.workload import create_topic, read_all, wait_until
+from harness.waiting import wait_until
+from harness.workload import create_topic, read_all
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode

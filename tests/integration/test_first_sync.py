@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
-from harness.workload import create_topic, wait_until
+from harness.waiting import wait_until
+from harness.workload import create_topic
 
 from tests.integration.clients import acked, send
 from tests.integration.layouts import WAIT_SECONDS, Layout, member_of

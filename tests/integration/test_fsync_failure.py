@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from harness.loop_disk import lying_disk
 from harness.node import NodeProcess
-from harness.workload import create_topic, read_all, wait_until
+from harness.waiting import wait_until
+from harness.workload import create_topic, read_all
 
 from tests.integration.clients import acked, errors, send
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from harness.cluster import ClusterProcess
-from harness.workload import wait_until
+from harness.waiting import wait_until
 
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock
 

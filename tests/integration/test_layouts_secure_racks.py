@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from harness.workload import create_topic, wait_until
+from harness.waiting import wait_until
+from harness.workload import create_topic
 
 from tests.integration.certificates import Authority, why_no_openssl
 from tests.integration.clients import acked, send

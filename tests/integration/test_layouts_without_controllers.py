@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from harness.cluster import ClusterProcess
-from harness.workload import Load, Workload, create_topic, wait_until
+from harness.waiting import wait_until
+from harness.workload import Load, Workload, create_topic
 
 from tests.integration.clients import acked, send
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock

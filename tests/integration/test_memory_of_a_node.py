@@ -8,7 +8,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
 from harness.loop_disk import tiny_tmpfs
 from harness.node import NodeFailed, NodeProcess
-from harness.workload import read_all, wait_until
+from harness.waiting import wait_until
+from harness.workload import read_all
 
 from tests.integration.clients import acked, send
 

@@ -15,7 +15,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from harness.cluster import ClusterProcess
 from harness.node import NodeFailed
-from harness.workload import read_all, wait_until
+from harness.waiting import wait_until
+from harness.workload import read_all
 
 from tests.integration.clients import acked, errors, send
 from tests.integration.layouts import FAST, WAIT_SECONDS, member_of, run_penstock

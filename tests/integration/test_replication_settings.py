@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from harness.cluster import ClusterProcess
-from harness.workload import create_topic, wait_until
+from harness.waiting import wait_until
+from harness.workload import create_topic
 
 from tests.integration.clients import acked, send
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock

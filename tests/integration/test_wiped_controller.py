@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from harness.node import NodeProcess
-from harness.workload import wait_until
+from harness.waiting import wait_until
 
 from tests.integration.layouts import WAIT_SECONDS, Layout
 

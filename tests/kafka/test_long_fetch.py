@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -89,7 +88,7 @@ def test_a_long_fetch_that_waits_is_woken_by_any_of_its_partitions(
     produce(other, 777)
     other.close()
     assert with_records(client.receive(ApiKey.FETCH, VERSION)) == [777]
-    until(wide, lambda: not wide.broker.fetch_partitions.parked)
+    assert wide.until(lambda: not wide.broker.fetch_partitions.parked)
 
 
 def test_a_session_of_many_partitions_goes_on_with_short_requests(
@@ -119,17 +118,10 @@ def test_a_parked_long_fetch_ends_when_its_client_has_gone(
     leaving.close()
     client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=2_500))
     client.receive(ApiKey.FETCH, VERSION)
-    until(wide, lambda: not wide.broker.fetch_partitions.parked)
+    assert wide.until(lambda: not wide.broker.fetch_partitions.parked)
     partition = wide.broker.partitions.by_name[b"wide"].partitions[5]
     assert partition is not None
     assert wide.call(lambda: len(partition.waiters)) == 0
-
-
-def until(node: LiveNode, is_so: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 30
-    while not node.call(is_so):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @contextlib.contextmanager
@@ -155,9 +147,9 @@ def test_a_client_that_goes_while_its_long_fetch_waits_for_a_place_is_no_error(
     leaving = wide.connect()
     with no_places(wide):
         leaving.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=30_000))
-        until(wide, lambda: partitions.looking)
+        assert wide.until(lambda: partitions.looking)
         leaving.close()
-    until(wide, lambda: not partitions.looking)
+    assert wide.until(lambda: not partitions.looking)
     assert "unhandled" not in caplog.text
     assert client.ask(ApiKey.FETCH, VERSION, fields("wide")).responses
 
@@ -169,11 +161,11 @@ def test_what_the_partitions_of_a_fetch_take_is_counted_until_it_is_answered(
         return sum(one.kept_bytes for one in wide.node._listener.connections)
 
     client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=25_000))
-    until(wide, lambda: wide.broker.fetch_partitions.parked == PARTITIONS)
-    until(wide, lambda: kept_bytes() == PARTITIONS * PARTITION_BYTES)
+    assert wide.until(lambda: wide.broker.fetch_partitions.parked == PARTITIONS)
+    assert wide.until(lambda: kept_bytes() == PARTITIONS * PARTITION_BYTES)
     other = wide.connect()
     produce(other, 5)
     other.close()
     client.receive(ApiKey.FETCH, VERSION)
-    until(wide, lambda: not kept_bytes())
-    until(wide, lambda: not wide.broker.fetch_partitions.looking)
+    assert wide.until(lambda: not kept_bytes())
+    assert wide.until(lambda: not wide.broker.fetch_partitions.looking)

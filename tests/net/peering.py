@@ -124,12 +124,6 @@ async def drained() -> None:
         await asyncio.sleep(0)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until the condition holds."""
-    while not condition():  # noqa: ASYNC110  what is waited for has no event
-        await asyncio.sleep(0)
-
-
 async def raw(port: Port) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect as somebody who speaks another protocol, or none."""
     return await asyncio.open_connection(*port.address)

@@ -103,11 +103,6 @@ class Server:
         self._peers.append(Peer(reader, writer))
         return self._peers[-1]
 
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """Give the loop turns until the condition holds; the scenario's deadline bounds it."""
-        while not condition():  # noqa: ASYNC110  what is waited for has no event
-            await asyncio.sleep(0)
-
     async def sweep(self, ticks: int) -> None:
         for _ in range(ticks):
             self.listener.sweep()

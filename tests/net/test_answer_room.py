@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
+from harness.waiting import until
+
 from penstock.net.answer_room import (
     ANSWER_EIGHTHS,
     ANSWER_EIGHTHS_OF_MANY,
@@ -259,13 +261,13 @@ def test_many_that_never_read_stay_within_the_budget_and_give_it_back() -> None:
         async with serving(preparing, **LIMITS) as server:
             await deaf(server, 12)
             room = server.listener._context.room
-            await server.until(lambda: room.is_short)
+            await until(lambda: room.is_short)
             budget = server.listener._budget
             assert budget.used <= budget.limit
             assert sum(one.pinned_bytes for one in server.listener.connections) == budget.used
             for one in server.listener.connections:
                 one.abort()
-            await server.until(lambda: not server.listener.connections)
+            await until(lambda: not server.listener.connections)
             assert budget.used == budget.answers == 0
             assert room.waiting == 0
 
@@ -277,10 +279,10 @@ def test_a_client_that_reads_is_served_as_soon_as_those_who_do_not_are_ended() -
         async with serving(preparing, **LIMITS) as server:
             await deaf(server, 12)
             room = server.listener._context.room
-            await server.until(lambda: room.is_short)
+            await until(lambda: room.is_short)
             client = await server.connect()
             client.send(frame(b"x"))
-            await server.until(lambda: len(server.listener.connections) == 13)
+            await until(lambda: len(server.listener.connections) == 13)
             await server.sweep(4)
             assert len(await client.answer()) == MIB - 4
             assert server.stats.closed[CloseKind.MEMORY] > 1, "as many as are in the way"

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterable
 
 import pytest
+from harness.waiting import until
 
 from penstock.net.connection import Connection, ReplySlot
 from penstock.net.context import ConnectionContext, one_by_one
@@ -124,10 +125,10 @@ def test_a_half_frame_is_ended_after_its_time(loop: str) -> None:
         async with serving(echo, frame_seconds_max=30) as server:
             slow = await server.connect()
             slow.send(frame(b"x" * 100)[:50])
-            await server.until(lambda: server.stats.bytes_in == 50)
+            await until(lambda: server.stats.bytes_in == 50)
             await server.sweep(29)
             slow.send(b"x")
-            await server.until(lambda: server.stats.bytes_in == 51)
+            await until(lambda: server.stats.bytes_in == 51)
             await server.sweep(2)
             assert await slow.is_ended()
             assert server.stats.closed == {CloseKind.FRAME_TOO_SLOW: 1}
@@ -139,7 +140,7 @@ def test_who_sends_nothing_after_connecting_is_ended(loop: str) -> None:
     async def scenario() -> None:
         async with serving(echo, first_frame_seconds_max=5) as server:
             silent = await server.connect()
-            await server.until(lambda: server.stats.connections == 1)
+            await until(lambda: server.stats.connections == 1)
             await server.sweep(6)
             assert await silent.is_ended()
             assert server.stats.closed == {CloseKind.NO_FIRST_FRAME: 1}
@@ -202,7 +203,7 @@ def test_ten_thousand_requests_in_one_write_hold_nobody_else_up(loop: str) -> No
         async with serving(on_frame, in_flight_max=64) as server:
             greedy, other = await server.connect(), await server.connect()
             greedy.send(b"".join(frame(b"%05d" % n) for n in range(10_000)))
-            await server.until(lambda: len(answered) >= 64)
+            await until(lambda: len(answered) >= 64)
             other.send(frame(b"other"))
             assert await other.answer() == b"other"
             assert len(answered) < 10_000, "the others' turn came before the end"
@@ -225,7 +226,7 @@ def test_reading_stops_while_the_peer_does_not_take_its_answers(loop: str) -> No
             peer = await server.connect()
             peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
             peer.send(frame(b"more") * 200)
-            await server.until(lambda: server.stats.reading_pauses > 0)
+            await until(lambda: server.stats.reading_pauses > 0)
             taken = server.stats.frames
             assert taken < 200
             peer.writer.transport.resume_reading()  # type: ignore[attr-defined]
@@ -245,10 +246,10 @@ def test_who_takes_none_of_its_answers_is_ended(loop: str) -> None:
             peer = await server.connect()
             peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
             peer.send(frame(b"more") * 3)
-            await server.until(lambda: server.stats.frames > 0)
-            await server.until(lambda: server.stats.reading_pauses > 0)
+            await until(lambda: server.stats.frames > 0)
+            await until(lambda: server.stats.reading_pauses > 0)
             await server.sweep(70)
-            await server.until(lambda: server.stats.connections == 0)
+            await until(lambda: server.stats.connections == 0)
             assert server.stats.closed == {CloseKind.ANSWERS_NOT_READ: 1}
 
     run(scenario(), loop)
@@ -279,7 +280,7 @@ def test_an_answer_after_the_peer_has_gone_goes_nowhere(loop: str) -> None:
             peer.send(frame(b"gone"))
             await handler.wait_for(1)
             peer.writer.transport.abort()
-            await server.until(lambda: server.stats.connections == 0)
+            await until(lambda: server.stats.connections == 0)
             handler.answer(0)
             assert handler.connections[0].is_closed
 
@@ -296,7 +297,7 @@ def test_memory_for_unfinished_frames_is_bounded_and_the_oldest_gives_way(loop: 
             for peer in slow:
                 peer.send(part)
                 await peer.writer.drain()
-            await server.until(lambda: server.stats.reading_pauses >= 2)
+            await until(lambda: server.stats.reading_pauses >= 2)
             for _ in range(10):
                 good.send(frame(b"small"))
                 assert await good.answer() == b"small"
@@ -314,9 +315,9 @@ def test_a_frame_that_waited_for_memory_is_handled_when_there_is_some(loop: str)
             first, second = await server.connect(), await server.connect()
             wire = frame(b"x" * (900 << 10) + b"!")
             first.send(wire[: 500 << 10])
-            await server.until(lambda: server.stats.bytes_in == 500 << 10)
+            await until(lambda: server.stats.bytes_in == 500 << 10)
             second.send(wire)
-            await server.until(lambda: server.stats.reading_pauses > 0)
+            await until(lambda: server.stats.reading_pauses > 0)
             first.send(wire[500 << 10 :])
             assert len(await first.answer()) == len(wire) - 4
             assert len(await second.answer()) == len(wire) - 4

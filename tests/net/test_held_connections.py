@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from harness.waiting import until
 
 from penstock.net.connection import Connection
 from tests.net.serving import LOOPS, Recorder, frame, run, serving
@@ -73,6 +74,6 @@ def test_a_held_connection_whose_peer_has_gone_is_known_as_gone(loop: str) -> No
             await handler.wait_for(1)
             assert not handler.connections[0].has_gone()
             peer.writer.close()
-            await server.until(handler.connections[0].has_gone)
+            await until(handler.connections[0].has_gone)
 
     run(scenario(), loop)

@@ -6,6 +6,7 @@ import socket
 from dataclasses import replace
 
 import pytest
+from harness.waiting import until
 
 from penstock.base.errors import ConfigError
 from penstock.net.errors import RefuseKind
@@ -46,7 +47,7 @@ def test_connections_beyond_the_total_are_refused_until_one_is_closed(loop: str)
             assert [await is_served(peer) for peer in peers] == [True, True, False]
             assert server.stats.refused == {RefuseKind.TOO_MANY: 1}
             peers[0].writer.close()
-            await server.until(lambda: server.stats.connections == 1)
+            await until(lambda: server.stats.connections == 1)
             assert await is_served(await server.connect())
 
     run(scenario(), loop)

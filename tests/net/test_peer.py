@@ -4,6 +4,7 @@ import asyncio
 import socket
 
 import pytest
+from harness.waiting import until
 
 from penstock.base.errors import ConfigError
 from penstock.net.peer import (
@@ -12,17 +13,7 @@ from penstock.net.peer import (
     PeerSecurity,
     dial,
 )
-from tests.net.peering import (
-    DIALER,
-    LISTENER,
-    SECRET,
-    End,
-    drained,
-    is_ended,
-    peer_port,
-    raw,
-    until,
-)
+from tests.net.peering import DIALER, LISTENER, SECRET, End, drained, is_ended, peer_port, raw
 from tests.net.serving import LOOPS, run
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)

@@ -5,6 +5,7 @@ import logging
 import struct
 
 import pytest
+from harness.waiting import until
 
 from penstock.net.listener import DESCRIPTOR_RESERVE
 from penstock.net.peer import (
@@ -25,7 +26,6 @@ from tests.net.peering import (
     raw,
     read_frame,
     send_frame,
-    until,
 )
 from tests.net.serving import LOOPS, run
 

@@ -7,10 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from harness.waiting import until
 
 from penstock.base.errors import ConfigError
 from penstock.net.peer import PeerSecurity, dial
-from tests.net.peering import DIALER, SECRET, drained, peer_port, until
+from tests.net.peering import DIALER, SECRET, drained, peer_port
 from tests.net.serving import LOOPS, run
 
 pytestmark = [

@@ -3,11 +3,12 @@
 import asyncio
 
 import pytest
+from harness.waiting import until
 
 from penstock.net.peer import PeerHello, PeerSecurity
 from penstock.net.peer_turn import PeerTurn
 from penstock.net.turn_share import ONES_SECONDS, TURN_SECONDS
-from tests.net.peering import SECRET, End, Port, peer_port, until
+from tests.net.peering import SECRET, End, Port, peer_port
 from tests.net.serving import LOOPS, run
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from harness.waiting import until
 
 from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind
@@ -33,7 +34,7 @@ async def deaf(server: Server, asks: bytes, count: int = 60) -> None:
     before = pinned(server)
     for _ in range(count):
         peer.send(frame(asks))
-    await server.until(lambda: pinned(server) > before)
+    await until(lambda: pinned(server) > before)
 
 
 def test_answers_that_are_not_taken_are_counted_until_the_connection_is_gone(loop: str) -> None:
@@ -46,7 +47,7 @@ def test_answers_that_are_not_taken_are_counted_until_the_connection_is_gone(loo
             assert server.stats.unfinished_bytes >= connection.stalled_bytes
             assert connection.answer_bytes_max < LIMITS["unfinished_bytes_max"] // SHARE
             connection.abort()
-            await server.until(lambda: not server.listener.connections)
+            await until(lambda: not server.listener.connections)
             await server.sweep(1)
             assert server.stats.unfinished_bytes == 0
 
@@ -101,7 +102,7 @@ def test_what_is_pinned_elsewhere_makes_answers_smaller_until_it_is_given_back(l
         async with serving(large, **LIMITS) as server:
             peer = await server.connect()
             peer.send(frame(b"1"))
-            await server.until(lambda: bool(server.listener.connections))
+            await until(lambda: bool(server.listener.connections))
             (connection,) = server.listener.connections
             server.listener.pinned_elsewhere = lambda: 4 * MIB
             server.listener.sweep()
@@ -146,16 +147,16 @@ def test_answers_that_come_once_nothing_is_taken_any_more_are_counted_too(loop: 
             peer.reader._transport.pause_reading()  # type: ignore[attr-defined]
             for _ in range(2):
                 peer.send(frame(b"1"))
-            await server.until(lambda: len(slots) == 2)
+            await until(lambda: len(slots) == 2)
             slots[0].send(*[ANSWER] * 8)
-            await server.until(lambda: pinned(server) > 0)
+            await until(lambda: pinned(server) > 0)
             before = pinned(server)
             slots[1].send(*[ANSWER] * 4)
             assert pinned(server) == before + 4 * len(ANSWER)
             await server.sweep(1)
             assert server.stats.unfinished_bytes == pinned(server)
             server.listener.connections[0].abort()
-            await server.until(lambda: not server.listener.connections)
+            await until(lambda: not server.listener.connections)
             await server.sweep(1)
             assert server.stats.unfinished_bytes == 0
 

@@ -1,6 +1,7 @@
 """Frames that are taken together: counted one by one, answered in order, within the limits."""
 
 import pytest
+from harness.waiting import until
 
 from penstock.net.connection import Connection, ReplyPlace
 from tests.net.serving import LOOPS, Recorder, frame, run, serving
@@ -69,6 +70,6 @@ def test_no_more_are_taken_together_than_may_be_in_flight(loop: str) -> None:
             single.answer(0)
             threes.answer(0)
             assert [await peer.answer() for _ in range(4)] == [b"0", b"1", b"2", b"re:3"]
-            await server.until(lambda: len(threes.taken) == 2)
+            await until(lambda: len(threes.taken) == 2)
 
     run(scenario(), loop)

@@ -3,6 +3,8 @@
 import asyncio
 from typing import cast
 
+from harness.waiting import until
+
 from penstock.net.connection import Connection
 from penstock.net.turn_share import (
     COUNTED_SECONDS,
@@ -180,10 +182,10 @@ def test_a_single_request_is_answered_before_pipelines_that_came_first() -> None
             server.listener.measure_by(watch)
             floods = [await server.connect() for _ in range(20)]
             other = await server.connect()
-            await server.until(lambda: len(server.listener.connections) == 21)
+            await until(lambda: len(server.listener.connections) == 21, every_seconds=0)
             for flood in floods:
                 flood.send(frame(b"x") * 8)
-            await server.until(lambda: len(served) >= 4)
+            await until(lambda: len(served) >= 4, every_seconds=0)
             other.send(frame(b"y"))
             assert await other.answer() == b"y"
             assert len(served) < 20 * 2, "it does not wait until each of them had a turn"
@@ -194,7 +196,7 @@ def test_a_single_request_is_answered_before_pipelines_that_came_first() -> None
 async def begin(server: Server, watch: Stopwatch, count: int, each: bytes) -> None:
     server.listener.measure_by(watch)
     peers = [await server.connect() for _ in range(count)]
-    await server.until(lambda: len(server.listener.connections) == count)
+    await until(lambda: len(server.listener.connections) == count, every_seconds=0)
     for peer in peers:
         peer.send(each)
 
@@ -222,9 +224,9 @@ def test_pipelined_heavy_requests_of_one_connection_take_turns_with_others() -> 
             server.listener.measure_by(watch)
             flood = await server.connect()
             other = await server.connect()
-            await server.until(lambda: len(server.listener.connections) == 2)
+            await until(lambda: len(server.listener.connections) == 2, every_seconds=0)
             flood.send(frame(b"x") * 40)
-            await server.until(lambda: len(served) >= 2)
+            await until(lambda: len(served) >= 2, every_seconds=0)
             other.send(frame(b"y"))
             assert await other.answer() == b"y"
             assert len(served) < 41, "the other one does not wait for all of the flood"
@@ -239,10 +241,10 @@ def test_a_connection_that_ends_while_it_waits_for_its_turn_is_let_go() -> None:
         watch, served = Stopwatch(), list[Connection]()
         async with serving(heavy(watch, served).on_frame) as server:
             await begin(server, watch, 6, frame(b"x") * 8)
-            await server.until(lambda: len(served) >= 2)
+            await until(lambda: len(served) >= 2, every_seconds=0)
             for one in server.listener.connections:
                 one.abort()
-            await server.until(lambda: not server.listener.connections)
+            await until(lambda: not server.listener.connections, every_seconds=0)
             count = len(served)
             await server.sweep(1)
             await asyncio.sleep(0)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness.ports import free_port
+from harness.waiting import until
 
 from penstock.base.errors import ConfigError
 from penstock.node.controller_process import ControllerProcess
@@ -52,8 +53,7 @@ async def controller(settings: NodeSettings) -> AsyncIterator[ControllerProcess]
 
 
 async def until_active(process: ControllerProcess) -> None:
-    while not process._plane.log.leadership.is_leader:  # noqa: ASYNC110  nobody tells
-        await asyncio.sleep(0.002)
+    await until(lambda: process._plane.log.leadership.is_leader)
 
 
 @pytest.mark.parametrize("missing", ["port", "voters"])

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from harness.waiting import until
+
 from penstock.base.ids import TopicId
 from penstock.controller.commands.codec import encode_error
 from penstock.controller.commands.command import (
@@ -65,12 +67,6 @@ def on_loop(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], Non
         asyncio.run(bounded())
 
     return run
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until the condition holds; the test's deadline bounds it."""
-    while not condition():  # noqa: ASYNC110  what is waited for has no event
-        await asyncio.sleep(0.001)
 
 
 def report(set_id: int) -> SetReport:

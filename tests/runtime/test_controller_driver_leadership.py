@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from harness.waiting import until
 
 from penstock.controller.commands.command import AllocateProducerIds, CreateCluster, RegisterBroker
 from penstock.controller.errors import NotActiveController
@@ -10,7 +11,7 @@ from penstock.controller.metadata.record_codec import encode_records
 from penstock.controller.metadata.snapshot import snapshot_records
 from penstock.runtime.controller_driver import LeadershipLost
 from penstock.runtime.io.clock import LoopScheduler
-from tests.runtime.session_cluster import Process, on_loop, until
+from tests.runtime.session_cluster import Process, on_loop
 from tests.runtime.shared_log import LogGroup
 
 ALLOCATE = AllocateProducerIds(broker_id=1)

@@ -1,5 +1,7 @@
 """A controller's sessions, one message at a time, through channels within the process."""
 
+from harness.waiting import until
+
 from penstock.controller.commands.codec import decode_error, encode_command
 from penstock.controller.commands.command import CreateCluster
 from penstock.controller.errors import (
@@ -32,7 +34,6 @@ from tests.runtime.session_cluster import (
     WatchedBrain,
     on_loop,
     session_cluster,
-    until,
 )
 
 SECOND_PROCESS = 1 << 40

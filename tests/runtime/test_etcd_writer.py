@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+from harness.waiting import until
+
 from penstock.controller.errors import MetadataError, NotActiveController
 from penstock.runtime.etcd.election import Lead
 from penstock.runtime.etcd.entry import Entry
@@ -12,7 +14,7 @@ from penstock.runtime.etcd.store import LeaderKey
 from penstock.runtime.etcd.writer import Writer
 from tests.controller.replicated_log_contract import Machine
 from tests.runtime.crash_disk import CrashDisk, StepLoop
-from tests.runtime.session_cluster import on_loop, until
+from tests.runtime.session_cluster import on_loop
 
 
 class SlowEtcd:

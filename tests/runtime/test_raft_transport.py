@@ -1,13 +1,13 @@
 """Raft over real sockets: processes find each other, lose each other, and a log comes of it."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
 from harness.first_start import first_start
 from harness.ports import free_port
+from harness.waiting import until
 
 from penstock.base.ports import Clock
 from penstock.controller.errors import MetadataError
@@ -75,12 +75,6 @@ class Peer:
             self._listener.stop()
         await asyncio.get_running_loop().run_in_executor(None, self._offload.close)
         await asyncio.sleep(0)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(15):
-        while not condition():  # noqa: ASYNC110  conditions of many kinds
-            await asyncio.sleep(0.01)
 
 
 async def propose(peer: Peer, payload: bytes) -> int | MetadataError:

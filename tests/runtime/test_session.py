@@ -5,6 +5,7 @@ import logging
 from dataclasses import replace
 
 import pytest
+from harness.waiting import until
 
 from penstock.controller.commands.command import CreateCluster
 from penstock.controller.errors import (
@@ -22,14 +23,7 @@ from penstock.controller.session import (
 from penstock.net.peer import PeerHello, PeerLink, PeerListener
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.messages import PURPOSE
-from tests.runtime.session_cluster import (
-    FRAME_BYTES_MAX,
-    QUICK,
-    SECURITY,
-    on_loop,
-    session_cluster,
-    until,
-)
+from tests.runtime.session_cluster import FRAME_BYTES_MAX, QUICK, SECURITY, on_loop, session_cluster
 
 RARELY = replace(QUICK, heartbeat_interval_ms=30_000, silence_ms=600_000)
 """Heartbeats only when a session opens: nothing but refusals and pushes tell who is active."""

@@ -2,6 +2,8 @@
 
 import asyncio
 
+from harness.waiting import until
+
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands.command import ChangeSyncStateSet, RegisterBroker, RegisterReplica
 from penstock.controller.config import ControllerConfig
@@ -16,7 +18,6 @@ from tests.runtime.session_cluster import (
     on_loop,
     report,
     session_cluster,
-    until,
 )
 
 PATIENCE = ControllerConfig(

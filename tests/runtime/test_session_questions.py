@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from harness.waiting import until
 
 from penstock.controller.commands.command import (
     AllocateProducerIds,
@@ -23,12 +24,7 @@ from penstock.controller.session import (
     TransferRequest,
 )
 from penstock.runtime.session.messages import ChangeControllers
-from tests.runtime.session_cluster import (
-    QUICK,
-    on_loop,
-    session_cluster,
-    until,
-)
+from tests.runtime.session_cluster import QUICK, on_loop, session_cluster
 
 RARELY = replace(QUICK, heartbeat_interval_ms=30_000, silence_ms=600_000)
 """Heartbeats only when a session opens: nothing but refusals and pushes tell who is active."""

@@ -7,6 +7,7 @@ from random import Random
 
 from harness.first_start import first_start
 from harness.ports import free_port
+from harness.waiting import until
 
 from penstock.base.ids import TopicId
 from penstock.controller.active.controller import ActiveController
@@ -31,7 +32,7 @@ from penstock.runtime.session.messages import PURPOSE as SESSION
 from penstock.runtime.session.messages import ChangeControllers
 from penstock.runtime.session.service import BrainPorts, ControllerService
 from penstock.runtime.session.service_membership import membership_by
-from tests.runtime.session_cluster import FRAME_BYTES_MAX, SECURITY, Tasks, WatchedOwner, until
+from tests.runtime.session_cluster import FRAME_BYTES_MAX, SECURITY, Tasks, WatchedOwner
 
 PATIENCE = ControllerConfig(heartbeat_interval_ms=50, session_timeout_ms=2_000)
 
