@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli.features import downgrade, features, upgrade
 from penstock.cli.operator import (
     DATA_DEFAULT,
     ConfigOption,
@@ -22,7 +23,12 @@ from penstock.cli.values import ID_MAX
 if TYPE_CHECKING:
     from penstock.controller.session import SetStatus, StatusAnswer
 
-app = typer.Typer(help="The state of the cluster; elections on or off; brokers that are gone.")
+app = typer.Typer(
+    help="The state of the cluster; levels; elections on or off; brokers that are gone."
+)
+app.command()(features)
+app.command()(upgrade)
+app.command()(downgrade)
 
 BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", max=ID_MAX, help="Broker id.")]
 
