@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-unit test-process sim mutants fuzz prove check check-format check-lint check-types
-.PHONY: check-rooms check-tidy format docs compat bench bench-peers bench-plots bench-guard chaos lock clean dist dist-check fresh
+.PHONY: mixed check-rooms check-tidy format docs compat bench bench-peers bench-plots bench-guard chaos lock clean dist dist-check fresh
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -94,6 +94,11 @@ bench-guard: setup java ## a short run against the last ratios that were recorde
 
 chaos: setup ## real nodes on hosts of their own: killed, cut off, without disk or power; about 6 minutes
 	$(BIN)/python -m reliability.chaos $(if $(SEED),--seed $(SEED))
+
+mixed: setup ## an earlier release and this one in one cluster, forth and back; OLDER=commit
+	rm -rf build/older && mkdir -p build/older
+	git archive $(OLDER) src | tar -x -C build/older
+	PENSTOCK_OLDER=$(CURDIR)/build/older/src $(PYTEST) tests/integration/test_mixed_releases.py
 
 sim: $(STAMP) ## simulated clusters under faults, about 3 minutes; SEED=n runs and explains one
 	$(BIN)/python -m penstock.sim $(if $(SEED),--seed $(SEED),--seeds $(SIM_SEEDS) --jobs 2)

@@ -12,6 +12,9 @@ from tests.live_node import LiveNode, running_node
 
 COMMANDS = [
     ["cluster", "status"],
+    ["cluster", "features"],
+    ["cluster", "upgrade"],
+    ["cluster", "downgrade", "--level", "1"],
     ["set", "list"],
     ["set", "describe", "1"],
     ["set", "elect", "1"],
@@ -116,6 +119,24 @@ def test_status_is_shown_as_a_table_and_as_json(
     assert run(capsys, "set", "describe", "1", "--config", config)[0] == 0
 
 
+def test_levels_are_shown_lowered_and_raised(
+    capsys: pytest.CaptureFixture[str], cluster: tuple[LiveNode, str]
+) -> None:
+    def levels() -> list[int]:
+        code, out, err = run(capsys, "cluster", "features", "-o", "json", "--config", cluster[1])
+        assert (code, err) == (0, "")
+        document = json.loads(out)
+        assert [(one["id"], one["highest"]) for one in document["processes"]] == [(1, 2)]
+        return [one["level"] for one in document["features"]]
+
+    assert levels() == [2]
+    for command, level in (("downgrade", 1), ("downgrade", 1), ("upgrade", 2)):
+        code, out, _ = run(capsys, "cluster", command, "--config", cluster[1])
+        assert (code, out) == (0, f"penstock.metadata is at level {level}\n")
+        assert levels() == [level]
+    assert "penstock.metadata" in run(capsys, "cluster", "features", "--config", cluster[1])[1]
+
+
 @pytest.mark.parametrize(
     ("command", "text"),
     [
@@ -125,6 +146,11 @@ def test_status_is_shown_as_a_table_and_as_json(
         ("controller add 2 127.0.0.1:9093", ""),
         ("controller remove 2", ""),
         ("controller transfer 2", ""),
+        (
+            "cluster upgrade --level 9",
+            "penstock.metadata can not be set to level 9: broker 1 reads",
+        ),
+        ("cluster upgrade --level 1", ""),
         ("node drain 9", ""),
         ("set elect 7", ""),
         ("set transfer 1 --to 9", ""),

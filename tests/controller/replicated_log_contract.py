@@ -430,6 +430,21 @@ class ReplicatedGroupContract(ABC):
         expected = [b"%d" % number for number in range(6)] + [b"after"]
         assert group.states() == [expected] * 4
 
+    def test_what_is_forgotten_nobody_gets_any_more(self, group: Group) -> None:
+        group.start(1, 2, 3)
+        late = next(one for one in (1, 2, 3) if one != group.leader())
+        group.crash(late)
+        group.harness.run()
+        group.add(group.leader(), b"a", b"b")
+        for one, log in group.logs.items():
+            log.forget(log.applied_index, group.machines[one].snapshot())
+        assert group.add(group.leader(), b"c") == [3]
+        group.start(late)
+        group.start(8)
+        assert group.states() == [[b"a", b"b", b"c"]] * 4
+        for one in (late, 8):
+            assert not {"apply 1", "apply 2"} & set(group.machines[one].events)
+
     def test_snapshots_survive_a_crash_of_all(self, group: Group) -> None:
         group.start(1, 2, 3)
         group.add(group.leader(), b"a", b"b")

@@ -48,6 +48,7 @@ from penstock.runtime.session.client import (
 )
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.messages import PURPOSE, ChangeControllers
+from penstock.runtime.session.operator_ports import OperatorPorts
 from penstock.runtime.session.service import BrainPorts, ControllerService
 from tests.runtime.shared_log import LogGroup
 
@@ -226,7 +227,7 @@ class ControllerProcess(Process):
             driver=self.driver,
             make_brain=self._make_brain,
             spawn=self.tasks.spawn,
-            change_membership=self._change,
+            operators=OperatorPorts(change_membership=self._change),
         )
         self.log.on_leadership = self.service.on_leadership
         self.driver.start()

@@ -24,6 +24,7 @@ class LogGroup:
         self.scheduler = scheduler
         self.entries: list[bytes] = []
         self.trimmed_index = 0
+        self.forgotten_index = 0
         self.snapshot = b""
         self.leader_id = NO_LEADER
         self.term = 0
@@ -117,6 +118,10 @@ class SharedLog:
         group = self._group
         del group.entries[: index - group.trimmed_index]
         group.trimmed_index, group.snapshot = index, snapshot
+
+    def forget(self, index: int, snapshot: bytes) -> None:
+        self._group.forgotten_index = index
+        self.trim(index, snapshot)
 
     def close(self) -> None:
         self._is_closed = True

@@ -5,9 +5,16 @@ import asyncio
 import pytest
 from harness.waiting import until
 
-from penstock.controller.commands.command import AllocateProducerIds, CreateCluster, RegisterBroker
+from penstock.controller.commands.command import (
+    AllocateProducerIds,
+    ChangeFeatureLevel,
+    CreateCluster,
+    RegisterBroker,
+)
 from penstock.controller.errors import NotActiveController
-from penstock.controller.metadata.record_codec import encode_records
+from penstock.controller.metadata.levels import METADATA
+from penstock.controller.metadata.record_codec import decode_records, encode_records
+from penstock.controller.metadata.records import FeatureLevelChanged
 from penstock.controller.metadata.snapshot import snapshot_records
 from penstock.runtime.controller_driver import LeadershipLost
 from penstock.runtime.io.clock import LoopScheduler
@@ -171,3 +178,34 @@ async def test_a_command_that_came_in_an_earlier_leadership_is_not_proposed_in_a
     with pytest.raises(NotActiveController):
         await one.driver.submit(ALLOCATE, decided_in=term - 1)
     await one.driver.submit(ALLOCATE, decided_in=term)
+
+
+@on_loop
+async def test_a_lowered_level_leaves_nothing_behind_that_an_earlier_release_can_not_read() -> None:
+    group, (one, two) = members()
+    group.lead(1)
+    await one.driver.submit(CreateCluster(cluster_id="c"))
+    assert FeatureLevelChanged in [type(record) for record in decode_records(group.entries[0])]
+    lower = ChangeFeatureLevel(feature=METADATA, level=1, is_lowering=True)
+    assert await one.driver.submit(lower) == 1
+    assert group.forgotten_index == group.last_index == 2
+    assert FeatureLevelChanged not in [type(record) for record in decode_records(group.snapshot)]
+    await one.driver.submit(CreateCluster(cluster_id="the same"))
+    await one.driver.submit(REGISTER)
+    assert group.forgotten_index == 2, "later entries are trimmed as ever"
+    assert two.image == one.image
+
+
+@on_loop
+async def test_a_level_that_was_lowered_while_a_process_was_down_is_forgotten_at_its_start() -> (
+    None
+):
+    group, (one, _) = members()
+    group.lead(1)
+    await one.driver.submit(CreateCluster(cluster_id="c"))
+    lower = FeatureLevelChanged(feature=METADATA, level=1, epoch=9)
+    group.entries.append(encode_records([lower], 2))
+    late = Process(group, 3)
+    late.driver.start()
+    assert late.image.metadata_level == 1
+    assert group.forgotten_index == 2

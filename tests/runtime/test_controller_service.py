@@ -24,9 +24,12 @@ from penstock.runtime.session.channel import LocalChannel
 from penstock.runtime.session.messages import (
     PURPOSE,
     ChangeControllers,
+    ChangeFeature,
+    FeaturesRequest,
     SessionMessage,
     SubmitOutcome,
 )
+from penstock.runtime.session.operator_ports import NO_PORTS
 from penstock.runtime.session.service import REQUESTS_MAX
 from tests.runtime.session_cluster import (
     SECURITY,
@@ -325,12 +328,34 @@ async def test_controllers_can_not_be_changed_where_the_log_has_operators_of_its
     async with session_cluster(1) as cluster:
         cluster.group.lead(1)
         controller = cluster.controllers[1]
-        controller.service._change_membership = None
+        controller.service._operators = NO_PORTS
         caller = Caller(controller, 11, 1)
-        caller.send(ChangeControllers(request_id=1, action="remove", peer_id=2))
-        answer = await caller.next()
-        assert isinstance(answer, OperationAnswer)
-        assert isinstance(decode_error(answer.error), RefusedCommand)
+        for request in (
+            ChangeControllers(request_id=1, action="remove", peer_id=2),
+            FeaturesRequest(request_id=2),
+            ChangeFeature(request_id=3, feature="penstock.metadata"),
+        ):
+            caller.send(request)
+            answer = await caller.next()
+            assert isinstance(answer, OperationAnswer)
+            assert isinstance(decode_error(answer.error), RefusedCommand)
+
+
+@on_loop
+async def test_a_session_says_by_its_heartbeats_which_levels_its_process_reads() -> None:
+    async with session_cluster(1) as cluster:
+        cluster.group.lead(1)
+        service = cluster.controllers[1].service
+        newer, older = Caller(cluster.controllers[1], 11, 1), Caller(cluster.controllers[1], 12, 1)
+        assert service.said_levels() == []
+        older.heartbeat(12, 1)
+        newer.send(
+            Heartbeat(session_id=1, broker_id=11, incarnation="", metadata_levels=1 << 16 | 2)
+        )
+        await until(lambda: len(service.said_levels()) == 2)
+        assert service.said_levels() == [(11, 1 << 16 | 2), (12, 0)]
+        newer.channel.close("it stops")
+        await until(lambda: service.said_levels() == [(12, 0)])
 
 
 @on_loop

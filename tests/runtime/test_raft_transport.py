@@ -101,6 +101,10 @@ def test_three_voters_and_a_learner_over_sockets(tmp_path: Path) -> None:
         for peer in peers:
             peer.start()
         leader = await wait_for_leader(peers)
+        assert {peer for peer, _ in leader.transport.said_levels()} == {1, 2, 3, 7} - {
+            leader.peer_id
+        }
+        assert {levels for _, levels in leader.transport.said_levels()} == {1}
         assert await propose(leader, b"a") == 1
         assert await propose(leader, b"x" * 5_000_000) == 2
         await until(lambda: all(one.log.applied_index == 2 for one in peers))

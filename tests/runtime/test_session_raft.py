@@ -30,6 +30,7 @@ from penstock.runtime.session.client import SessionClient, SessionIdentity, Sess
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.messages import PURPOSE as SESSION
 from penstock.runtime.session.messages import ChangeControllers
+from penstock.runtime.session.operator_ports import OperatorPorts
 from penstock.runtime.session.service import BrainPorts, ControllerService
 from penstock.runtime.session.service_membership import membership_by
 from tests.runtime.session_cluster import FRAME_BYTES_MAX, SECURITY, Tasks, WatchedOwner
@@ -112,7 +113,7 @@ class Member:
             driver=self.driver,
             make_brain=make_brain,
             spawn=self.tasks.spawn,
-            change_membership=membership_by(self.log),
+            operators=OperatorPorts(change_membership=membership_by(self.log)),
         )
         self.log.on_leadership = service.on_leadership
         self.brain.start()

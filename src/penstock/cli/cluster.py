@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.base.errors import ConfigError
+from penstock.cli.features import downgrade, features, upgrade
 from penstock.cli.operator import (
     DATA_DEFAULT,
     ConfigOption,
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from penstock.controller.session import SetStatus, StatusAnswer
 
 app = typer.Typer(
-    help="The state of the cluster; masters spread; elections on or off; brokers that are gone."
+    help="State of the cluster; masters spread; levels; elections on or off; brokers that are gone."
 )
+app.command()(features)
+app.command()(upgrade)
+app.command()(downgrade)
 
 BrokerArgument = Annotated[int, typer.Argument(metavar="BROKER", max=ID_MAX, help="Broker id.")]
 

@@ -3,6 +3,7 @@
     propose(payload, done) ─► durable / agreed ─► machine.apply(index, payload) ─► done(index)
     confirm(done)          ─► nobody else led when it was asked ─► done(applied index)
     trim(index, snapshot)  ─► entries up to index may go; a later start begins with the snapshot
+    forget(index, snapshot) ─► they go, and nobody gets them any more
 
 The controller's driver does not know whether one disk or a Raft group stands behind it. The rules,
 checked for every implementation by tests/controller/replicated_log_contract.py:
@@ -20,7 +21,7 @@ checked for every implementation by tests/controller/replicated_log_contract.py:
 6. `confirm` is answered with an index only if no later leader had been elected when it was called:
    what this process had applied by then was the newest. Others than the leader hear
    NotActiveController, a leader that can not know waits until it does or is replaced.
-7. Callbacks come on the owner's loop and may call `propose` and `trim`.
+7. Callbacks come on the owner's loop and may call `propose`, `trim` and `forget`.
 
 Source: the interface that KRaft's RaftClient gives its controller; Raft paper 7 for snapshots, 8
 for `confirm`. Reads that may be old need no log: the owner reads its image.
@@ -75,7 +76,16 @@ class ReplicatedLog(Protocol):
         """Ask whether this process led at this moment. `done` is called exactly once, later."""
 
     def trim(self, index: int, snapshot: bytes) -> None:
-        """Keep `snapshot` in place of the entries up to and with `index`, all of them applied."""
+        """Keep `snapshot` in place of the entries up to and with `index`, all of them applied.
+
+        Some of the last may stay, for others that are a little late.
+        """
+
+    def forget(self, index: int, snapshot: bytes) -> None:
+        """Trim, and keep none: a process that lacks one of the entries gets the snapshot.
+
+        For entries that not everybody shall have to read.
+        """
 
     @property
     def leadership(self) -> Leadership:

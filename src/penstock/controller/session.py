@@ -80,6 +80,8 @@ class Heartbeat:
     sets: tuple[SetReport, ...] = ()
     identity: str = ""
     is_stopping: bool = False
+    metadata_levels: int = 0
+    """Which it reads, packed as `LevelRange` says; 0 of a release that knows none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

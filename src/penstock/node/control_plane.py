@@ -9,7 +9,7 @@ as a learner; it takes sessions too, since it may be given a vote at any time.
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from penstock.controller.active.controller import ActiveController
 from penstock.controller.controller import Controller
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.levels import METADATA_LEVELS
 from penstock.controller.replicated_log import Leadership
 from penstock.net.peer import PeerHello, PeerLink, PeerSecurity
 from penstock.node.hand_over import hand_lead_over
@@ -38,7 +39,9 @@ from penstock.runtime.raft.transport import PURPOSE as RAFT_PURPOSE
 from penstock.runtime.raft.transport import PeerTransport, parse_address
 from penstock.runtime.session.door_check import DoorCheck
 from penstock.runtime.session.messages import PURPOSE as SESSION_PURPOSE
+from penstock.runtime.session.operator_ports import OperatorPorts
 from penstock.runtime.session.service import BrainPorts, ControllerService
+from penstock.runtime.session.service_features import FeatureTable
 from penstock.runtime.session.service_membership import membership_by
 
 Address = tuple[str, int]
@@ -90,8 +93,11 @@ class ControlPlane:
         return isinstance(self.log, RaftLog) and tuple(self.controllers()) == (self.own_id,)
 
     def hello(self, purpose: bytes = b"") -> PeerHello:
-        """Return who this process is, for links it dials and for those it takes."""
-        return PeerHello(purpose, self._cluster_id, self.own_id, 0)
+        """Return who this process is, for links it dials and for those it takes.
+
+        In place of a session it says which levels of metadata it reads.
+        """
+        return PeerHello(purpose, self._cluster_id, self.own_id, METADATA_LEVELS.packed())
 
     def open(self, directory: Path) -> None:
         """Read the metadata log in `directory`. Waits for the disk.
@@ -114,8 +120,13 @@ class ControlPlane:
             driver=self.driver,
             make_brain=self._make_brain,
             spawn=self._ports.spawn,
-            change_membership=(membership_by(self.log) if isinstance(self.log, RaftLog) else None),
-            quorum=self._quorum,
+            operators=OperatorPorts(
+                change_membership=(
+                    membership_by(self.log) if isinstance(self.log, RaftLog) else None
+                ),
+                quorum=self._quorum,
+                features=self._feature_table(),
+            ),
         )
         self._door_check = DoorCheck(
             self._image,
@@ -125,6 +136,15 @@ class ControlPlane:
         )
         self.log.on_leadership = self._on_leadership
         self.is_open = True
+
+    def _feature_table(self) -> FeatureTable:
+        return FeatureTable(
+            own_id=self.own_id,
+            image=self._image,
+            voters=self.controllers,
+            said=self._said_levels,
+            submit=self.driver.submit,
+        )
 
     def _make_brain(self, ports: BrainPorts) -> ActiveController:
         self.brain = ActiveController(
@@ -219,6 +239,12 @@ class ControlPlane:
         ]
         leader = self.log.leadership
         return json.dumps({"leader_id": leader.leader_id, "term": leader.term, "peers": peers})
+
+    def _said_levels(self) -> Iterable[tuple[int, int]]:
+        """Yield (peer id, packed levels) of all that others say of themselves, on any link."""
+        yield from self.service.said_levels()
+        if self._transport is not None:
+            yield from self._transport.said_levels()
 
     async def hand_over(self) -> None:
         """Let another controller lead before this one closes. etcd's lead ends with `close`."""

@@ -217,12 +217,13 @@ class Raft:
         if isinstance(role, Candidate) and ready.hard_state is not None:
             role.on_persisted(ready.hard_state)
 
-    def compact(self, index: int, data: bytes) -> Snapshot | None:
+    def compact(self, index: int, data: bytes, keep_bytes: int | None = None) -> Snapshot | None:
         """Take `data` as the state after entry `index`, which is applied; forget entries up to it.
 
         Returns the snapshot for the driver to keep; it must be durable before the driver drops
         entries from its disk. It stays in memory for peers that need it, and so do the last
-        entries for peers that are a little late. None if a snapshot that is at least as new is
+        entries for peers that are a little late: `keep_bytes` of them, by default as many as the
+        settings say. None if a snapshot that is at least as new is
         here already, perhaps not yet handed out by `ready()`: then nothing happened.
         """
         log = self._core.log
@@ -233,7 +234,9 @@ class Raft:
         snapshot = Snapshot(
             index=index, term=term, configuration=log.configurations.at(index), data=data
         )
-        log.compact(snapshot, self._core.config.compaction_keep_bytes)
+        if keep_bytes is None:
+            keep_bytes = self._core.config.compaction_keep_bytes
+        log.compact(snapshot, keep_bytes)
         return snapshot
 
     # -- how things stand

@@ -104,6 +104,7 @@ class ControllerDriver:
         self._in_flight: asyncio.Future[int | MetadataError] | None = None
         self._is_started = False
         self._applied_index = 0
+        self._is_level_lowered = False
         self._led_term = _NO_TERM
         self._watchers: list[tuple[int, int, asyncio.Future[None]]] = []
         self._watcher_numbers = count()
@@ -274,7 +275,10 @@ class ControllerDriver:
 
     def apply(self, index: int, payload: Buffer) -> None:
         """Replay one committed entry."""
+        level = self._controller.image.metadata_level
         self._controller.replay(decode_records(payload))
+        if self._controller.image.metadata_level < level:
+            self._is_level_lowered = True
         self.stats.entries_applied += 1
         self._note_applied(index)
         if self._is_started:
@@ -288,6 +292,10 @@ class ControllerDriver:
                 applied.set_result(None)
 
     def _maybe_snapshot(self, index: int | None = None) -> None:
-        if self._log.wants_snapshot:
-            snapshot = encode_records(snapshot_records(self._controller.image))
-            self._log.trim(self._log.applied_index if index is None else index, snapshot)
+        if not (self._log.wants_snapshot or self._is_level_lowered):
+            return
+        snapshot = encode_records(snapshot_records(self._controller.image))
+        # An earlier release must find no entry of the higher level, here or at its peers.
+        replace = self._log.forget if self._is_level_lowered else self._log.trim
+        self._is_level_lowered = False
+        replace(self._log.applied_index if index is None else index, snapshot)

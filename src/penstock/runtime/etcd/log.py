@@ -199,6 +199,10 @@ class EtcdLog:
             self._next_trim = (index, snapshot)
             self._trim_next()
 
+    def forget(self, index: int, snapshot: bytes) -> None:
+        """Trim: etcd keeps none of the entries that a snapshot stands for."""
+        self.trim(index, snapshot)
+
     def resign(self) -> None:
         """Let another controller lead, if there is one; this one stands again after a lease."""
         self._candidate.resign()

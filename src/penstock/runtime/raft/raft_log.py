@@ -192,6 +192,11 @@ class RaftLog:
             self._snapshots.ask(index, snapshot)
             self._work_later()
 
+    def forget(self, index: int, snapshot: bytes) -> None:
+        """Trim, and send no entry up to `index` to a peer that is late: it gets the snapshot."""
+        self._snapshots.keep_none()
+        self.trim(index, snapshot)
+
     def close(self) -> None:
         """Take part no longer, fail what waits; an operation under way finishes on its own."""
         if self._fenced is None:
@@ -399,11 +404,8 @@ class RaftLog:
 
     def _notice_loss(self) -> None:
         """Tell at once that this member leads no longer, however long its disk takes."""
-        now = self._core.leadership
-        if self._leadership.is_leader and (now.term, now.is_leader) != (
-            self._leadership.term,
-            True,
-        ):
+        now, held = self._core.leadership, self._leadership
+        if held.is_leader and (now.term, now.is_leader) != (held.term, True):
             self._lead(Leadership(now.leader_id, now.term, False))
 
     def _lead(self, leadership: Leadership) -> None:
@@ -453,8 +455,6 @@ class RaftLog:
                 self._proposals.fail_later(done, MetadataPolicyViolation(str(error)))
             else:
                 self._proposals.opened(index, self._core.term, done)
-
-    # --- helpers -------------------------------------------------------------------------------
 
     def _refusal(self) -> MetadataError | None:
         """Return why nothing can be proposed now."""

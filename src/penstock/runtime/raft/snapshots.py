@@ -35,6 +35,7 @@ class Snapshots:
         self._size = len(found.data)
         self._counted_from_bytes = 0
         self._asked: tuple[int, bytes] | None = None
+        self._is_none_kept = False
 
     @property
     def are_wanted(self) -> bool:
@@ -47,6 +48,10 @@ class Snapshots:
         self._asked = (machine_index, state)
         self._counted_from_bytes = self._storage.entry_bytes
 
+    def keep_none(self) -> None:
+        """With the next snapshot, keep no entries for peers that are late."""
+        self._is_none_kept = True
+
     def hand_on(self, numbering: Numbering) -> None:
         """Give what was asked for to core and disk.
 
@@ -58,7 +63,9 @@ class Snapshots:
         if not numbering.has_behind_snapshot(machine_index):
             return
         raft_index = numbering.raft_index_of(machine_index)
-        snapshot = self._core.compact(raft_index, wrap_state(machine_index, state))
+        keep_bytes = 0 if self._is_none_kept else None
+        snapshot = self._core.compact(raft_index, wrap_state(machine_index, state), keep_bytes)
+        self._is_none_kept = False
         if snapshot is None:  # a leader's newer one is on its way
             return
         numbering.rebase(raft_index, machine_index)

@@ -170,6 +170,11 @@ class PeerTransport:
         except PeerFrameTooLarge as error:
             log.warning("raft message to peer=%d not sent: %s", peer_id, error)
 
+    def said_levels(self) -> list[tuple[int, int]]:
+        """Return (peer id, session id of its hello) of each open link: the levels that it reads."""
+        links = [one.link.hello for links in self._links.values() for one in links]
+        return [(hello.peer_id, hello.session_id) for hello in links]
+
     def close(self) -> None:
         """End all links and stop dialling."""
         self._is_closed = True

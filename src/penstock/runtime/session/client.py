@@ -23,6 +23,7 @@ from penstock.controller.commands.command import Command
 from penstock.controller.errors import (
     MetadataError,
 )
+from penstock.controller.metadata.levels import METADATA_LEVELS
 from penstock.controller.replicated_log import NO_LEADER
 from penstock.controller.session import (
     Heartbeat,
@@ -368,5 +369,6 @@ class SessionClient:
                     sets=reports,
                     identity=self._identity.identity,
                     is_stopping=self._is_stopping,
+                    metadata_levels=METADATA_LEVELS.packed(),
                 )
             )

@@ -54,7 +54,31 @@ class QuorumRequest:
     request_id: int
 
 
-Operation = QuorumRequest | s.ElectRequest | s.TransferRequest | s.DrainRequest | ChangeControllers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeaturesRequest:
+    """Which levels hold, and which does each process read? The OperationAnswer's text is JSON."""
+
+    request_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeFeature:
+    """Set a feature's level; answered by an OperationAnswer.
+
+    `level` 0 is the newest of the active controller's release, or with `is_lowering` the one below
+    the present.
+    """
+
+    request_id: int
+    feature: str
+    level: int = 0
+    is_lowering: bool = False
+
+
+ByService = ChangeControllers | FeaturesRequest | ChangeFeature
+"""What the active controller's process does beside its brain."""
+
+Operation = QuorumRequest | s.ElectRequest | s.TransferRequest | s.DrainRequest | ByService
 """What an operator asks of the active controller; each gets an OperationAnswer."""
 
 Question = s.Submit | s.StatusRequest | Operation
@@ -75,6 +99,8 @@ SESSION_CODEC = MessageCodec[SessionMessage](
         8: s.StatusRequest,
         9: ChangeControllers,
         10: QuorumRequest,
+        11: FeaturesRequest,
+        12: ChangeFeature,
         65: s.HeartbeatAnswer,
         66: s.ProbeSets,
         67: s.PrepareTransfer,

@@ -30,7 +30,6 @@ from penstock.controller.errors import (
     MetadataError,
     MetadataQueueFull,
     NotActiveController,
-    RefusedCommand,
 )
 from penstock.controller.replicated_log import Leadership
 from penstock.controller.session import (
@@ -57,12 +56,16 @@ from penstock.runtime.session.channel import (
     local_channels,
 )
 from penstock.runtime.session.messages import (
+    ByService,
     ChangeControllers,
+    ChangeFeature,
+    FeaturesRequest,
     Question,
     QuorumRequest,
     SessionMessage,
     SubmitOutcome,
 )
+from penstock.runtime.session.operator_ports import NO_PORTS, OperatorPorts
 
 REQUESTS_MAX = 256
 """Questions that one session may have unanswered; the next one is refused at once."""
@@ -110,18 +113,17 @@ class Brain(Protocol):
 BrainPorts = tuple[SubmitByBrain, Send]
 """The brain's ways out: commands to this process's driver, messages to brokers."""
 
-ChangeMembership = Callable[[ChangeControllers], Coroutine[Any, Any, str]]
-"""Change who keeps the log, by the log's own means; returns text, raises MetadataError."""
-
 
 class BrokerSession:
     """One session; `open_requests` counts the questions that were not answered yet."""
 
-    __slots__ = ("channel", "open_requests")
+    __slots__ = ("channel", "metadata_levels", "open_requests")
 
     def __init__(self, channel: SessionChannel) -> None:
         self.channel = channel
         self.open_requests = 0
+        self.metadata_levels: int | None = None
+        """As its heartbeats say, None before the first."""
 
     @property
     def broker_id(self) -> int:
@@ -146,18 +148,16 @@ class ControllerService:
         driver: ControllerDriver,
         make_brain: Callable[[BrainPorts], Brain],
         spawn: Callable[[str, Coroutine[Any, Any, None]], None],
-        change_membership: ChangeMembership | None = None,
-        quorum: Callable[[], str] = str,
+        operators: OperatorPorts = NO_PORTS,
     ) -> None:
-        """`spawn` runs a coroutine under supervision (Supervisor.run_once); `quorum` returns JSON.
+        """`spawn` runs a coroutine under supervision (Supervisor.run_once).
 
         Whoever wires the log sets its `on_leadership` to this one's before it is started.
         """
         self._own_id = own_id
         self._driver = driver
         self._spawn = spawn
-        self._change_membership = change_membership
-        self._quorum = quorum
+        self._operators = operators
         self._sessions: dict[int, BrokerSession] = {}
         self._tools: dict[BrokerSession, None] = {}
         self._strangers: dict[BrokerSession, None] = {}
@@ -208,6 +208,14 @@ class ControllerService:
         session = self._sessions.get(broker_id)
         if session is not None:
             session.send(message)
+
+    def said_levels(self) -> list[tuple[int, int]]:
+        """Return (broker id, packed metadata levels) as the newest sessions' heartbeats say."""
+        return [
+            (broker_id, session.metadata_levels)
+            for broker_id, session in self._sessions.items()
+            if session.metadata_levels is not None
+        ]
 
     def stop(self) -> None:
         """End all sessions."""
@@ -289,7 +297,9 @@ class ControllerService:
                     session.send(self._who_is_active())
             case Submit() | ElectRequest() | TransferRequest() | DrainRequest():
                 self._on_question(session, message)
-            case StatusRequest() | ChangeControllers() | QuorumRequest():
+            case StatusRequest() | QuorumRequest() | ChangeControllers():
+                self._on_question(session, message)
+            case FeaturesRequest() | ChangeFeature():
                 self._on_question(session, message)
             case _:
                 session.channel.close("a message that brokers do not send")
@@ -326,6 +336,7 @@ class ControllerService:
             return
         if heartbeat.session_id != session.channel.session_id:
             return
+        session.metadata_levels = heartbeat.metadata_levels
         answer = self._brain.on_heartbeat(session.broker_id, heartbeat)
         if answer is not None:
             session.send(replace(answer, applied_index=self._driver.applied_index))
@@ -344,7 +355,9 @@ class ControllerService:
             session.send(self._brain.status(message.request_id))
             return
         if isinstance(message, QuorumRequest):
-            session.send(OperationAnswer(request_id=message.request_id, text=self._quorum()))
+            session.send(
+                OperationAnswer(request_id=message.request_id, text=self._operators.quorum())
+            )
             return
         if not self.is_active:
             leader_id = self._driver.leadership.leader_id
@@ -354,8 +367,8 @@ class ControllerService:
         match message:
             case Submit():
                 self._spawn("session-submit", self._submit(session, message))
-            case ChangeControllers():
-                self._spawn("change-controllers", self._change(session, message))
+            case ChangeControllers() | FeaturesRequest() | ChangeFeature():
+                self._spawn("operator", self._serve(session, message))
             case ElectRequest() | TransferRequest() | DrainRequest():
                 self._operate(session, message)
 
@@ -387,11 +400,9 @@ class ControllerService:
 
         self._brain.on_operation(request, answered)
 
-    async def _change(self, session: BrokerSession, request: ChangeControllers) -> None:
+    async def _serve(self, session: BrokerSession, request: ByService) -> None:
         try:
-            if self._change_membership is None:
-                raise RefusedCommand("The controllers of this cluster are not changed this way.")
-            text = await self._change_membership(request)
+            text = await self._operators.serve(request)
         except MetadataError as error:
             self._answer_error(session, request, error)
         else:

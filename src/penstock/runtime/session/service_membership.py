@@ -10,7 +10,7 @@ from typing import Protocol
 from penstock.base.errors import PlatformError
 from penstock.controller.errors import MetadataError, MetadataTimeout, RefusedCommand
 from penstock.runtime.session.messages import ChangeControllers
-from penstock.runtime.session.service import ChangeMembership
+from penstock.runtime.session.operator_ports import ChangeMembership
 
 CHANGE_TIMEOUT_MS = 30_000
 

@@ -1,0 +1,97 @@
+"""`penstock cluster features|upgrade|downgrade`: which levels the cluster's features are at.
+
+They are commands of `penstock cluster` (cli/cluster.py), in a module of their own.
+"""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from penstock.cli.connect import CommandFailed
+from penstock.cli.operator import (
+    DATA_DEFAULT,
+    ConfigOption,
+    DataOption,
+    cluster_settings,
+    operate,
+)
+from penstock.cli.output import Output, OutputOption, print_json, print_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.node.settings.settings import NodeSettings
+
+LEVEL_MAX = (1 << 16) - 1
+LevelOption = Annotated[
+    int, typer.Option(min=0, max=LEVEL_MAX, help="Wanted level.", show_default=False)
+]
+FEATURE_COLUMNS = ("feature", "level", "lowest", "highest")
+PROCESS_COLUMNS = ("id", "is_broker", "is_controller", "is_heard", "feature", "lowest", "highest")
+
+
+def features(
+    config: ConfigOption = None,
+    data: DataOption = DATA_DEFAULT,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show the level of each feature, and which levels each process can run with."""
+    from penstock.runtime.session.messages import FeaturesRequest
+
+    text = _operate(
+        cluster_settings(config, data), lambda number: FeaturesRequest(request_id=number)
+    )
+    document: dict[str, Any] = json.loads(text)
+    if output is Output.JSON:
+        print_json(document)
+        return
+    print_rows(document["features"], FEATURE_COLUMNS, output)
+    print()
+    print_rows(document["processes"], PROCESS_COLUMNS, output)
+
+
+def upgrade(
+    level: LevelOption = 0, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
+) -> None:
+    """Raise the level of the metadata, once every process runs a release that reads it.
+
+    Without --level to the newest of the active controller's release. Earlier releases can not be
+    started any more then, unless the level is lowered again.
+    """
+    _change(level, config, data, is_lowering=False)
+
+
+def downgrade(
+    level: LevelOption = 0, config: ConfigOption = None, data: DataOption = DATA_DEFAULT
+) -> None:
+    """Lower the level of the metadata by one, or to --level, so that an earlier release can run.
+
+    Refused while something stands in the metadata that the lower level can not hold.
+    """
+    _change(level, config, data, is_lowering=True)
+
+
+def _change(level: int, config: ConfigOption, data: DataOption, *, is_lowering: bool) -> None:
+    from penstock.controller.metadata.levels import METADATA
+    from penstock.runtime.session.messages import ChangeFeature
+
+    def make(request_id: int) -> ChangeFeature:
+        return ChangeFeature(
+            request_id=request_id, feature=METADATA, level=level, is_lowering=is_lowering
+        )
+
+    print(_operate(cluster_settings(config, data), make))
+
+
+def _operate(settings: "NodeSettings", make: "Callable[[int], Any]") -> str:
+    """Ask; a controller of an earlier release ends the session, since it knows no such question."""
+    from penstock.runtime.session.link import AnswerLost
+
+    try:
+        return operate(settings, make)
+    except AnswerLost as error:
+        raise CommandFailed(
+            f"the active controller has not answered ({error}): if it runs an earlier release,"
+            " which knows no levels, make another one active (penstock controller transfer)"
+        ) from error

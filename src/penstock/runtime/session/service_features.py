@@ -1,0 +1,134 @@
+"""Levels of features, for operators: who reads which, and changing one.
+
+    hello of each Raft link, heartbeat of each session ─► what every process reads
+    wanted level ─► all that must read it do? ─► command to the driver ─► FeatureLevelChanged
+
+Everybody who follows the metadata log must read what is written there: all registered brokers, all
+controllers, and whoever else is linked. Who is not heard at this moment is not known to.
+
+Source: KIP-584 (the controller compares with what brokers support); ADR 0067.
+"""
+
+import json
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, NamedTuple
+
+from penstock.controller.commands.command import ChangeFeatureLevel
+from penstock.controller.errors import FeatureLevelRefused
+from penstock.controller.metadata.image import ClusterImage
+from penstock.controller.metadata.levels import (
+    FIRST_LEVEL,
+    METADATA,
+    METADATA_LEVELS,
+    SUPPORTED,
+    LevelRange,
+    unpack_levels,
+)
+from penstock.runtime.session.messages import ChangeFeature, FeaturesRequest
+
+
+class ProcessLevels(NamedTuple):
+    """A process that must read what is written; `levels` None where it is not heard now."""
+
+    peer_id: int
+    is_broker: bool
+    is_controller: bool
+    levels: LevelRange | None
+
+
+class FeatureTable:
+    """See the module. For the loop of a controller's service, which asks the active one only."""
+
+    def __init__(
+        self,
+        *,
+        own_id: int,
+        image: ClusterImage,
+        voters: Callable[[], Iterable[int]],
+        said: Callable[[], Iterable[tuple[int, int]]],
+        submit: Callable[[ChangeFeatureLevel], Coroutine[Any, Any, int]],
+    ) -> None:
+        """`said` yields (peer id, packed levels) of every open link and session of others."""
+        self._own_id = own_id
+        self._image = image
+        self._voters = voters
+        self._said = said
+        self._submit = submit
+
+    async def answer(self, request: FeaturesRequest | ChangeFeature) -> str:
+        """Return levels as JSON, or what was changed in words. Raises MetadataError."""
+        if isinstance(request, FeaturesRequest):
+            return json.dumps(self._document())
+        return await self._change(request)
+
+    def processes(self) -> list[ProcessLevels]:
+        """Return everybody who must read the metadata, by id."""
+        heard: dict[int, LevelRange] = {self._own_id: METADATA_LEVELS}
+        for peer_id, packed in self._said():
+            levels = unpack_levels(packed)
+            before = heard.get(peer_id, levels)
+            # A link of an earlier process of the same id may still be open: both count.
+            heard[peer_id] = LevelRange(
+                max(before.lowest, levels.lowest), min(before.highest, levels.highest)
+            )
+        brokers, voters = self._image.brokers, set(self._voters())
+        return [
+            ProcessLevels(peer_id, peer_id in brokers, peer_id in voters, heard.get(peer_id))
+            for peer_id in sorted({*brokers, *voters, *heard})
+        ]
+
+    async def _change(self, request: ChangeFeature) -> str:
+        feature, level = request.feature, request.level or self._level_wanted(request)
+        for one in self.processes():
+            if one.levels is None:
+                raise FeatureLevelRefused(
+                    feature, level, f"{_name(one)} is not heard now, and nobody knows what it"
+                    f" reads: start it{', or remove it' if one.is_broker else ''}"
+                )  # fmt: skip
+            if not one.levels.has(level):
+                raise FeatureLevelRefused(
+                    feature, level, f"{_name(one)} reads {one.levels}: start a release there that"
+                    " has it"
+                )  # fmt: skip
+        command = ChangeFeatureLevel(
+            feature=feature,
+            level=level,
+            is_lowering=request.is_lowering,
+            checked_brokers=tuple(sorted(self._image.brokers)),
+        )
+        return f"{feature} is at level {await self._submit(command)}"
+
+    def _level_wanted(self, request: ChangeFeature) -> int:
+        if request.is_lowering:
+            return max(FIRST_LEVEL, self._level(request.feature) - 1)
+        return SUPPORTED[request.feature].highest if request.feature in SUPPORTED else FIRST_LEVEL
+
+    def _level(self, feature: str) -> int:
+        return self._image.features.get(feature, FIRST_LEVEL)
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "epoch": self._image.features_epoch,
+            "features": [
+                {"feature": name, "level": self._level(name), "lowest": lowest, "highest": highest}
+                for name, (lowest, highest) in sorted(SUPPORTED.items())
+            ],
+            "processes": [
+                {
+                    "id": one.peer_id,
+                    "is_broker": one.is_broker,
+                    "is_controller": one.is_controller,
+                    "is_heard": one.levels is not None,
+                    "feature": METADATA,
+                    "lowest": one.levels.lowest if one.levels else None,
+                    "highest": one.levels.highest if one.levels else None,
+                }
+                for one in self.processes()
+            ],
+        }
+
+
+def _name(one: ProcessLevels) -> str:
+    if one.is_broker:
+        return f"broker {one.peer_id}"
+    return f"{'controller' if one.is_controller else 'process'} {one.peer_id}"

@@ -1,0 +1,90 @@
+"""The level of the metadata goes down and up on a cluster that is at work, a node at a time."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.harness.workload import Load, Workload, create_topic, wait_until
+
+from tests.integration.layouts import WAIT_SECONDS, Layout
+
+pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+
+LOAD = Load(topic="history", partitions=3, producers=2, records_per_second=300)
+FEATURE = b"penstock.metadata"
+"""It stands in every record that an earlier release can not read."""
+NODES = (1, 2, 3)
+
+
+def test_the_level_is_lowered_and_raised_under_load_with_a_restart_of_each_node_at_each_level(
+    tmp_path: Path,
+) -> None:
+    with Layout(tmp_path) as layout:
+        for peer_id in NODES:
+            layout.add(peer_id, voters=NODES, replicas=3).launch()
+        for node in layout.nodes.values():
+            node.wait_ready()
+        workload = Workload(layout.bootstrap, LOAD)
+        workload.start()
+        try:
+            assert workload.wait_for(300)
+            assert _levels(layout) == (2, {1: 2, 2: 2, 3: 2})
+            epoch = _features(layout)["epoch"]
+            _lower(layout)
+            _restart_each(layout, workload)
+            _raise(layout)
+            assert _features(layout)["epoch"] > epoch > 0
+            _restart_each(layout, workload)
+        finally:
+            report = workload.finish()
+        assert workload.fatal_errors == []
+        assert report.is_clean(), report.findings[:3]
+
+
+def _lower(layout: Layout) -> None:
+    assert all(_holds_a_level(layout, one) for one in NODES)
+    assert layout.do("cluster", "downgrade", via=1).strip().endswith("is at level 1")
+    assert _levels(layout)[0] == 1
+    for peer_id in NODES:
+        assert wait_until(lambda one=peer_id: not _holds_a_level(layout, one), WAIT_SECONDS), (
+            f"node {peer_id} keeps records that an earlier release can not read"
+        )
+    code, printed = layout.run("cluster", "upgrade", "--level", "9", via=2)
+    assert code != 0
+    assert "can not be set to level 9: broker 1 reads 1 to 2" in printed
+
+
+def _raise(layout: Layout) -> None:
+    layout.nodes[3].stop()
+    code, printed = layout.run("cluster", "upgrade", via=1)
+    assert code != 0
+    assert "broker 3 is not heard now" in printed
+    layout.nodes[3].start()
+    assert layout.do("cluster", "upgrade", via=2).strip().endswith("is at level 2")
+    create_topic(layout.bootstrap, "of-level-2", 1)
+
+
+def _restart_each(layout: Layout, workload: Workload) -> None:
+    for node in layout.nodes.values():
+        assert node.stop() == 0, node.log_tail()
+        node.start()
+        for set_id in NODES:
+            layout.wait_in_step(set_id, list(NODES), via=1)
+        assert workload.wait_for(workload.acked + 100), layout.tails()
+
+
+def _levels(layout: Layout) -> tuple[int, dict[int, int]]:
+    """The level that holds, and the highest that each process reads."""
+    document = _features(layout)
+    (feature,) = document["features"]
+    return feature["level"], {one["id"]: one["highest"] for one in document["processes"]}
+
+
+def _features(layout: Layout) -> Any:
+    return json.loads(layout.do("cluster", "features", "-o", "json", via=1))
+
+
+def _holds_a_level(layout: Layout, peer_id: int) -> bool:
+    files = (layout.nodes[peer_id].data / "metadata").iterdir()
+    return any(FEATURE in one.read_bytes() for one in files if one.is_file())

@@ -1,0 +1,138 @@
+"""Nodes of an earlier release and of this one in one cluster: replaced one by one, and back.
+
+PENSTOCK_OLDER names the earlier release's `src` directory; `make mixed OLDER=commit` gives it one.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from benchmarks.harness.node import LOOPBACK, NodeFailed, Place
+from benchmarks.harness.workload import Load, Workload, create_topic, wait_until
+
+from tests.integration.layouts import WAIT_SECONDS, Layout
+
+OLDER = os.environ.get("PENSTOCK_OLDER", "")
+
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.timeout(400),
+    pytest.mark.skipif(not OLDER, reason="no earlier release: make mixed OLDER=commit"),
+]
+
+NODES = (1, 2, 3)
+LOAD = Load(topic="history", partitions=3, producers=2, records_per_second=300)
+_OLD = Place(LOOPBACK, environment={"PYTHONPATH": OLDER})
+_NEW = Place(LOOPBACK)
+
+
+class _Rolling:
+    """A cluster under load whose nodes get another release."""
+
+    def __init__(self, layout: Layout, workload: Workload) -> None:
+        self.layout = layout
+        self._workload = workload
+
+    def replace(self, peer_id: int, release: Place) -> None:
+        """Give a node another release, and go on when all are in step."""
+        node = self.layout.nodes[peer_id]
+        assert node.stop() == 0, node.log_tail()
+        node.place = release
+        node.start()
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Wait until all members are in step and more is acknowledged."""
+        for set_id in NODES:
+            self.layout.wait_in_step(set_id, list(NODES), via=1)
+        assert self._workload.wait_for(self._workload.acked + 200), self.layout.tails()
+
+    def lead(self, peer_id: int) -> None:
+        """Make a node's controller the active one."""
+
+        def leads() -> bool:
+            text = self.layout.do("controller", "status", "-o", "json", via=1)
+            if json.loads(text)["leader_id"] == peer_id:
+                return True
+            self.layout.run("controller", "transfer", str(peer_id), via=1)
+            return False
+
+        assert wait_until(leads, WAIT_SECONDS), self.layout.tails()
+
+    def refused(self, *command: str) -> str:
+        """Return why a command was not done."""
+        code, printed = self.layout.run(*command, via=1)
+        assert code != 0, printed
+        return printed
+
+    def level(self) -> int:
+        """Return the level that holds, as the operator sees it."""
+        text = self.layout.do("cluster", "features", "-o", "json", via=1)
+        (feature,) = json.loads(text)["features"]
+        return int(feature["level"])
+
+    def holds_a_level(self, peer_id: int) -> bool:
+        """Whether a node has a record on its disk that the earlier release can not read."""
+        files = (self.layout.nodes[peer_id].data / "metadata").iterdir()
+        return any(b"penstock.metadata" in one.read_bytes() for one in files if one.is_file())
+
+
+def test_a_cluster_goes_to_this_release_raises_its_level_and_goes_back_under_load(
+    tmp_path: Path,
+) -> None:
+    with Layout(tmp_path) as layout:
+        for peer_id in NODES:
+            layout.add(peer_id, voters=NODES, replicas=3).place = _OLD
+        for node in layout.nodes.values():
+            node.launch()
+        for node in layout.nodes.values():
+            node.wait_ready()
+        create_topic(layout.bootstrap, "of-the-earlier-release", 1)
+        workload = Workload(layout.bootstrap, LOAD)
+        workload.start()
+        try:
+            assert workload.wait_for(300)
+            rolling = _Rolling(layout, workload)
+            _go_to_this_release(rolling)
+            _the_earlier_one_does_not_start_above_its_level(rolling)
+            _go_back(rolling)
+        finally:
+            report = workload.finish()
+        assert workload.fatal_errors == []
+        assert report.is_clean(), report.findings[:3]
+
+
+def _go_to_this_release(rolling: _Rolling) -> None:
+    layout = rolling.layout
+    rolling.replace(1, _NEW)
+    rolling.lead(2)
+    assert "controller transfer" in rolling.refused("cluster", "upgrade"), "an earlier one leads"
+    rolling.lead(1)
+    assert rolling.level() == 1
+    assert "broker 2 reads 1: start a release there" in rolling.refused("cluster", "upgrade")
+    rolling.replace(2, _NEW)
+    rolling.lead(1)
+    assert "broker 3 reads 1: start a release there" in rolling.refused("cluster", "upgrade")
+    rolling.replace(3, _NEW)
+    layout.do("cluster", "upgrade", via=1)
+    assert rolling.level() == 2
+
+
+def _the_earlier_one_does_not_start_above_its_level(rolling: _Rolling) -> None:
+    node = rolling.layout.nodes[3]
+    assert node.stop() == 0
+    node.place = _OLD
+    with pytest.raises(NodeFailed, match="a newer release wrote it"):
+        node.start()
+    node.place = _NEW
+    node.start()
+    rolling.go_on()
+
+
+def _go_back(rolling: _Rolling) -> None:
+    rolling.layout.do("cluster", "downgrade", via=1)
+    assert rolling.level() == 1
+    assert wait_until(lambda: not any(rolling.holds_a_level(one) for one in NODES), WAIT_SECONDS)
+    for peer_id in NODES:
+        rolling.replace(peer_id, _OLD)
