@@ -20,7 +20,7 @@ from penstock.storage.commit_log.snapshot import decode_snapshot, snapshot_path
 from penstock.storage.commit_log.truncation import read_snapshots, read_whole
 from penstock.storage.errors import BaseNotReady, CorruptFile, ExportEnded, PositionOutOfRange
 from penstock.storage.index.sealed_index import read_index_header
-from penstock.storage.read.reader import as_platform_error
+from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_image import BaseImage, BaseSegment
 
 SILENCE_MS = 60_000

@@ -243,7 +243,7 @@ class RunAppender:
         if partition is None:
             partition = self._by_key[key] = self.open_partition(_partition_of(key))
         if not partition.last_end_position:
-            partition.log_start_offset = partition.log_end_offset = base_offset
+            partition.begin_at(base_offset)
         return partition
 
     def _apply_control(self, frame: ControlFrame) -> None:
@@ -251,8 +251,7 @@ class RunAppender:
         if frame.kind == KIND_LOG_START:
             partition = self._find(frame.key)
             if partition is not None:
-                offset = min(frame.value, partition.log_end_offset)
-                partition.log_start_offset = max(offset, partition.log_start_offset)
+                partition.raise_log_start(min(frame.value, partition.log_end_offset))
                 writer.dirty.append(partition)
             return
         if frame.leader_epoch > writer.leader_epoch:

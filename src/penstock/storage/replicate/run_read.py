@@ -25,8 +25,9 @@ from penstock.storage.commit_log.frames import (
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.errors import CorruptFrame, PositionOutOfRange
+from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.read.read_check import check_run
-from penstock.storage.read.reader import LogReader, as_platform_error
+from penstock.storage.read.reader import LogReader
 from penstock.storage.replicate.run import ColdRun, Run, RunLoaded
 
 WALK = Struct(">4xIIiQ")
