@@ -10,7 +10,7 @@ Source: Kafka `UnifiedLog.deleteOldSegments` (retention.ms, retention.bytes).
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from penstock.base.ids import TopicPartition
 from penstock.storage.config import Retention
@@ -31,15 +31,6 @@ class Piece(Protocol):
     def max_timestamp(self) -> int: ...
     @property
     def batch_bytes(self) -> int: ...
-
-
-class PlainPiece(NamedTuple):
-    """A piece by itself."""
-
-    first_offset: int
-    end_offset: int
-    max_timestamp: int
-    batch_bytes: int
 
 
 class RetentionRules:
