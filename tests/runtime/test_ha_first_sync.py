@@ -8,7 +8,7 @@ from tests.net.serving import run
 from tests.runtime.ha_cluster import HaCluster, ha_cluster
 from tests.runtime.test_replica_manager import drop_old_segments
 
-NEWEST = {"first_sync": FirstSync.NEWEST_SEGMENT}
+NEWEST = {"first_sync": FirstSync.NEWEST}
 
 
 def installs(cluster: HaCluster, broker_id: int) -> int:

@@ -94,6 +94,11 @@ class SetLog(ReplicableLog):
         """Whether appends were refused for want of space and there still is none."""
         return self.writer.is_full
 
+    @property
+    def slice_bytes(self) -> int:
+        """How much is well appended in one turn: the next file is ready before it is needed."""
+        return self.config.segment_bytes // 4
+
     def open_partition(self, topic_partition: TopicPartition) -> PartitionLog:
         """Return the partition's log, an empty one if there is none yet."""
         return self.parts.open_partition(topic_partition)
@@ -264,11 +269,11 @@ class SetLog(ReplicableLog):
         """Return what the metrics page shows; asks the file system for its free space."""
         segments = self._store.segments
         return LogNumbers(
-            segment_count=len(segments),
-            segment_bytes=sum(segment.end - segment.base for segment in segments),
+            file_count=len(segments),
+            file_bytes=sum(segment.end - segment.base for segment in segments),
             free_bytes=self._disk.free_bytes(),
             snapshot_position=self._checkpointer.saved_position,
-            deleted_segments=self.parts.segment_retention.deleted_segments,
+            deleted_files=self.parts.segment_retention.deleted_segments,
             has_checkpoint_failed=self._checkpointer.last_error is not None,
         )
 

@@ -74,7 +74,7 @@ class RunReader:
         found = self._find(position, max_bytes, limit_position)
         if is_checked and isinstance(found, Run):
             try:
-                check_run(found.data, found.position, found.segment_end)
+                check_run(found.data, found.position, found.file_end)
             except CorruptFrame as error:
                 self._reader.on_damage(error.position, error.reason)
                 raise
