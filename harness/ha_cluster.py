@@ -193,9 +193,7 @@ class Broker:
     async def repair(self, replica_set_id: ReplicaSetId, position: int) -> int:
         name = f"set-{replica_set_id}"
         (self.directory / f"{name}.log-id").write_text(f"log-{next(self.cluster.numbers)}")
-        return cut_below_damage(
-            FileDisk(self.directory), name, position, self.log_config.segment_bytes
-        )
+        return cut_below_damage(FileDisk(self.directory), name, position, self.log_config)
 
     def close(self, replica_set_id: ReplicaSetId, log: SetLog) -> None:
         log.close()

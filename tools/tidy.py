@@ -14,6 +14,7 @@ Rules
                   the request is parsed by hand)
     gate          in the Kafka room only its gate looks into the tables of topics: there clients are
                   asked for what they may do
+    segment       rooms that read or copy logs do not speak of their segments
     marker        no leftover markers in text files
     place         no path of a particular machine, no host of a package registry
     dead          every module is imported by another or is an entry point
@@ -78,6 +79,11 @@ BANNED_CALLS = {
     "uuid1": "take random bytes as an argument",
     "uuid4": "take random bytes as an argument",
 }
+
+READING_ROOMS = frozenset(
+    {"broker", "coordinator", "groups", "kafka", "node", "replication", "runtime"}
+)
+"""A log's files are storage's own business: a partition may have its bytes elsewhere (ADR 0068)."""
 
 GATE = "penstock.kafka.gate"
 GATED_TABLES = frozenset({"topics_by_name", "topics_by_id", "partitions", "by_name", "by_id"})
@@ -259,6 +265,31 @@ def _tables_read(node: ast.Attribute) -> str:
     return node.attr if node.attr in GATED_TABLES and not is_own else ""
 
 
+def check_segment(source: Source) -> Iterator[Finding]:
+    """Who reads a log asks for offsets and positions, and does not name its segments."""
+    if source.room not in READING_ROOMS or source.tree is None:
+        return
+    for node in ast.walk(source.tree):
+        for name in _names_in(node):
+            if "segment" in name.lower():
+                text = f"{name}: ask the log for what is wanted of its files"
+                yield Finding(source.path, node.lineno, "segment", text)  # type: ignore[attr-defined]
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+            yield name
+        case ast.keyword(arg=str(name)):
+            yield name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.ImportFrom(names=aliases, module=module):
+            yield from (module or "", *(one.name for one in aliases))
+        case _:
+            return
+
+
 def check_text(source: Source) -> Iterator[Finding]:
     """No leftovers, and nothing that is true on one machine only."""
     if source.path in OWN_FILES:
@@ -289,6 +320,7 @@ RULES: Sequence[Rule] = (
     check_order,
     check_handler,
     check_gate,
+    check_segment,
     check_text,
     check_aside,
 )

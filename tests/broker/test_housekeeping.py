@@ -56,7 +56,7 @@ def test_retention_by_size_deletes_segments_and_counts_them(tmp_path: Path) -> N
         fill(client, "events", OLD_MS)
         start, kept = log_start(node, "events"), 6  # the last two batches have 40,000 bytes
         # Retention runs meanwhile too: the last segment that goes is waited for, not the first.
-        assert node.until(lambda: start() == kept and member.log.numbers().deleted_segments >= 2)
+        assert node.until(lambda: start() == kept and member.log.numbers().deleted_files >= 2)
         assert fetched(client.ask(ApiKey.FETCH, 11, fetch_fields("events", 0))).error_code == 1
         assert fetched(client.ask(ApiKey.FETCH, 11, fetch_fields("events", kept))).records
         client.close()

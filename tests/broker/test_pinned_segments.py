@@ -39,7 +39,7 @@ def report_of(node: LiveNode) -> Callable[[], PinReport]:
 
 def size_of(node: LiveNode) -> Callable[[], int]:
     (member,) = node.broker.members.values()
-    return lambda: member.log.numbers().segment_bytes
+    return lambda: member.log.numbers().file_bytes
 
 
 def kept_at_most(node: LiveNode, size_bytes: int) -> bool:

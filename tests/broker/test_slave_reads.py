@@ -124,7 +124,7 @@ def test_a_slave_answers_offsets_that_it_does_not_have() -> None:
     cluster.replicate()
     hosted = lagging.broker.partitions.find("events", 0)
     assert hosted is not None
-    hosted.log.log_start_offset = 2
+    hosted.log.raise_log_start(2)
     error = fetched(lagging.fetch(1, rack="rack-2")).error_code
     assert error == ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -75,7 +75,7 @@ class Following:
 
 def run_message(run: Run) -> LogRun:
     return LogRun(
-        SET, EPOCH, run.leader_epoch, run.position, 0, run.segment_base, run.segment_end, run.data
+        SET, EPOCH, run.leader_epoch, run.position, 0, run.file_base, run.file_end, run.data
     )
 
 
@@ -109,7 +109,7 @@ def test_frames_that_another_mastership_sends_are_not_taken():
     following.attach()
     run = take_run(following.world, following.master, 0, 500)
     for leader_epoch in (EPOCH - 1, EPOCH + 1):
-        late = LogRun(SET, leader_epoch, run.leader_epoch, 0, 0, 0, run.segment_end, run.data)
+        late = LogRun(SET, leader_epoch, run.leader_epoch, 0, 0, 0, run.file_end, run.data)
         following.followed.on_message(late)
         following.world.run()
         assert following.log.end_position == 0

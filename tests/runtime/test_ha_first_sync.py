@@ -9,7 +9,7 @@ from penstock.replication.config import FirstSync
 from tests.net.serving import run
 from tests.runtime.test_replica_manager import drop_old_segments
 
-NEWEST = {"first_sync": FirstSync.NEWEST_SEGMENT}
+NEWEST = {"first_sync": FirstSync.NEWEST}
 
 
 def installs(cluster: HaCluster, broker_id: int) -> int:

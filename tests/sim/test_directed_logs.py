@@ -179,7 +179,7 @@ def test_a_slave_that_begins_with_the_newest_segment_of_an_unwritten_set_gets_in
     async def schedule(run: Run) -> None:
         one = server(run, f"slave:{EMPTY_SET}")
         settings = one._settings
-        newest = replace(settings.replication, first_sync=FirstSync.NEWEST_SEGMENT)
+        newest = replace(settings.replication, first_sync=FirstSync.NEWEST)
         one._settings = replace(settings, replication=newest)
         one.lose_disk(set_directory(run, one, EMPTY_SET))
         await run.until(lambda: len(image_of(run, EMPTY_SET).sync_state_set) == 2)

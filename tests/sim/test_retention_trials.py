@@ -12,9 +12,10 @@ from penstock.sim.kernel.disk import SimDisk
 from penstock.sim.trials.logs import Known
 from penstock.sim.trials.retention import Part, RetentionTrial, kept_from
 from penstock.sim.trials.still_log import NOW_MS, StillLog
-from penstock.storage.commit_log.retention import RetentionPass
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.stores.retention import RetentionPass
+from penstock.storage.stores.rules import RetentionRules
 
 pytestmark = pytest.mark.timeout(120)  # hangs only
 
@@ -77,14 +78,14 @@ def test_retention_takes_what_a_plain_model_says(disk: SimDisk) -> None:
     assert told(disk) == []
 
 
-Over = Callable[[RetentionPass, Retention, PartitionLog, object], bool]
+Over = Callable[[RetentionRules, Retention, PartitionLog, object], bool]
 
 
 @pytest.mark.parametrize("is_over", [True, False])
 def test_log_starts_that_rise_too_far_or_not_at_all(
     disk: SimDisk, monkeypatch: pytest.MonkeyPatch, is_over: bool
 ) -> None:
-    monkeypatch.setattr(RetentionPass, "_is_over", lambda *_: is_over)
+    monkeypatch.setattr(RetentionRules, "_is_over", lambda *_: is_over)
     texts = told(disk)
     assert has(texts, "begins at")
     assert has(texts, "are gone, and have what is to be kept") == is_over
@@ -95,8 +96,8 @@ def test_log_starts_that_rise_too_far_or_not_at_all(
 def test_segments_that_go_though_no_snapshot_has_the_new_log_starts(
     disk: SimDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    delete = RetentionPass._delete_dead
-    monkeypatch.setattr(RetentionPass, "_delete_dead", lambda self, _: delete(self, True))
+    taken = RetentionPass._snapshot_taken
+    monkeypatch.setattr(RetentionPass, "_snapshot_taken", lambda self, _: taken(self, True))
     assert has(told(disk), "are gone without a snapshot")
 
 

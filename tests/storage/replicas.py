@@ -244,7 +244,7 @@ def fill_segment(world: World, log: SetLog, partition: PartitionLog, left: int) 
     """Append until the active segment has `left` bytes, without a turn; False without room."""
     world.run()
     deletes = 48  # more bytes than batches leave free
-    end = take_run(world, log, log.end_position).segment_end - left - deletes * 56
+    end = take_run(world, log, log.end_position).file_end - left - deletes * 56
     while (rest := end - log.end_position - FRAME_HEADER_BYTES) > 8000:
         append(log, partition, size=5000, records=deletes)
         world.run()

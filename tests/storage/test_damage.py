@@ -124,7 +124,7 @@ def test_a_log_that_was_cut_below_its_damage_opens_with_all_that_lies_before_it(
     damaged = 5_000
     log.close()
     flip(node_of(disk, ".log"), damaged)
-    end = cut_below_damage(disk, DIRECTORY, damaged, SMALL.segment_bytes)
+    end = cut_below_damage(disk, DIRECTORY, damaged, SMALL)
     assert end <= damaged
     world = World()
     again = open_log(world, disk, SMALL)
@@ -142,7 +142,7 @@ def test_a_repair_does_not_count_on_a_snapshot_whose_segments_retention_has_take
     newest, older = read_snapshots(disk, DIRECTORY)
     assert older.segments[0] < log.start_position == newest.segments[0]
     log.close()
-    cut_below_damage(disk, DIRECTORY, newest.position - 1, SMALL.segment_bytes)
+    cut_below_damage(disk, DIRECTORY, newest.position - 1, SMALL)
     again = open_log(World(), disk, SMALL)
     assert again.end_position < older.position
     assert again.open_partition(partition_number(0)).log_end_offset < partition.log_end_offset
@@ -190,7 +190,7 @@ def test_a_read_that_a_repair_overtakes_is_answered():
     reading, done = world.work.pop()
     result = reading()
     log.close()
-    cut_below_damage(disk, DIRECTORY, NOTHING_KEPT, SMALL.segment_bytes)
+    cut_below_damage(disk, DIRECTORY, NOTHING_KEPT, SMALL)
     open_log(World(), disk, SMALL)
     done(result, None)
     ((chunk, error),) = answers
@@ -205,7 +205,7 @@ def test_a_rebuild_below_damage_does_not_call_its_end_confirmed():
     disk.kill()
     for name in [name for name in disk.names if name.endswith(".snap")]:
         disk.files.remove(name)
-    cut = cut_below_damage(disk, DIRECTORY, positions[30], SMALL.segment_bytes)
+    cut = cut_below_damage(disk, DIRECTORY, positions[30], SMALL)
     assert cut == positions[30]
     for _ in range(3):
         world = World()
@@ -231,7 +231,7 @@ def test_a_base_of_an_unconfirmed_snapshot_says_so():
     disk.kill()
     for name in [name for name in disk.names if name.endswith(".snap")]:
         disk.files.remove(name)
-    cut_below_damage(disk, DIRECTORY, cut, SMALL.segment_bytes)
+    cut_below_damage(disk, DIRECTORY, cut, SMALL)
     open_member(World(), disk)
     (newest, *_) = read_snapshots(disk, DIRECTORY)
     assert (newest.position, newest.is_confirmed) == (cut, False)

@@ -97,13 +97,13 @@ def test_a_run_never_crosses_a_segment_or_an_epoch_and_holds_whole_frames():
     frames = frames_of(pair.master_disk, pair.master)
     while (run := take_run(pair.world, pair.master, position)).data:
         assert run.position == position
-        assert run.segment_base <= position < run.end_position <= run.segment_end
+        assert run.file_base <= position < run.end_position <= run.file_end
         inside = [at for at in frames if run.position <= at < run.end_position]
         epochs = {HEADER.unpack_from(frames[at])[5] for at in inside}
         assert epochs == {run.leader_epoch}
         assert b"".join(frames[at] for at in inside) == bytes(run.data)
         is_ended = HEADER.unpack_from(frames[inside[-1]])[3] == KIND_END
-        assert run.next_position == (run.segment_end if is_ended else run.end_position)
+        assert run.next_position == (run.file_end if is_ended else run.end_position)
         position = run.next_position
     assert position == pair.master.end_position
 
@@ -384,7 +384,7 @@ def test_partitions_that_are_not_known_begin_where_their_first_batch_says():
     assert len(frames_of(pair.master_disk, pair.master)) > 300
     base = take_run(pair.world, pair.master, 3 * SMALL.segment_bytes)
     answers = []
-    pair.slave.reset_to(base.segment_base, base.segment_end, answers.append)
+    pair.slave.reset_to(base.file_base, base.file_end, answers.append)
     pair.world.run()
     assert answers == [None]
     pair.replicate()
@@ -459,6 +459,6 @@ def test_a_run_with_impossible_segment_bounds_is_refused(bounds):
     pair.append(10, size=500)
     run = take_run(pair.world, pair.master, 0)
     with pytest.raises(BadRun):
-        pair.slave.append_run(run._replace(segment_base=bounds[0], segment_end=bounds[1]))
+        pair.slave.append_run(run._replace(file_base=bounds[0], file_end=bounds[1]))
     pair.replicate()
     pair.check()

@@ -363,7 +363,7 @@ def test_a_segment_is_fitted_when_nothing_in_it_is_still_to_be_synced(world, dis
     assert slave.flushed_position < slave.written_position
     append(master, partition, size=1000)
     world.run()
-    wider = take_run(world, master, slave.end_position)._replace(segment_end=131_072)
+    wider = take_run(world, master, slave.end_position)._replace(file_end=131_072)
     told = []
     slave.on_fenced = told.append
     disk.fail("sync", ".log", errno.EIO)

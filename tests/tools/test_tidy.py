@@ -121,6 +121,23 @@ def test_tables_of_topics_are_for_the_gate(line):
     assert rules_broken("src/penstock/kafka/a.py", DOCSTRING + "a = topic.partitions\n") == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "end = run.segment_end",
+        "from penstock.storage.commit_log.segments import Segment",
+        "def a(segment_bytes): ...",
+        "a(segment=1)",
+        "class Segments: ...",
+    ],
+)
+def test_segments_are_for_the_storage_room(line):
+    text = DOCSTRING + line + "\n"
+    assert set(rules_broken("src/penstock/broker/fetch/parts.py", text)) == {"segment"}
+    assert rules_broken("src/penstock/cli/log.py", text) == []
+    assert "segment" not in rules_broken(STORAGE, text)
+
+
 @pytest.mark.parametrize("word", ["TO" + "DO", "FIX" + "ME", "X" * 3])
 def test_a_leftover_marker_is_found(word):
     assert rules_broken(STORAGE, DOCSTRING + f"# {word}: later\n") == ["marker"]

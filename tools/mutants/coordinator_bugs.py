@@ -140,7 +140,7 @@ REWRITING = (
 
 PINNING = (
     plant("retention-dead-entry-pins", "Retention", "a partition whose log start is just behind a segment keeps it",
-          ("storage/commit_log/retention.py", "        if partition.log_start_offset < entry.end_offset:\n", "        if partition.log_start_offset <= entry.end_offset:\n"),
+          ("storage/stores/rules.py", "        if partition.log_start_offset < piece.end_offset:\n", "        if partition.log_start_offset <= piece.end_offset:\n"),
           kind=Kind.RANGE, near=PINS),
     plant("retention-any-movable-counts", "Retention", "positions are moved out of files that others keep anyway",
           ("storage/inspect/pins.py", "if all(is_movable for", "if any(is_movable for"),

@@ -8,7 +8,7 @@ from .suites import DISK, FOLLOWING, PRODUCERS, RECOVERY, RETENTION, WRITING
 WRITER = "storage/commit_log/writer.py"
 COMMIT = "storage/commit_log/group_commit.py"
 RECOVER = "storage/recover/recovery.py"
-RETAIN = "storage/commit_log/retention.py"
+RULES = "storage/stores/rules.py"
 WINDOW = "storage/index/producers.py"
 REAL = "runtime/io/disk.py"
 
@@ -93,15 +93,15 @@ RETENTION_BUGS = (
     plant(
         "retention-deletes-too-far", "Retention",
         "a partition keeps less than retention.bytes",
-        (RETAIN, "return 0 <= keep_bytes <= partition.size_bytes - entry.batch_bytes",
-         "return 0 <= keep_bytes <= partition.size_bytes"),
+        (RULES, "return keep_bytes <= kept_bytes - piece.batch_bytes",
+         "return keep_bytes <= kept_bytes"),
         kind=Kind.RANGE, near=RETENTION,
     ),
     plant(
         "retention-forgets-the-newest", "Retention",
         "records younger than retention.ms are deleted",
-        (RETAIN, "if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms - keep_ms:",
-         "if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms + keep_ms:"),
+        (RULES, "if keep_ms >= 0 and 0 <= piece.max_timestamp < self.now_ms - keep_ms:",
+         "if keep_ms >= 0 and 0 <= piece.max_timestamp < self.now_ms + keep_ms:"),
         kind=Kind.GUARD, near=RETENTION,
     ),
     plant(
@@ -113,7 +113,8 @@ RETENTION_BUGS = (
     plant(
         "retention-removes-before-snapshot", "Retention",
         "segments are removed before the new log starts are durable",
-        (RETAIN, "self._checkpointer.request(self._delete_dead)", "self._delete_dead(True)"),
+        ("storage/stores/retention.py", "self._take_snapshot(self._snapshot_taken)",
+         "self._snapshot_taken(True)"),
         kind=Kind.ORDER, near=RETENTION,
     ),
     plant(

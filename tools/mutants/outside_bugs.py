@@ -109,9 +109,9 @@ MUTANTS = (
     plant(
         "retention-deletes-without-its-snapshot", "Retention",
         "segments go though the snapshot with the new log starts was not written",
-        ("storage/commit_log/retention.py",
-         "if not worked or self._store.is_closed:",
-         "if self._store.is_closed:"),
+        ("storage/stores/retention.py",
+         "        if worked:\n",
+         "        if True:\n"),
         kind=Kind.ORDER, near=("tests/storage/test_retention.py",),
     ),
     plant(

@@ -11,6 +11,7 @@ RECOVER = "storage/recover/recovery.py"
 CHANGE = "storage/commit_log/pending_change.py"
 SEGMENTS = "storage/commit_log/segments.py"
 RETAIN = "storage/commit_log/retention.py"
+RULES = "storage/stores/rules.py"
 TRUNCATE = "storage/commit_log/truncation.py"
 APPENDER = "storage/replicate/run_append.py"
 CLOSING = ("tests/storage/test_close_durability.py", *WRITING)
@@ -83,15 +84,15 @@ RANGES = (
     plant(
         "retention-deletes-at-the-limit", "Bounds: commit log",
         "retention by size takes a segment although that leaves less than is to be kept",
-        (RETAIN, "return 0 <= keep_bytes <= partition.size_bytes - entry.batch_bytes",
-         "return 0 <= keep_bytes <= partition.size_bytes"),
+        (RULES, "return keep_bytes <= kept_bytes - piece.batch_bytes",
+         "return keep_bytes <= kept_bytes"),
         kind=Kind.RANGE, near=RETENTION,
     ),
     plant(
         "retention-deletes-a-millisecond-early", "Bounds: commit log",
         "a record of exactly the age that is to be kept goes",
-        (RETAIN, "0 <= entry.max_timestamp < self._now_ms - keep_ms",
-         "0 <= entry.max_timestamp <= self._now_ms - keep_ms"),
+        (RULES, "0 <= piece.max_timestamp < self.now_ms - keep_ms",
+         "0 <= piece.max_timestamp <= self.now_ms - keep_ms"),
         kind=Kind.RANGE, near=MEMORY,
     ),
     plant(
@@ -145,15 +146,15 @@ SNAPSHOTS = (
     plant(
         "log-deleted-records-not-in-snapshot", "Memory, snapshot, replay: commit log",
         "a log start that was raised by a frame is not in the next snapshot: deleted records come back",
-        ("storage/commit_log/set_log.py", "        partition.log_start_offset = offset\n        self.writer.dirty.append(partition)\n",
-         "        partition.log_start_offset = offset\n"),
+        ("storage/commit_log/set_log.py", "        partition.raise_log_start(offset)\n        self.writer.dirty.append(partition)\n",
+         "        partition.raise_log_start(offset)\n"),
         kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(
         "log-slave-deletes-not-in-snapshot", "Memory, snapshot, replay: commit log",
         "a log start that a master's frame has raised is not in the slave's next snapshot",
-        (APPENDER, "                partition.log_start_offset = max(offset, partition.log_start_offset)\n                writer.dirty.append(partition)\n",
-         "                partition.log_start_offset = max(offset, partition.log_start_offset)\n"),
+        (APPENDER, "                partition.raise_log_start(min(frame.value, partition.log_end_offset))\n                writer.dirty.append(partition)\n",
+         "                partition.raise_log_start(min(frame.value, partition.log_end_offset))\n"),
         kind=Kind.SNAPSHOT, near=MEMORY,
     ),
     plant(
@@ -178,7 +179,7 @@ SNAPSHOTS = (
     plant(
         "log-starts-lost-with-a-snapshot", "Memory against snapshot: commit log",
         "after a fall back to an older snapshot log starts point at segments that are gone",
-        (RECOVER, "        if self._are_starts_lost:\n", "        if False:\n"),
+        (RECOVER, "        if self._are_starts_lost or self._older.stores:\n", "        if False:\n"),
         kind=Kind.SNAPSHOT, near=RETENTION,
     ),
 )  # fmt: skip

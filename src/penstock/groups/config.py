@@ -88,7 +88,7 @@ class GroupConfig:
     as its live records take), since no compaction removes what was superseded."""
 
     rewrite_after_pinned_bytes: Annotated[int, Ge(1)] = 64 * 1024 * 1024
-    """They are also rewritten when closed segments of this size together are needed by nobody
+    """They are also rewritten when closed log files of this size together are needed by nobody
     else (and by twice what lives in them): a few positions must not keep files of dead data."""
 
     unread_bytes_max: Annotated[int, Ge(0)] = 16 * 1024 * 1024

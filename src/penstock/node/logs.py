@@ -125,11 +125,11 @@ class NodeLogs:
         Returns where it will end. Raises OSError.
         """
         place = self._places.place(replica_set_id)
-        disk, segment_bytes = self._places.disk(place), self._opener.segment_bytes
+        disk, config = self._places.disk(place), self._opener.config
 
         def work() -> int:
             renew_log_id(place, disk, self._randomness)
-            return cut_below_damage(disk, place.name, position, segment_bytes)
+            return cut_below_damage(disk, place.name, position, config)
 
         return await in_worker(self._workers[place.directory], work)
 

@@ -49,9 +49,9 @@ class LogOpener:
         self._logged_bytes = 0
 
     @property
-    def segment_bytes(self) -> int:
-        """Size of a segment of a new log."""
-        return self._config.segment_bytes
+    def config(self) -> LogConfig:
+        """The settings of every log."""
+        return self._config
 
     def give_up(self) -> None:
         """Let the recovery that runs end as soon as it can."""

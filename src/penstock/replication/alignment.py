@@ -112,7 +112,7 @@ def align(
     """Decide how a slave begins to follow a master.
 
     `may_cut_confirmed`: the set has had, or may have had, an election that could lose.
-    `wants_newest_only`: a new slave begins with the newest segment and not with all that is kept.
+    `wants_newest_only`: a new slave begins with the newest file and not with all that is kept.
     Only until it has copied one: that may be empty, and the copy no other than before.
     """
     if slave.is_empty:
@@ -152,7 +152,7 @@ def _begin_empty(slave: LogShape, master: LogShape, wants_newest_only: bool) -> 
 def _may_begin(slave: LogShape, master: LogShape) -> bool:
     """Whether an empty log begins at a place that is known to lie in the master's.
 
-    One that was copied while the master's newest segment was empty begins there, and has the
+    One that was copied while the master's newest file was empty begins there, and has the
     masterships before it.
     """
     if slave.start_position == master.start_position:

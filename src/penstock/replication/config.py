@@ -18,9 +18,9 @@ class FirstSync(StrEnum):
 
     EVERYTHING = "everything"
     """From the oldest that the master keeps."""
-    NEWEST_SEGMENT = "newest-segment"
-    """From the master's newest segment. Sooner there; it joins the sync-state set only when the
-    master has deleted everything older."""
+    NEWEST = "newest-segment"
+    """From the newest file of the master's log. Sooner there; it joins the sync-state set only when
+    the master has deleted everything older."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

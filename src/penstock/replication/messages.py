@@ -89,8 +89,10 @@ class LogRun(NamedTuple):
     """The epoch that the frames carry: older than the mastership's in what others wrote."""
     position: int
     confirm_position: int
-    segment_base: int
-    segment_end: int
+    file_base: int
+    file_end: int
+    """The bounds [file_base, file_end) of the file that the run lies in: members of a set cut their
+    logs into files at the same positions."""
     data: Buffer
     """Of a decoded message: valid while its frame is."""
 
@@ -127,7 +129,7 @@ class Image(NamedTuple):
 
 
 class PieceWanted(NamedTuple):
-    """The slave asks for raw segment bytes of the image, up to `bytes_max` from `position` on."""
+    """The slave asks for raw bytes of the image, up to `bytes_max` from `position` on."""
 
     replica_set_id: int
     leader_epoch: int
@@ -136,7 +138,7 @@ class PieceWanted(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """Raw segment bytes that begin at `position`."""
+    """Raw bytes of the image that begin at `position`."""
 
     replica_set_id: int
     leader_epoch: int

@@ -98,8 +98,8 @@ def encode_run(run: LogRun) -> tuple[bytes, Buffer]:
             run.frames_epoch,
             run.position,
             run.confirm_position,
-            run.segment_base,
-            run.segment_end,
+            run.file_base,
+            run.file_end,
         ),
         run.data,
     )
@@ -193,7 +193,7 @@ def decode(frame: memoryview) -> HaMessage:
 def _read_run(replica_set_id: int, leader_epoch: int, frame: memoryview) -> LogRun:
     _, _, _, _, _, epoch, position, confirmed, base, end = _RUN.unpack_from(frame)
     if min(position, confirmed, base) < 0 or not base <= position <= end:
-        raise InvalidHaMessage(f"a run at {position} does not lie in its segment [{base}, {end})")
+        raise InvalidHaMessage(f"a run at {position} does not lie in its file [{base}, {end})")
     data = frame[RUN_HEAD_BYTES:]
     if position + len(data) > end:
         raise InvalidHaMessage(f"a run of {len(data)} bytes at {position} ends above {end}")

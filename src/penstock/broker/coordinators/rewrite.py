@@ -8,7 +8,7 @@ between two slices: they lie behind what they replace. What was appended for ano
 worth nothing, so a rewrite ends with its epoch, and only a whole and confirmed one cuts. One that
 fails leaves both copies, which replay to the same state.
 
-Source: LFS segment cleaning (Rosenblum and Ousterhout 1992); housekeeping.py says when.
+Source: LFS cleaning (Rosenblum and Ousterhout 1992); housekeeping.py says when.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from penstock.replication.errors import ReplicationError
 from penstock.storage.errors import StorageError
 
 SLICE_BYTES = 256 * 1024
-"""Appended in one turn of the loop: two or three milliseconds. A log of small segments takes less
-before it needs the next file, which is prepared meanwhile."""
+"""Appended in one turn of the loop: two or three milliseconds. A log of small files takes less
+before it needs the next one, which is prepared meanwhile."""
 
 Confirmed = Callable[[Unwritten | None], None]
 Append = Callable[[HostedPartition, Sequence[JournalRecord], Confirmed], int]
@@ -107,7 +107,7 @@ class Rewriter:
     def _append_some(self, rewrite: Rewrite) -> bool:
         """Append until the slice is full; return whether nothing is left to append."""
         appended_bytes = 0
-        slice_bytes = min(SLICE_BYTES, rewrite.hosted.member.log.config.segment_bytes // 4)
+        slice_bytes = min(SLICE_BYTES, rewrite.hosted.member.log.slice_bytes)
         for records in rewrite.live:
             if not records:
                 continue

@@ -2,7 +2,7 @@
 
 A topic is deleted by metadata, and its records come by the set's own stream: a slave that has
 dropped a partition gets records of it that were under way, and has the partition again. As long as
-the log knows it no retention touches it, and its bytes keep whole segments on the disk.
+the log knows it no retention touches it, and its bytes keep whole files on the disk.
 
 That the image does not know a topic is no proof: it may be behind the log. A partition is dropped
 

@@ -1,14 +1,14 @@
 """Internal partitions are rewritten when what only they keep from being deleted passes a bound.
 
-    retention pass ─► its report: segments that only internal partitions of this coordinator need
+    retention pass ─► its report: files that only internal partitions of this coordinator need
         above the bound? ─► rewrite all that need one of them ─► retention again ─► the files go
 
 A rewrite by size alone is not enough: a group that commits now and then has a few bytes in every
-segment, and a group that is idle for a year a few in one. So what counts is the files they keep,
+file, and a group that is idle for a year a few in one. So what counts is the files they keep,
 and all that keep the same file move together. A rewrite costs what lives, therefore the bound is
 at least twice that: what is written for it is never more than half of what it sets free.
 
-What does not help is not repeated at once: while the oldest of the segments stays the same, the
+What does not help is not repeated at once: while the oldest of the files stays the same, the
 wait doubles from one report to the next, to WAIT_MAX reports.
 
 Source: none; see docs/adr/0032.
@@ -40,7 +40,7 @@ class Progress:
 
     report_number: int = 0
     oldest_base: int = -1
-    """Of the segments that were to go the last time."""
+    """Of the files that were to go the last time."""
     fruitless: int = 0
     wait_reports: int = 0
     open_count: int = 0

@@ -234,7 +234,7 @@ class NodeCollector(Collector):
             label = [str(set_id)]
             log = member.log
             numbers = log.numbers()
-            deleted.add_metric(label, numbers.deleted_segments)
+            deleted.add_metric(label, numbers.deleted_files)
             values = {
                 "end_position_bytes": log.end_position,
                 "written_position_bytes": log.written_position,
@@ -245,8 +245,8 @@ class NodeCollector(Collector):
                 "fenced": int(log.is_fenced),
                 "full": int(log.is_full),
                 "free_bytes": numbers.free_bytes,
-                "segments": numbers.segment_count,
-                "segment_bytes": numbers.segment_bytes,
+                "segments": numbers.file_count,
+                "segment_bytes": numbers.file_bytes,
                 "snapshot_position_bytes": numbers.snapshot_position,
                 "checkpoint_failed": int(numbers.has_checkpoint_failed),
                 "recovery_replayed_bytes": log.recovery.replayed_bytes,

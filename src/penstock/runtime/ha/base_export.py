@@ -77,8 +77,7 @@ class ServedImage:
             self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch)
             return
         position = message.position
-        segments = self._export.image.segments
-        if not any(segment.base <= position < segment.data_end for segment in segments):
+        if not self._export.has(position):
             text = f"position {position} is not in the image"
             self._session.refuse(Reason.NO_SESSION, self._session.leader_epoch, text)
             return

@@ -281,7 +281,7 @@ class FollowedSet:
             may_cut_confirmed=self._parts.may_cut_confirmed(),
             wants_newest_only=is_new
             and not self._has_installed
-            and config.first_sync is FirstSync.NEWEST_SEGMENT
+            and config.first_sync is FirstSync.NEWEST
             and bool(answer.shape.epochs),
         )
         self._carry_out(outcome)
@@ -370,7 +370,7 @@ class FollowedSet:
         self._install = SlaveInstall(
             self.member.log, self.replica_set_id, self.leader_epoch, send, self._installed
         )
-        newest_only = self._parts.config.first_sync is FirstSync.NEWEST_SEGMENT
+        newest_only = self._parts.config.first_sync is FirstSync.NEWEST
         send(ImageWanted(self.replica_set_id, self.leader_epoch, newest_only))
 
     def _installed(self, error: PlatformError | None) -> None:
@@ -395,8 +395,8 @@ class FollowedSet:
             run = Run(
                 message.frames_epoch,
                 message.position,
-                message.segment_base,
-                message.segment_end,
+                message.file_base,
+                message.file_end,
                 data,
             )
             if self._pending:

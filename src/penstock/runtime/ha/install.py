@@ -1,4 +1,4 @@
-"""The slave's end of an install: a base image and raw segment bytes, piece by piece.
+"""The slave's end of an install: a base image and its raw bytes, piece by piece.
 
     Image ─► begin_install ─► PieceWanted ─► Piece ─► install ─┐
                                    ▲───────────────────────────┘ until all is there

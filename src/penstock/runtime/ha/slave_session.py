@@ -222,8 +222,8 @@ class SlaveSession:
                 run.leader_epoch,
                 run.position,
                 confirmed,
-                run.segment_base,
-                run.segment_end,
+                run.file_base,
+                run.file_end,
                 run.data,
             )
         )

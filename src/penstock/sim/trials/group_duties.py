@@ -28,7 +28,7 @@ class PaperPartition:
         self.is_dropped = False
         self.log_start_offset = self.log_end_offset = self.end_position = 0
         self.role, self.leader_epoch = Role.SLAVE, 0
-        self.config = SimpleNamespace(segment_bytes=8 * SLICE_BYTES)
+        self.slice_bytes = 2 * SLICE_BYTES
         self.member = self.log = self.waiting_for_all = self
         self.parked: list[tuple[int, Any]] = []
         self.confirms: list[Callable[[None], None]] = []

@@ -26,6 +26,7 @@ from penstock.storage.commit_log.pending_change import read_change
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import LogBusy, LogFenced, OutOfSpace
 from penstock.storage.recover.recovery import Progress, Recovery
+from penstock.storage.stores.port import Stores
 
 Done = Callable[[PlatformError | None], None]
 
@@ -65,7 +66,7 @@ class OpenLog:
     on_append_ready = LogCallback("appender", "on_ready")
     """append_run, which has taken less than it was given, may take more now."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  the ports, and where
         self,
         *,
         disk: Disk,
@@ -74,11 +75,13 @@ class OpenLog:
         clock: Clock,
         offload: Offload,
         scheduler: Scheduler,
+        older: Stores = (),
     ) -> None:
+        """`older`: the stores behind the commit log, newest first."""
         self.config = config
         self.directory = directory
         self._disk = disk
-        self._place = LogPlace(disk, directory, config, clock, offload, scheduler)
+        self._place = LogPlace(disk, directory, config, clock, offload, scheduler, older)
         self._is_closed = False
         self._producer_ids_max = config.producer_ids_max
         self.callbacks: dict[tuple[str, str], Callable[..., None]] = {}
@@ -106,7 +109,7 @@ class OpenLog:
         self._states.capacity = self._producer_ids_max
 
     @classmethod
-    def recover(  # noqa: PLR0913  the five ports, and where
+    def recover(  # noqa: PLR0913  the ports, and where
         cls,
         *,
         disk: Disk,
@@ -115,6 +118,7 @@ class OpenLog:
         clock: Clock,
         offload: Offload,
         scheduler: Scheduler,
+        older: Stores = (),
         progress: Progress | None = None,
     ) -> Self:
         """Open the log in `directory`, making an empty one where there is none. Waits.
@@ -132,6 +136,7 @@ class OpenLog:
             clock=clock,
             offload=offload,
             scheduler=scheduler,
+            older=older,
         )
         log.open(log.replay(progress or _no_progress))
         return log

@@ -14,8 +14,9 @@ from penstock.base.ids import TopicPartition
 from penstock.base.ports import Clock, Disk, Offload, Scheduler
 from penstock.storage.commit_log.checkpoint import Checkpointer
 from penstock.storage.commit_log.durable_mark import DurableMark
-from penstock.storage.commit_log.retention import RetentionPass
+from penstock.storage.commit_log.retention import SegmentRetention
 from penstock.storage.commit_log.segments import Segment, SegmentStore, index_path
+from penstock.storage.commit_log.store import CommitLogStore
 from penstock.storage.commit_log.tracked_offload import TrackedOffload
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.config import LogConfig
@@ -29,6 +30,9 @@ from penstock.storage.recover.recovery import Progress, Recovery
 from penstock.storage.recover.report import RecoveryReport
 from penstock.storage.replicate.run_append import RunAppender
 from penstock.storage.replicate.run_read import RunReader
+from penstock.storage.stores.older import OlderStores
+from penstock.storage.stores.port import Stores
+from penstock.storage.stores.retention import RetentionPass
 
 
 class LogPlace(NamedTuple):
@@ -40,16 +44,19 @@ class LogPlace(NamedTuple):
     clock: Clock
     offload: Offload
     scheduler: Scheduler
+    older: Stores = ()
+    """The stores behind the commit log, newest first."""
 
 
 class LogParts:
     """The parts of one open log. `replay` and `take_over` may run off the loop, before use."""
 
     def __init__(self, place: LogPlace) -> None:
-        disk, directory, config, clock, offload, scheduler = place
+        disk, directory, config, clock, offload, scheduler, older = place
         self._place = place
         self.offload = TrackedOffload(offload)
         self.states = ProducerStates(config.producer_ids_max, clock.wall_ms())
+        self.older = OlderStores(older)
         self.store = SegmentStore(disk, directory, config, self.offload)
         self.mark = DurableMark(disk, directory)
         self.writer = LogWriter(
@@ -67,6 +74,7 @@ class LogParts:
             writer=self.writer,
             offload=self.offload,
             config=config,
+            older=self.older,
         )
         self.checkpointer = Checkpointer(
             disk=disk,
@@ -76,14 +84,24 @@ class LogParts:
             writer=self.writer,
             states=self.states,
         )
-        self.retention = RetentionPass(
+        self.segment_retention = SegmentRetention(
             disk=disk,
             directory=directory,
             store=self.store,
             reader=self.reader,
             writer=self.writer,
-            checkpointer=self.checkpointer,
+            older=self.older,
         )
+        self.commit_log = CommitLogStore(
+            disk=disk,
+            directory=directory,
+            store=self.store,
+            writer=self.writer,
+            reader=self.reader,
+            checkpointer=self.checkpointer,
+            retention=self.segment_retention,
+        )
+        self.retention = RetentionPass(self.commit_log, self.older, self._take_snapshot)
         self.runs = RunReader(disk=disk, store=self.store, writer=self.writer, reader=self.reader)
         self.appender = RunAppender(
             disk=disk,
@@ -94,7 +112,7 @@ class LogParts:
             checkpointer=self.checkpointer,
         )
         self.appender.open_partition = self.open_partition
-        self.partitions: dict[TopicPartition, PartitionLog] = {}
+        self.partitions: dict[TopicPartition, PartitionLog] = self.commit_log.partitions
         self.recovery = RecoveryReport()
         self._next_serial = 0
         self.writer.on_rolled = self._rolled
@@ -105,14 +123,14 @@ class LogParts:
         """Read the files, completing a change that was under way. Waits for the disk."""
         place = self._place
         refuse_newer_files(place.disk, place.directory)
-        recovery = Recovery(place.disk, place.directory, place.config, self.states)
+        recovery = Recovery(place.disk, place.directory, place.config, self.states, self.older)
         recovery.run(progress)
         return recovery
 
     def take_over(self, recovery: Recovery) -> None:
         """Begin with what recovery found; write a snapshot where that is allowed. Waits."""
         self.partitions = recovery.partitions
-        self.appender.partitions = recovery.partitions
+        self.appender.partitions = self.commit_log.partitions = recovery.partitions
         self.recovery = recovery.report
         self._next_serial = recovery.next_serial
         self.store.start(recovery.segments, recovery.spares)
@@ -140,6 +158,10 @@ class LogParts:
             self._next_serial += 1
             self.partitions[topic_partition] = partition
         return partition
+
+    def _take_snapshot(self, then: Callable[[bool], None]) -> None:
+        self.checkpointer.request(then)
+        self.writer.on_turn()
 
     def turn(self) -> None:
         """Bring the time up to date, and go on with checkpoints."""

@@ -1,16 +1,15 @@
-"""Retention: raise log start offsets by age and size, and delete segments that are all dead.
+"""The commit log's part of a retention pass: which segments nobody needs any more.
 
     load the directory of one closed segment off the loop
-      ─► on the loop, some hundred partitions at a time: out of retention? raise its log start
+      ─► on the loop, some hundred partitions at a time: what do the rules say of its entries?
       ─► next segment ... then the active one, whose columns are in memory
-      ─► is any segment dead? checkpoint, and delete when it is durable
+      ─► is any segment dead? it is deleted when a snapshot has the log starts (stores/retention.py)
       ─► who keeps each of the others? `pins` has the report of the last whole pass (pins.py)
 
-A partition's data goes in segment steps and from its old end only: an entry is looked at when
-everything before it is gone already, and a pass goes no further than a segment that it can not look
-into. A segment is dead when each of its partitions is dropped or has its log start behind it. The
-order matters: only when a snapshot has the new log starts may the bytes go, otherwise a crash would
-bring back a log start that points at nothing.
+An entry, what a partition has in a segment, is a piece as the rules have it (stores/rules.py). A
+pass goes no further than a segment that it can not look into. A segment is dead when each of its
+partitions is dropped, has its log start behind it, or has in an older store what lies there: the
+commit log then releases it, and begins behind it for that partition.
 
 A quiet node may take months to fill a segment. So a partition whose data in the active one are all
 too old, and that nobody wrote to since the last pass, is emptied by a frame, as DeleteRecords does;
@@ -29,7 +28,6 @@ from itertools import takewhile
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
-from penstock.storage.commit_log.checkpoint import Checkpointer
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.config import Retention
@@ -39,15 +37,16 @@ from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.sealed_index import IndexEntry
 from penstock.storage.inspect.pins import NO_REPORT, Pin, PinCollector
 from penstock.storage.read.reader import LogReader
+from penstock.storage.stores.older import OlderStores
+from penstock.storage.stores.port import Judged, LetGo
+from penstock.storage.stores.rules import RetentionRules
 
 ENTRIES_PER_SLICE = 500
 """About one millisecond of the loop."""
 
-SettingsOf = Callable[[TopicPartition], Retention]
 
-
-class RetentionPass:
-    """One pass at a time over the closed segments of a log."""
+class SegmentRetention:
+    """Judges the segments of a log, one pass at a time."""
 
     def __init__(
         self,
@@ -57,50 +56,36 @@ class RetentionPass:
         store: SegmentStore,
         reader: LogReader,
         writer: LogWriter,
-        checkpointer: Checkpointer,
+        older: OlderStores,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._store = store
         self._reader = reader
         self._writer = writer
-        self._checkpointer = checkpointer
-        self._partitions: dict[TopicPartition, PartitionLog] = {}
+        self._older = older
+        self._rules = RetentionRules({}, 0, _keep_all, _nothing_older)
+        self._done: Judged = _ignore
         self._queue: list[Segment] = []
         self._dead: list[Segment] = []
-        self._kept: set[int] = set()
-        """Serials of partitions of which this pass has kept something: all behind it stays."""
-        self._now_ms = 0
-        self._settings_of: SettingsOf = _keep_all
         self._at_rest: dict[int, int] = {}
         """Log end offsets, by serial, of partitions whose active data were too old last time."""
         self._seen_at_rest: dict[int, int] = {}
         self.trim: Callable[[PartitionLog, int], int] = _keep_start
         """Raises a log start by a frame: SetLog.delete_records."""
-        self.is_running = False
         self.deleted_segments = 0
         self.pins = NO_REPORT
         """What the last whole pass saw."""
         self._collector = PinCollector(0)
 
-    def begin(
-        self,
-        partitions: dict[TopicPartition, PartitionLog],
-        now_ms: int,
-        settings_of: SettingsOf,
-    ) -> None:
-        """Start a pass; does nothing while one is running."""
-        if self.is_running:
-            return
-        self.is_running = True
-        self._partitions = partitions
-        self._now_ms = now_ms
-        self._settings_of = settings_of
+    def judge(self, rules: RetentionRules, done: Judged) -> None:
+        """Judge all segments, in slices; see PartitionStore.judge."""
+        self._rules = rules
+        self._done = done
         closed = self._store.segments[:-1]
         ready = list(takewhile(lambda segment: segment.pending is None, closed))
         self._queue = ready[::-1]
         self._dead = []
-        self._kept.clear()
         self._collector = PinCollector(self.pins.number + 1)
         self._pass_over(closed[len(ready) :], Pin.CLOSING)
         self._next_segment()
@@ -118,7 +103,7 @@ class RetentionPass:
     def _next_segment(self) -> None:
         if not self._queue or self._store.is_closed:
             self._seen_at_rest, self._at_rest = self._at_rest, {}
-            self._slice_active(list(self._partitions.values()), 0)
+            self._slice_active(list(self._rules.partitions.values()), 0)
             return
         segment = self._queue.pop()
         closed = ClosedSegment(segment.base, segment.path)
@@ -147,41 +132,32 @@ class RetentionPass:
         self._next_segment()
 
     def _judge(self, segment: Segment, entry: IndexEntry) -> None:
-        """Raise the log start if the entry is out of retention, else note who keeps the segment.
-
-        A log start that is raised meanwhile, behind what the pass has kept, waits for the next one:
-        what is counted is counted off from the oldest segment on.
-        """
-        partition = self._partitions.get(entry.topic_partition)
+        """Note who keeps the segment, or count off what is not kept in it any more."""
+        partition = self._rules.partitions.get(entry.topic_partition)
         if partition is None:
             return
-        settings = self._settings_of(partition.topic_partition)
-        if partition.serial in self._kept:
-            self._collector.pin(partition.topic_partition, is_movable=settings.is_movable)
-            return
-        start = partition.log_start_offset
-        if entry.first_offset <= start < entry.end_offset and self._is_over(
-            settings, partition, entry
-        ):
-            partition.log_start_offset = entry.end_offset
-        if partition.log_start_offset < entry.end_offset:
-            self._kept.add(partition.serial)
+        settings = self._rules.settings_of(partition.topic_partition)
+        is_needed = self._rules.is_needed(partition, settings, entry)
+        if is_needed and not self._is_released(segment, partition, entry):
             self._collector.pin(partition.topic_partition, is_movable=settings.is_movable)
         elif partition.sized_from <= segment.base:
             partition.size_bytes -= entry.batch_bytes
             partition.sized_from = segment.end
             self._writer.dirty.append(partition)
 
-    def _is_over(self, settings: Retention, partition: PartitionLog, entry: IndexEntry) -> bool:
-        keep_bytes, keep_ms = settings.bytes, settings.ms
-        if keep_ms >= 0 and 0 <= entry.max_timestamp < self._now_ms - keep_ms:
-            return True
-        return 0 <= keep_bytes <= partition.size_bytes - entry.batch_bytes
+    def _is_released(self, segment: Segment, partition: PartitionLog, entry: IndexEntry) -> bool:
+        """Release what an older store has, and the commit log has nothing before."""
+        if not self._older.may_take_over(partition, entry.end_offset):
+            return False
+        if entry.first_offset <= partition.commit_log_start_offset:
+            partition.release(entry.end_offset)
+            self._older.released(segment.end)
+        return entry.end_offset <= partition.commit_log_start_offset
 
     def _slice_active(self, partitions: list[PartitionLog], start: int) -> None:
         """Judge the active data of some partitions, then give the loop to others."""
         if self._store.is_closed:
-            self.is_running = False
+            self._done(None)
             return
         if self._writer.is_following:
             partitions = []  # only a master appends frames; the slave gets them with its stream
@@ -198,11 +174,11 @@ class RetentionPass:
 
     def _is_active_over(self, partition: PartitionLog) -> bool:
         """Whether all that is kept lies in the active segment, at rest, and is too old."""
-        keep_ms = self._settings_of(partition.topic_partition).ms
+        keep_ms = self._rules.settings_of(partition.topic_partition).ms
         end_offset = partition.log_end_offset
         if keep_ms < 0 or not partition.bases[0] <= partition.log_start_offset < end_offset:
             return False
-        limit_ms = self._now_ms - keep_ms
+        limit_ms = self._rules.now_ms - keep_ms
         if partition.timestamps[-1] >= limit_ms or not 0 <= max(partition.timestamps) < limit_ms:
             return False
         self._at_rest[partition.serial] = end_offset
@@ -214,16 +190,14 @@ class RetentionPass:
         self._collector.add(active.base, active.end - active.base, Pin.ACTIVE)
         self.pins = self._collector.report()
         if not self._dead or self._store.is_closed:
-            self.is_running = False
+            self._done(None)
             return
         for segment in self._dead:
             segment.is_doomed = True
-        self._checkpointer.request(self._delete_dead)
-        self._writer.on_turn()
+        self._done(self._delete_dead)
 
-    def _delete_dead(self, worked: bool) -> None:
-        self.is_running = False
-        if not worked or self._store.is_closed:
+    def _delete_dead(self) -> None:
+        if self._store.is_closed:
             return
         for segment in self._dead:
             self._reader.cache.drop_segment(segment.base)
@@ -238,3 +212,11 @@ def _keep_start(partition: PartitionLog, _: int) -> int:
 
 def _keep_all(_: TopicPartition) -> Retention:
     return Retention(-1, -1)
+
+
+def _nothing_older(_: PartitionLog) -> int:
+    return 0
+
+
+def _ignore(_: LetGo | None) -> None:
+    """Stand in for a pass."""

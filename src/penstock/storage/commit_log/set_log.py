@@ -28,17 +28,23 @@ from penstock.base.ids import TopicPartition
 from penstock.base.invariant import invariant
 from penstock.storage.commit_log.frames import KIND_LOG_START, LOG_START_PAYLOAD
 from penstock.storage.commit_log.parts import LogParts
-from penstock.storage.commit_log.retention import SettingsOf
 from penstock.storage.commit_log.usage import LogNumbers
 from penstock.storage.errors import OffsetOutOfRange
 from penstock.storage.index.partition_log import PartitionLog
-from penstock.storage.index.timestamps import Examine, InMemory, TimeSearch, TimestampHit
 from penstock.storage.inspect.pins import PinReport
 from penstock.storage.read.chunk import NO_MORE, Chunk
-from penstock.storage.read.reader import Loaded, NeedsDisk, as_platform_error
+from penstock.storage.read.needs_disk import Loaded, NeedsDisk, as_platform_error
 from penstock.storage.recover.scrub import Done as ScrubDone
 from penstock.storage.recover.scrub import scrub
 from penstock.storage.replicate.replicable import ReplicableLog
+from penstock.storage.stores.port import (
+    EpochEnd,
+    EpochEndFound,
+    Examine,
+    TimeSearch,
+    TimestampHit,
+)
+from penstock.storage.stores.rules import SettingsOf
 
 __all__ = ["NO_MORE", "Chunk", "Loaded", "NeedsDisk", "SetLog", "TimestampHit"]
 
@@ -51,7 +57,7 @@ class SetLog(ReplicableLog):
 
     def _use(self, parts: LogParts) -> None:
         super()._use(parts)
-        parts.retention.trim = self.delete_records
+        parts.segment_retention.trim = self.delete_records
 
     @property
     def end_position(self) -> int:
@@ -87,6 +93,11 @@ class SetLog(ReplicableLog):
     def is_full(self) -> bool:
         """Whether appends were refused for want of space and there still is none."""
         return self.writer.is_full
+
+    @property
+    def slice_bytes(self) -> int:
+        """How much is well appended in one turn: the next file is ready before it is needed."""
+        return self.config.segment_bytes // 4
 
     def open_partition(self, topic_partition: TopicPartition) -> PartitionLog:
         """Return the partition's log, an empty one if there is none yet."""
@@ -163,30 +174,35 @@ class SetLog(ReplicableLog):
     ) -> None:
         """Find the batch with the largest timestamp of the partition; otherwise as above."""
         search = self._search(partition, limit_position)
-        self._reader.off_loop(lambda: search.newest(examine), partial(_found, done))
+
+        def newest() -> T | None:
+            hit = search.newest()
+            return None if hit is None else examine(hit)
+
+        self._reader.off_loop(newest, partial(_found, done))
 
     def _search(self, partition: PartitionLog, limit_position: int) -> TimeSearch:
-        topic_partition = partition.topic_partition
-        start = partition.log_start_offset
-        in_memory = []
-        for segment in self._store.closing:
-            sealed = (segment.pending or {}).get(topic_partition)
-            if sealed is not None and sealed.end_offset > start:
-                count = len(sealed.columns.bases)
-                in_memory.append(InMemory(segment.base, segment.path, sealed.columns, count))
-        active = self._store.active
-        columns = partition.columns
-        if columns.bases and partition.log_end_offset > start:
-            in_memory.append(InMemory(active.base, active.path, columns, len(columns.bases)))
-        return TimeSearch(
-            self._disk,
-            self.directory,
-            self._reader.closed(),
-            in_memory,
-            topic_partition,
-            start,
-            min(limit_position, self.writer.written_position),
-        )
+        newest = self.parts.commit_log.search(partition, limit_position)
+        return self.parts.older.search(partition, newest, limit_position)
+
+    def find_epoch_end(
+        self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
+    ) -> None:
+        """Find where the partition's records of a mastership end; `done(end, error)`, at once or
+        later. Both are None where nothing is kept of it or of an earlier one.
+        """
+        older = self.parts.older
+
+        def found(end: EpochEnd | None, error: PlatformError | None) -> None:
+            start = partition.commit_log_start_offset
+            if error is not None or (end is not None and end.end_offset > start):
+                done(end, error)
+            else:
+                older.find_epoch_end(
+                    partition, leader_epoch, lambda below, failed: done(below or end, failed)
+                )
+
+        self.parts.commit_log.find_epoch_end(partition, leader_epoch, found)
 
     def delete_records(self, partition: PartitionLog, offset: int) -> int:
         """Raise the log start offset to `offset`; return the new one, which never falls.
@@ -203,7 +219,7 @@ class SetLog(ReplicableLog):
             return partition.log_start_offset
         payload = LOG_START_PAYLOAD.pack(offset)
         self.writer.append_frame(KIND_LOG_START, partition.frame_key, payload)
-        partition.log_start_offset = offset
+        partition.raise_log_start(offset)
         self.writer.dirty.append(partition)
         return offset
 
@@ -233,7 +249,7 @@ class SetLog(ReplicableLog):
     @property
     def pins(self) -> PinReport:
         """Who kept which segment when retention last looked at all of them."""
-        return self.parts.retention.pins
+        return self.parts.segment_retention.pins
 
     def scrub(self, position: int, max_bytes: int, done: ScrubDone) -> None:
         """Check about `max_bytes` of what is flushed, from `position` on: FROM_START, or where the
@@ -253,11 +269,11 @@ class SetLog(ReplicableLog):
         """Return what the metrics page shows; asks the file system for its free space."""
         segments = self._store.segments
         return LogNumbers(
-            segment_count=len(segments),
-            segment_bytes=sum(segment.end - segment.base for segment in segments),
+            file_count=len(segments),
+            file_bytes=sum(segment.end - segment.base for segment in segments),
             free_bytes=self._disk.free_bytes(),
             snapshot_position=self._checkpointer.saved_position,
-            deleted_segments=self.parts.retention.deleted_segments,
+            deleted_files=self.parts.segment_retention.deleted_segments,
             has_checkpoint_failed=self._checkpointer.last_error is not None,
         )
 

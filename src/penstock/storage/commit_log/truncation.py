@@ -188,11 +188,10 @@ def add_seeds(
         if partition is None:
             partition = PartitionLog(state.topic_partition, next_serial, states)
             next_serial += 1
-            partition.log_start_offset = partition.log_end_offset = state.log_end_offset
+            partition.begin_at(state.log_end_offset)
             partition.last_end_position = state.last_end_position
             partitions[state.topic_partition] = partition
-        start = min(state.log_start_offset, partition.log_end_offset)
-        partition.log_start_offset = max(partition.log_start_offset, start)
+        partition.raise_log_start(min(state.log_start_offset, partition.log_end_offset))
         partition.max_timestamp = max(partition.max_timestamp, state.max_timestamp)
         serials[state.serial] = partition.serial
     for (serial, producer_id), producer in seeds.producers.items():

@@ -1,4 +1,5 @@
-"""One partition of a shared commit log: its offsets, and its index of the active segment.
+"""One partition of a shared commit log: where the log has its bytes, and its index of the active
+segment. What a consumer sees of it is a PartitionView (stores/view.py).
 
 The index has four columns with one entry per batch, oldest first:
 
@@ -21,7 +22,8 @@ from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
 from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, frame_key
-from penstock.storage.index.producers import ProducerStates, ProducerTable
+from penstock.storage.index.producers import ProducerStates
+from penstock.storage.stores.view import PartitionView
 
 EMPTY = array("q")
 """Stands for all four columns of an idle partition; never appended to."""
@@ -50,49 +52,32 @@ class Columns(NamedTuple):
         return entry
 
 
-class PartitionLog:
-    """State of one partition. Written by the log alone; everyone may read the fields."""
+class PartitionLog(PartitionView):
+    """One partition, and where the commit log has it. Written by the log alone."""
 
     __slots__ = (
         "bases",
         "frame_key",
         "is_dirty",
         "is_dropped",
-        "last_end_position",
-        "log_end_offset",
-        "log_start_offset",
-        "max_timestamp",
         "positions",
-        "producers",
-        "serial",
         "side_count",
         "size_bytes",
         "sized_from",
         "sizes",
         "timestamps",
-        "topic_partition",
     )
 
     def __init__(
         self, topic_partition: TopicPartition, serial: int, states: ProducerStates
     ) -> None:
-        self.topic_partition = topic_partition
-        self.serial = serial
-        """Names the partition inside this process, for the producer table."""
+        super().__init__(topic_partition, serial, states)
         self.frame_key = frame_key(topic_partition)
-        self.producers = ProducerTable(states, serial)
-        self.log_start_offset = 0
-        """First kept offset, inclusive."""
-        self.log_end_offset = 0
-        """Next offset to be written, exclusive end."""
-        self.last_end_position = 0
-        """End (exclusive) of the newest frame; 0 while there is none."""
         self.size_bytes = 0
-        """Bytes of kept batches; what lies below the log start goes with the next retention."""
+        """Bytes of batches that the commit log keeps for the partition; what lies below its start
+        goes with the next retention."""
         self.sized_from = 0
         """Segments below this position are no longer counted in `size_bytes`."""
-        self.max_timestamp = -1
-        """Largest timestamp ever appended, ms."""
         self.is_dirty = False
         """Whether the log has noted the partition as changed in this segment since a snapshot."""
         self.is_dropped = False

@@ -11,8 +11,8 @@ Source: Kafka ListOffsets (KIP-79: first record whose timestamp is not smaller; 
 record with the largest timestamp). Timestamps need not rise with offsets.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from penstock.base.ids import TopicPartition
 from penstock.base.ports import Disk
@@ -21,19 +21,7 @@ from penstock.storage.index.partition_log import Columns
 from penstock.storage.index.sealed_index import IndexEntry
 from penstock.storage.read.chunk import Wanted, make_plan
 from penstock.storage.read.reader import read_file
-
-T = TypeVar("T")
-
-
-class TimestampHit(NamedTuple):
-    """A batch that was looked for by time."""
-
-    base_offset: int
-    max_timestamp: int
-    batch: memoryview
-
-
-Examine = Callable[[TimestampHit], T | None]
+from penstock.storage.stores.port import Examine, T, TimestampHit
 
 
 class InMemory(NamedTuple):
@@ -45,15 +33,15 @@ class InMemory(NamedTuple):
     batch_count: int
 
 
-class TimeSearch(NamedTuple):
-    """One search: where to look, and which offsets and positions count."""
+class SegmentSearch(NamedTuple):
+    """A look by time over the segments: where to look, and which offsets and positions count."""
 
     disk: Disk
     directory: str
     closed: Sequence[ClosedSegment]
     in_memory: Sequence[InMemory]
     topic_partition: TopicPartition
-    log_start_offset: int
+    start_offset: int
     limit_position: int
 
     def first_at(self, timestamp_ms: int, examine: Examine[T]) -> T | None:
@@ -70,11 +58,8 @@ class TimeSearch(NamedTuple):
                     return found
         return None
 
-    def newest(self, examine: Examine[T]) -> T | None:
-        """Return what `examine` makes of the first batch with the largest timestamp of all.
-
-        Waits for the disk.
-        """
+    def newest(self) -> TimestampHit | None:
+        """Return the first batch with the largest timestamp of all. Waits for the disk."""
         best: tuple[InMemory, int] | None = None
         best_timestamp = -1
         for place in self._places(0):
@@ -82,13 +67,13 @@ class TimeSearch(NamedTuple):
                 if place.columns.timestamps[entry] > best_timestamp:
                     best_timestamp = place.columns.timestamps[entry]
                     best = (place, entry)
-        return None if best is None else examine(self._hit(*best))
+        return None if best is None else self._hit(*best)
 
     def _places(self, timestamp_ms: int) -> Iterator[InMemory]:
         """Yield the segments that can hold an answer, oldest first."""
 
         def accept(entry: IndexEntry) -> bool:
-            is_kept = entry.end_offset > self.log_start_offset
+            is_kept = entry.end_offset > self.start_offset
             return is_kept and entry.max_timestamp >= timestamp_ms
 
         lookup = SealedLookup(self.disk, self.directory, self.closed)
@@ -98,11 +83,11 @@ class TimeSearch(NamedTuple):
         yield from self.in_memory
 
     def _entries(self, place: InMemory) -> range:
-        """Return the entries at or above the log start and wholly below the limit."""
+        """Return the entries at or above the start and wholly below the limit."""
         columns = place.columns
         low = 0
-        if place.batch_count and columns.bases[0] < self.log_start_offset:
-            low = columns.entry_of(self.log_start_offset)
+        if place.batch_count and columns.bases[0] < self.start_offset:
+            low = columns.entry_of(self.start_offset)
         high = min(place.batch_count, columns.first_entry_at(self.limit_position))
         return range(low, high)
 

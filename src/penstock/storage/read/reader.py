@@ -15,42 +15,26 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from penstock.base.errors import PlatformError
 from penstock.base.ports import Disk, DiskFile, Offload
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.config import LogConfig
-from penstock.storage.errors import CorruptFrame, CorruptLog, OffsetOutOfRange, ReadFailed
+from penstock.storage.errors import CorruptFrame, CorruptLog, OffsetOutOfRange
 from penstock.storage.index.block_cache import BlockCache
 from penstock.storage.index.lookup import Block, ClosedSegment, SealedLookup
 from penstock.storage.index.partition_log import Columns, PartitionLog
 from penstock.storage.index.sealed_index import IndexEntry
 from penstock.storage.read.chunk import NO_MORE, Chunk, Plan, Wanted, make_plan, read_plan
+from penstock.storage.read.needs_disk import Failed, Loaded, NeedsDisk, as_platform_error
+from penstock.storage.stores.older import OlderStores
 
 T = TypeVar("T")
-
-Failed = PlatformError | None
-Loaded = Callable[[Chunk | None, Failed], None]
-
-
-class NeedsDisk:
-    """A read that would wait for the disk. `size` is what it was asked to return at most."""
-
-    __slots__ = ("_load", "size")
-
-    def __init__(self, size: int, load: Callable[[Loaded], None]) -> None:
-        self.size = size
-        self._load = load
-
-    def load(self, done: Loaded) -> None:
-        """Read off the loop; `done(chunk, error)` is called on the loop, one of them is None."""
-        self._load(done)
 
 
 class LogReader:
     """Reads of one log. Lives on the loop; the Offload gets arguments, never this object."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  where it reads, and what it knows of it
         self,
         *,
         disk: Disk,
@@ -59,12 +43,14 @@ class LogReader:
         writer: LogWriter,
         offload: Offload,
         config: LogConfig,
+        older: OlderStores,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._store = store
         self._writer = writer
         self._offload = offload
+        self._older = older
         self.cache = BlockCache(config.index_cache_bytes)
         self._is_checking = config.check_reads
         self.on_damage: Callable[[int, str], None] = _nobody
@@ -76,8 +62,8 @@ class LogReader:
         """Return batches from the one that holds `offset` on; see SetLog.read."""
         if self._store.is_closed and self._writer.fenced is not None:
             raise self._writer.fenced
-        if not partition.log_start_offset <= offset <= partition.log_end_offset:
-            raise OffsetOutOfRange(offset, partition.log_start_offset, partition.log_end_offset)
+        if not partition.commit_log_start_offset <= offset <= partition.log_end_offset:
+            return self._read_outside(partition, offset, max_bytes, limit_position)
         if offset == partition.log_end_offset:
             return Chunk([], 0, offset)
         limit = min(limit_position, self._writer.written_position)
@@ -97,6 +83,14 @@ class LogReader:
                 columns, end_offset = block.columns, block.end_offset
                 return self._read_segment(segment_of_block, columns, wanted, end_offset)
         return self._later(wanted, None)
+
+    def _read_outside(
+        self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
+    ) -> Chunk | NeedsDisk:
+        """Read what the commit log has not, if another store has it."""
+        if partition.log_start_offset <= offset < partition.commit_log_start_offset:
+            return self._older.read(partition, offset, max_bytes, limit_position)
+        raise OffsetOutOfRange(offset, partition.log_start_offset, partition.log_end_offset)
 
     def _read_segment(
         self, segment: Segment, columns: Columns, wanted: Wanted, end_offset: int
@@ -221,7 +215,7 @@ class LogReader:
         entry = columns.first_entry_at(position)
         if entry == len(columns.bases):
             return partition.log_end_offset
-        return max(columns.bases[entry], partition.log_start_offset)
+        return max(columns.bases[entry], partition.commit_log_start_offset)
 
     def _search_at(self, partition: PartitionLog, position: int) -> Callable[[], int]:
         """Return a look through the closed segments from `position` on; it may wait.
@@ -237,7 +231,7 @@ class LogReader:
         ]
         bases = partition.bases
         in_active = bases[0] if bases else partition.log_end_offset
-        log_start_offset = partition.log_start_offset
+        start_offset = partition.commit_log_start_offset
 
         def search() -> int:
             for segment, pending in closed:
@@ -250,8 +244,8 @@ class LogReader:
                     columns = None if sealed is None else sealed.columns
                 entry = 0 if columns is None else columns.first_entry_at(position)
                 if columns is not None and entry < len(columns.bases):
-                    return max(columns.bases[entry], log_start_offset)
-            return max(in_active, log_start_offset)
+                    return max(columns.bases[entry], start_offset)
+            return max(in_active, start_offset)
 
         return search
 
@@ -290,12 +284,3 @@ def read_file(disk: Disk, path: str, base: int, plan: Plan, wanted: Wanted) -> C
 
 def _read_each(file: DiskFile, places: list[tuple[int, int]]) -> list[memoryview]:
     return [file.read(position, length) for position, length in places]
-
-
-def as_platform_error(error: BaseException) -> PlatformError:
-    """Return what a caller may handle; anything that is a bug of ours is raised."""
-    if isinstance(error, PlatformError):
-        return error
-    if isinstance(error, OSError):
-        return ReadFailed(str(error))
-    raise error

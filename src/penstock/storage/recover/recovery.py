@@ -23,7 +23,6 @@ Without any snapshot the log is rebuilt from all of its segments.
 Source: Kafka `LogLoader`; the evidence rule is ours (ADR 0002). All of it waits for the disk.
 """
 
-from array import array
 from collections.abc import Callable
 
 from penstock.base.ids import TopicId, TopicPartition
@@ -52,14 +51,15 @@ from penstock.storage.commit_log.snapshot import Snapshot, decode_snapshot, snap
 from penstock.storage.commit_log.truncation import add_seeds
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptFile, CorruptLog
-from penstock.storage.index.partition_log import EMPTY, Columns, PartitionLog
+from penstock.storage.index.partition_log import EMPTY, PartitionLog
 from penstock.storage.index.producers import ProducerStates
-from penstock.storage.index.rebuild import rebuild_missing, scan_columns
+from penstock.storage.index.rebuild import rebuild_missing
 from penstock.storage.index.sealed_index import Sealed, encode_index
-from penstock.storage.index.side_file import decode_side, side_path
-from penstock.storage.recover.lost_starts import raise_lost_starts
+from penstock.storage.recover.active_columns import ActiveColumns
+from penstock.storage.recover.lost_starts import KeptStarts
 from penstock.storage.recover.report import RecoveryReport
 from penstock.storage.recover.scan import SegmentScan, bytes_to_replay, find_good_frames
+from penstock.storage.stores.older import OlderStores
 
 Progress = Callable[[int, int], None]
 """(bytes done, bytes in all as far as can be told before they are read). It may raise to give up:
@@ -72,13 +72,19 @@ class Recovery:
     """Reads the files of one log. `run` once, then take the fields."""
 
     def __init__(
-        self, disk: Disk, directory: str, config: LogConfig, states: ProducerStates
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        states: ProducerStates,
+        older: OlderStores | None = None,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._config = config
         self._place = disk, directory, config
         self._states = states
+        self._older = older or OlderStores()
         self.report = RecoveryReport()
         self.segments: list[Segment] = []
         self.spares: list[str] = []
@@ -146,8 +152,10 @@ class Recovery:
         self._cut()
         remove_note(self._disk, self._directory)
         rebuild_missing(self._disk, self._directory, self.segments[:-1], note_damaged)
-        if self._are_starts_lost:
-            raise_lost_starts(self._disk, self._directory, self.segments[:-1], self.partitions)
+        if self._are_starts_lost or self._older.stores:
+            closed = self.segments[:-1]
+            kept = KeptStarts(self._disk, self._directory, closed, self.partitions)
+            kept.release(self._older, self._directory, are_starts_lost=self._are_starts_lost)
         self.report.end_position = self.position
 
     def _find_segments(self) -> None:
@@ -239,7 +247,7 @@ class Recovery:
         snapshot = self._snapshot
         for state in snapshot.partitions:
             partition = PartitionLog(state.topic_partition, state.serial, self._states)
-            partition.log_start_offset = state.log_start_offset
+            partition.raise_log_start(state.log_start_offset)
             partition.log_end_offset = state.log_end_offset
             partition.last_end_position = state.last_end_position
             partition.size_bytes = state.size_bytes
@@ -252,75 +260,9 @@ class Recovery:
         self.position = snapshot.position
 
     def _load_active_columns(self) -> None:
-        """Get the index of [active base, snapshot position): from the side file, else the log."""
-        snapshot = self._snapshot
-        if snapshot.position == snapshot.active_base:
-            return
-        path = side_path(self._directory, snapshot.active_base, snapshot.side_generation)
-        try:
-            self._read_side(path)
-        except (CorruptFile, FileNotFoundError) as error:
-            self.report.damaged_files.append(str(error))
-            self._scan_side()
-
-    def _read_side(self, path: str) -> None:
-        snapshot = self._snapshot
-        if not snapshot.side_bytes:
-            self._check_side(path)
-            return
-        file = self._disk.open(path)
-        try:
-            data = file.read(0, snapshot.side_bytes)
-        finally:
-            file.close()
-        if len(data) != snapshot.side_bytes:
-            raise CorruptFile(path, f"{len(data)} of {snapshot.side_bytes} bytes are there")
-        for topic_partition, columns, _ in list(decode_side(path, data)):
-            self._extend(topic_partition, columns)
-        self._check_side(path)
-
-    def _check_side(self, path: str) -> None:
-        """Every partition with frames in the segment must have them in the index."""
-        for partition in self.partitions.values():
-            if partition.last_end_position <= self._snapshot.active_base:
-                continue
-            columns = partition.columns
-            end = columns.positions[-1] + columns.sizes[-1] + 48 if columns.bases else 0
-            if end != partition.last_end_position:
-                raise CorruptFile(path, f"entries of {partition.topic_partition} are missing")
-
-    def _scan_side(self) -> None:
-        snapshot = self._snapshot
-        for partition in self.touched:
-            partition.take_columns()
-        self.touched = []
-        base = snapshot.active_base
-        segment = self._segment(base)
-        file = self._disk.open(segment.path)
-        parts, scan = scan_columns(file, base, base, snapshot.position)
-        file.close()
-        if scan.error is not None or scan.position != snapshot.position:
-            reason = scan.error.reason if scan.error else "the segment ends early"
-            raise CorruptLog(self._directory, scan.position, reason)
-        for topic_partition, sealed in parts.items():
-            self._extend(topic_partition, sealed.columns)
-
-    def _segment(self, base: int) -> Segment:
-        for segment in self.segments:
-            if segment.base == base:
-                return segment
-        raise CorruptLog(self._directory, base, "the segment file is missing")
-
-    def _extend(self, topic_partition: TopicPartition, columns: Columns) -> None:
-        partition = self.partitions.get(topic_partition)
-        if partition is None or not columns.bases:
-            return
-        if partition.bases is EMPTY:
-            partition.open_columns()
-            self.touched.append(partition)
-        for own, added in zip(partition.columns, columns, strict=True):
-            assert isinstance(own, array)
-            own.extend(added)
+        columns = ActiveColumns(self._disk, self._directory, self._snapshot, self.partitions)
+        columns.load(self.segments, self.report.damaged_files)
+        self.touched = columns.touched
 
     def _replay(self, progress: Progress) -> None:
         """Read frames from the snapshot on, segment after segment, to the first bad one."""
@@ -396,8 +338,7 @@ class Recovery:
             partition = self.partitions.get(wanted)
             if partition is not None:
                 (offset,) = LOG_START_PAYLOAD.unpack(payload)
-                offset = min(offset, partition.log_end_offset)
-                partition.log_start_offset = max(offset, partition.log_start_offset)
+                partition.raise_log_start(min(offset, partition.log_end_offset))
         else:
             epoch, start = begun_epoch(header, payload)
             if epoch >= 0 and (not self.epochs or epoch > self.epochs[-1][0]):
@@ -410,13 +351,13 @@ class Recovery:
         if partition is None:
             partition = PartitionLog(topic_partition, self.next_serial, self._states)
             self.next_serial += 1
-            partition.log_start_offset = partition.log_end_offset = batch.base_offset
+            partition.begin_at(batch.base_offset)
             self.partitions[topic_partition] = partition
         if batch.base_offset != partition.log_end_offset:
             if not self._has_hole or batch.base_offset < partition.log_end_offset:
                 reason = f"offset {batch.base_offset}, expected {partition.log_end_offset}"
                 raise CorruptLog(self._directory, frame.position, reason)
-            partition.log_start_offset = batch.base_offset
+            partition.raise_log_start(batch.base_offset)
         if partition.bases is EMPTY:
             partition.open_columns()
             self.touched.append(partition)

@@ -18,6 +18,7 @@ from penstock.storage.commit_log.pending_change import ChangeKind, PendingChange
 from penstock.storage.commit_log.segments import Segment
 from penstock.storage.commit_log.snapshot import Snapshot, encode_snapshot
 from penstock.storage.commit_log.truncation import is_all_there, plan_reset, read_snapshots
+from penstock.storage.config import LogConfig
 from penstock.storage.inspect.verify import list_segments
 from penstock.storage.recover.scan import SegmentScan
 
@@ -25,20 +26,22 @@ NOTHING_KEPT = -1
 """A position of damage that leaves nothing of a log."""
 
 
-def cut_below_damage(disk: Disk, directory: str, position: int, segment_bytes: int) -> int:
+def cut_below_damage(disk: Disk, directory: str, position: int, config: LogConfig) -> int:
     """Make it certain that the next start cuts the log below the damage at `position`.
 
-    Returns where the log will end. `segment_bytes` is the size of a first segment where nothing is
-    kept. Raises OSError.
+    Returns where the log will end. Raises OSError.
     """
-    change = plan_repair(disk, directory, position, segment_bytes)
+    change = plan_repair(disk, directory, position, config.segment_bytes)
     disk.make_directory(directory)
     write_change(disk, directory, change)
     return change.position
 
 
 def plan_repair(disk: Disk, directory: str, position: int, segment_bytes: int) -> PendingChange:
-    """Return the change that takes the damage at `position` away, and everything behind it."""
+    """Return the change that takes the damage at `position` away, and everything behind it.
+
+    `segment_bytes` is the size of a first segment where nothing is kept.
+    """
     segments = list_segments(disk, directory)
     below = [segment for segment in segments if segment.base <= position]
     if not below:

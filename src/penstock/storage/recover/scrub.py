@@ -23,7 +23,7 @@ from penstock.storage.commit_log.snapshot import decode_snapshot
 from penstock.storage.errors import CorruptFile, CorruptFrame
 from penstock.storage.index.rebuild import rebuild_index
 from penstock.storage.index.sealed_index import read_block, read_directory, read_index_header
-from penstock.storage.read.reader import as_platform_error
+from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.recover.scan import SegmentScan
 
 FROM_START = -1

@@ -20,7 +20,7 @@ from penstock.storage.commit_log.snapshot import decode_snapshot, snapshot_path
 from penstock.storage.commit_log.truncation import read_snapshots, read_whole
 from penstock.storage.errors import BaseNotReady, CorruptFile, ExportEnded, PositionOutOfRange
 from penstock.storage.index.sealed_index import read_index_header
-from penstock.storage.read.reader import as_platform_error
+from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_image import BaseImage, BaseSegment
 
 SILENCE_MS = 60_000
@@ -54,6 +54,16 @@ class BaseExport:
         scheduler = self._parts.writer.scheduler
         self._timer = scheduler.call_later(SILENCE_MS, self.release)
 
+    def has(self, position: int) -> bool:
+        """Whether the image has bytes at `position`."""
+        return self._segment_at(position) is not None
+
+    def _segment_at(self, position: int) -> BaseSegment | None:
+        for segment in self.image.segments:
+            if segment.base <= position < segment.data_end:
+                return segment
+        return None
+
     def read(self, position: int, max_bytes: int, done: Bytes) -> None:
         """Read raw bytes off the loop: up to `max_bytes`, not beyond the segment's data_end.
 
@@ -65,12 +75,12 @@ class BaseExport:
             done(None, ExportEnded())
             return
         self._heard()
-        for base, _, data_end in self.image.segments:
-            if base <= position < data_end:
-                self._read(base, position, min(max_bytes, data_end - position), done)
-                return
-        image = self.image
-        done(None, PositionOutOfRange(position, image.start_position, image.position))
+        segment, image = self._segment_at(position), self.image
+        if segment is None:
+            done(None, PositionOutOfRange(position, image.start_position, image.position))
+        else:
+            length = min(max_bytes, segment.data_end - position)
+            self._read(segment.base, position, length, done)
 
     def _read(self, base: int, position: int, length: int, done: Bytes) -> None:
         disk, path = self._disk, segment_path(self._directory, base)

@@ -30,6 +30,7 @@ from penstock.storage.index.rebuild import scan_columns
 from penstock.storage.index.sealed_index import Sealed, encode_index
 from penstock.storage.index.side_file import encode_side, side_path
 from penstock.storage.replicate.base_image import BaseImage, BaseSegment
+from penstock.storage.stores.port import Held
 
 Parts = dict[TopicPartition, Sealed]
 
@@ -161,24 +162,29 @@ class LogInstall:
             raise BadInstall(f"bytes from {self.position} on are missing")
         image = self._image
         snapshot = self._snapshot()
-        starts: dict[TopicPartition, int] = {}
+        kept: dict[TopicPartition, Held] = {}
         sizes: dict[TopicPartition, int] = {}
         names = []
         last: Parts = {}
         for segment in image.segments:
             last, data_end = self._checked(segment)
             names.append(f"log/{segment.base:020d}.log")
-            for topic_partition, (columns, _) in last.items():
-                starts.setdefault(topic_partition, columns.bases[0])
+            for topic_partition, (columns, end_offset) in last.items():
+                before = kept.get(topic_partition)
+                is_next = before is not None and before.end_offset == columns.bases[0]
+                first = before.start_offset if before and is_next else columns.bases[0]
+                kept[topic_partition] = Held(first, end_offset)
                 sizes[topic_partition] = sizes.get(topic_partition, 0) + sum(columns.sizes)
             if segment is not image.segments[-1]:
                 names.append(self._put_index(segment, data_end, last))
-        if image.start_position > snapshot.segments[0]:
-            partitions = [
-                _shortened(state, image.start_position, starts, sizes)
-                for state in snapshot.partitions
-            ]
-            snapshot = snapshot._replace(partitions=partitions)
+        is_part = image.start_position > snapshot.segments[0]
+        partitions = [
+            _shortened(state, image.start_position, kept, sizes)
+            if is_part or _first_kept(state, kept) > state.log_start_offset
+            else state
+            for state in snapshot.partitions
+        ]
+        snapshot = snapshot._replace(partitions=partitions)
         names += self._put_snapshot(snapshot, last)
         end = image.segments[-1]
         payload = "\n".join(names).encode()
@@ -237,16 +243,23 @@ def _epoch_at(image: BaseImage, position: int) -> tuple[int, int] | None:
     return below[-1] if below else None
 
 
+def _first_kept(state: PartitionState, kept: dict[TopicPartition, Held]) -> int:
+    """Return from where on the copied segments have a partition's records without a gap."""
+    held = kept.get(state.topic_partition)
+    return state.log_end_offset if held is None else held.start_offset
+
+
 def _shortened(
     state: PartitionState,
     start_position: int,
-    starts: dict[TopicPartition, int],
+    kept: dict[TopicPartition, Held],
     sizes: dict[TopicPartition, int],
 ) -> PartitionState:
-    """Return a partition's state where only the log from `start_position` on was copied."""
-    start = starts.get(state.topic_partition, state.log_end_offset)
+    """Return a partition's state where only the log from `start_position` on was copied, or the
+    master has older records in another store, which are not copied.
+    """
     return state._replace(
-        log_start_offset=max(state.log_start_offset, start),
+        log_start_offset=max(state.log_start_offset, _first_kept(state, kept)),
         size_bytes=sizes.get(state.topic_partition, 0),
         sized_from=start_position,
     )

@@ -18,7 +18,7 @@ from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.pending_change import PendingChange, write_change
 from penstock.storage.commit_log.truncation import plan_reset, plan_truncation
 from penstock.storage.errors import BadInstall, LogBusy, OutOfSpace, PositionOutOfRange
-from penstock.storage.read.reader import as_platform_error
+from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.replicate.base_export import BaseExport, Exports
 from penstock.storage.replicate.base_image import BaseImage
 from penstock.storage.replicate.install import LogInstall

@@ -1,10 +1,10 @@
 """A run: whole frames of one commit log as they lie in its file, on their way to a replica.
 
-    segment   [epoch|batch|batch|batch|end]..gap  [epoch|batch|...
-    runs       ^-----------^ ^--------------^      ^------------     never across a segment or epoch
+    file      [epoch|batch|batch|batch|end]..gap  [epoch|batch|...
+    runs       ^-----------^ ^--------------^      ^------------     never across a file or epoch
 
-`position` says where the bytes belong, the segment's bounds say how the files are cut: replicas
-are equal byte for byte, and so is the way they are divided into segments.
+`position` says where the bytes belong, the file's bounds say how the log is cut: replicas are
+equal byte for byte, and so is the way they are divided into files (segments).
 
 Source: RocketMQ `HAConnection` (transfer of the commit log's own bytes), ADR 0009. It carries
 no confirm position: that belongs to the connection.
@@ -20,14 +20,14 @@ SEGMENT_BYTES_MAX = 1 << 31
 
 
 class Run(NamedTuple):
-    """Whole frames [position, position + len(data)) of one leader epoch in one segment."""
+    """Whole frames [position, position + len(data)) of one leader epoch in one file."""
 
     leader_epoch: int
     """The epoch that every frame of the run carries; of an empty run, the newest of the log."""
     position: int
-    segment_base: int
-    segment_end: int
-    """Where the segment's file ends, and the next segment begins."""
+    file_base: int
+    file_end: int
+    """Where the file ends, and the next one begins."""
     data: memoryview
     """The frames; empty when there is nothing to read yet."""
     next_position: int = -1

@@ -134,22 +134,22 @@ class RunAppender:
         end = writer.end_position
         if run.position != end:
             raise GapInRun(run.position, end)
-        if active.base == run.segment_base:
+        if active.base == run.file_base:
             return self._fits(run, active.end)
-        if active.base < run.segment_base == end:
+        if active.base < run.file_base == end:
             self._fit_flushed(end)
             return False
-        if active.base == end and self._store.segment_of(run.segment_base) is not None:
-            self.on_rejoin(run.segment_base, run.segment_end)
+        if active.base == end and self._store.segment_of(run.file_base) is not None:
+            self.on_rejoin(run.file_base, run.file_end)
             return False
-        raise BadRun(run.position, f"its segment begins at {run.segment_base}, not {active.base}")
+        raise BadRun(run.position, f"its segment begins at {run.file_base}, not {active.base}")
 
     def _fits(self, run: Run, active_end: int) -> bool:
-        if active_end == run.segment_end:
+        if active_end == run.file_end:
             return self._store.active.file is not None
         if self._store.active.file is not None:
-            self._store.set_capacity(run.segment_end - run.segment_base)
-            self._fit_flushed(run.segment_end)
+            self._store.set_capacity(run.file_end - run.file_base)
+            self._fit_flushed(run.file_end)
         return False
 
     def _fit_flushed(self, end: int) -> None:
@@ -243,7 +243,7 @@ class RunAppender:
         if partition is None:
             partition = self._by_key[key] = self.open_partition(_partition_of(key))
         if not partition.last_end_position:
-            partition.log_start_offset = partition.log_end_offset = base_offset
+            partition.begin_at(base_offset)
         return partition
 
     def _apply_control(self, frame: ControlFrame) -> None:
@@ -251,8 +251,7 @@ class RunAppender:
         if frame.kind == KIND_LOG_START:
             partition = self._find(frame.key)
             if partition is not None:
-                offset = min(frame.value, partition.log_end_offset)
-                partition.log_start_offset = max(offset, partition.log_start_offset)
+                partition.raise_log_start(min(frame.value, partition.log_end_offset))
                 writer.dirty.append(partition)
             return
         if frame.leader_epoch > writer.leader_epoch:
@@ -275,9 +274,9 @@ class RunAppender:
 
 def _check_bounds(run: Run) -> None:
     """A run must lie in a segment that can be. Raises BadRun."""
-    if not run.segment_base <= run.position < run.end_position <= run.segment_end:
+    if not run.file_base <= run.position < run.end_position <= run.file_end:
         raise BadRun(run.position, "the run does not lie in its segment")
-    if run.segment_end - run.segment_base > SEGMENT_BYTES_MAX:
+    if run.file_end - run.file_base > SEGMENT_BYTES_MAX:
         raise BadRun(run.position, "the segment is larger than any can be")
 
 

@@ -25,8 +25,9 @@ from penstock.storage.commit_log.frames import (
 from penstock.storage.commit_log.segments import Segment, SegmentStore
 from penstock.storage.commit_log.writer import LogWriter
 from penstock.storage.errors import CorruptFrame, PositionOutOfRange
+from penstock.storage.read.needs_disk import as_platform_error
 from penstock.storage.read.read_check import check_run
-from penstock.storage.read.reader import LogReader, as_platform_error
+from penstock.storage.read.reader import LogReader
 from penstock.storage.replicate.run import ColdRun, Run, RunLoaded
 
 WALK = Struct(">4xIIiQ")
@@ -73,7 +74,7 @@ class RunReader:
         found = self._find(position, max_bytes, limit_position)
         if is_checked and isinstance(found, Run):
             try:
-                check_run(found.data, found.position, found.segment_end)
+                check_run(found.data, found.position, found.file_end)
             except CorruptFrame as error:
                 self._reader.on_damage(error.position, error.reason)
                 raise

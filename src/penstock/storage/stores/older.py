@@ -1,0 +1,157 @@
+"""The stores of a log behind its commit log, asked as one.
+
+    offset below the commit log's start ─► the newest store that has it, up to where a newer begins
+
+A log without such stores never comes here: its partitions' log starts are the commit log's own.
+
+Source: docs/adr/0068; KIP-405 for the order. It knows nothing of how a store keeps its batches.
+"""
+
+from typing import NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.storage.errors import CorruptLog, ReadFailed
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.read.chunk import Chunk
+from penstock.storage.read.needs_disk import NeedsDisk
+from penstock.storage.stores.port import (
+    EpochEnd,
+    EpochEndFound,
+    Examine,
+    OlderStore,
+    Stores,
+    T,
+    TimeSearch,
+    TimestampHit,
+)
+
+
+class SearchInOrder(NamedTuple):
+    """One look by time over several stores, the oldest first."""
+
+    searches: list[TimeSearch]
+
+    def first_at(self, timestamp_ms: int, examine: Examine[T]) -> T | None:
+        """Return what is found first in the order of offsets."""
+        for search in self.searches:
+            found = search.first_at(timestamp_ms, examine)
+            if found is not None:
+                return found
+        return None
+
+    def newest(self) -> TimestampHit | None:
+        """Return the first batch with the largest timestamp of all stores."""
+        best: TimestampHit | None = None
+        for search in self.searches:
+            hit = search.newest()
+            if hit is not None and (best is None or hit.max_timestamp > best.max_timestamp):
+                best = hit
+        return best
+
+
+class OlderStores:
+    """What the commit log does not have any more. `stores` are given newest first."""
+
+    def __init__(self, stores: Stores = ()) -> None:
+        self.stores = tuple(stores)
+        self.released_position = 0
+        """What the commit log has released lies below this position, and is confirmed: a limit
+        below it comes from somebody who does not know that yet, and gets nothing."""
+
+    def read(
+        self, partition: PartitionLog, offset: int, max_bytes: int, limit_position: int
+    ) -> Chunk | NeedsDisk:
+        """Read below the commit log's start; see SetLog.read. Raises ReadFailed where nobody has
+        the offset.
+        """
+        if limit_position < self.released_position:
+            return Chunk([], 0, offset)
+        for store, start, end in self._parts(partition):
+            if start <= offset < end:
+                return store.read(partition, offset, max_bytes, end)
+        raise ReadFailed(f"no store has offset {offset} of {partition.topic_partition}")
+
+    def _parts(self, partition: PartitionLog) -> list[tuple[OlderStore, int, int]]:
+        """Return (store, start, end) of what each is asked for, the newest store first."""
+        end = partition.commit_log_start_offset
+        parts = []
+        for store in self.stores:
+            held = store.held(partition.topic_partition)
+            if held is not None and held.start_offset < end:
+                parts.append((store, held.start_offset, min(end, held.end_offset)))
+                end = held.start_offset
+        return parts
+
+    def search(
+        self, partition: PartitionLog, commit_log: TimeSearch, limit_position: int
+    ) -> TimeSearch:
+        """Return a look by time over all stores; `commit_log` is that of the newest."""
+        if limit_position < self.released_position:
+            return commit_log
+        searches = [store.search(partition, end) for store, _, end in self._parts(partition)]
+        return SearchInOrder([*reversed(searches), commit_log]) if searches else commit_log
+
+    def find_epoch_end(
+        self, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
+    ) -> None:
+        """Ask the stores, newest first; see PartitionStore."""
+        parts = iter(self._parts(partition))
+
+        def ask_next() -> None:
+            part = next(parts, None)
+            if part is None:
+                done(None, None)
+                return
+            store, _, limit = part
+
+            def found(end: EpochEnd | None, error: PlatformError | None) -> None:
+                if end is not None:
+                    done(end._replace(end_offset=min(end.end_offset, limit)), None)
+                elif error is not None:
+                    done(None, error)
+                else:
+                    ask_next()
+
+            store.find_epoch_end(partition, leader_epoch, found)
+
+        ask_next()
+
+    def size_bytes(self, partition: PartitionLog) -> int:
+        """Return the bytes that are kept of a partition below the commit log's start."""
+        start, key = partition.log_start_offset, partition.topic_partition
+        return sum(store.size_bytes(key, start, end) for store, _, end in self._parts(partition))
+
+    def may_take_over(self, partition: PartitionLog, offset: int) -> bool:
+        """Return whether the commit log may do without what lies below `offset`."""
+        held = self.stores[0].held(partition.topic_partition) if self.stores else None
+        if held is None:
+            return False
+        return held.start_offset <= partition.commit_log_start_offset and offset <= held.end_offset
+
+    def released(self, position: int) -> None:
+        """Take note that the commit log has released something that ends below `position`."""
+        self.released_position = max(self.released_position, position)
+
+    def check(self, directory: str, partition: PartitionLog) -> None:
+        """Check at a start that the stores follow one another without a gap, from the log start.
+
+        Raises CorruptLog: one lacks what it had, or has what the log does not know.
+        """
+        key = partition.topic_partition
+        ends = [held.end_offset for store in self.stores if (held := store.held(key))]
+        if max(ends, default=0) > partition.log_end_offset:
+            reason = f"a store has {key} up to offset {max(ends)}"
+            raise CorruptLog(directory, 0, f"{reason}, the log to {partition.log_end_offset}")
+        start = self.start_offset(partition)
+        if start > partition.log_start_offset:
+            reason = f"no store has offsets {partition.log_start_offset} to {start} of {key}"
+            raise CorruptLog(directory, 0, reason)
+
+    def start_offset(self, partition: PartitionLog) -> int:
+        """Return from where on the stores have the partition without a gap."""
+        start = partition.commit_log_start_offset
+        for _, first, end in self._parts(partition):
+            if end < start:
+                break
+            start = first
+        return start

@@ -1,0 +1,73 @@
+"""Retention: one pass at a time over the stores of a log, the oldest first.
+
+    rules ─► oldest store judges its pieces ─► ... ─► the commit log judges its own
+      ─► may anything go? snapshot, and let go when it is durable
+
+The order matters: only when a snapshot has the new log starts may the bytes go, otherwise a crash
+would bring back a log start that points at nothing. Reads and writes go on all the while.
+
+Source: Kafka `UnifiedLog.deleteOldSegments`. What may go: rules.py.
+"""
+
+from collections.abc import Callable, Mapping
+
+from penstock.base.ids import TopicPartition
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.stores.older import OlderStores
+from penstock.storage.stores.port import LetGo, PartitionStore
+from penstock.storage.stores.rules import RetentionRules, SettingsOf
+
+Snapshot = Callable[[Callable[[bool], None]], None]
+"""Have a snapshot taken; says whether it is durable."""
+
+
+class RetentionPass:
+    """The passes of one log. Used on the loop only."""
+
+    def __init__(
+        self, commit_log: PartitionStore, older: OlderStores, take_snapshot: Snapshot
+    ) -> None:
+        self._commit_log = commit_log
+        self._older = older
+        self._take_snapshot = take_snapshot
+        self._left: list[PartitionStore] = []
+        """Stores that are still to judge; the next one is the last."""
+        self._rules: RetentionRules | None = None
+        self._let_go: list[LetGo] = []
+        self.is_running = False
+
+    def begin(
+        self,
+        partitions: Mapping[TopicPartition, PartitionLog],
+        now_ms: int,
+        settings_of: SettingsOf,
+    ) -> None:
+        """Start a pass; does nothing while one is running."""
+        if self.is_running:
+            return
+        self.is_running = True
+        self._rules = RetentionRules(partitions, now_ms, settings_of, self._older.size_bytes)
+        self._let_go = []
+        self._left = [self._commit_log, *self._older.stores]
+        self._judge_next()
+
+    def _judge_next(self) -> None:
+        assert self._rules is not None
+        self._left.pop().judge(self._rules, self._judged)
+
+    def _judged(self, let_go: LetGo | None) -> None:
+        if let_go is not None:
+            self._let_go.append(let_go)
+        if self._left:
+            self._judge_next()
+        elif self._let_go:
+            self._take_snapshot(self._snapshot_taken)
+        else:
+            self.is_running = False
+
+    def _snapshot_taken(self, worked: bool) -> None:
+        self.is_running = False
+        let_go, self._let_go = self._let_go, []
+        if worked:
+            for action in let_go:
+                action()
