@@ -7,8 +7,9 @@ from harness.log_world import SMALL
 from penstock.broker.coordinators.rewrite import Rewriter
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.records import JournalRecord
+from penstock.groups.partitioning import INTERNAL_TOPIC
 from tests.broker.cluster import Cluster
-from tests.broker.test_group_ownership import commit, committed, started
+from tests.broker.test_group_ownership import GROUP, commit, committed, started
 
 BATCH: list[JournalRecord] = [(b"key", bytes(3_000))]
 SLICE = SMALL.segment_bytes // 4
@@ -119,3 +120,54 @@ def test_a_rewrite_whose_mastership_ends_while_it_waits_cuts_nothing() -> None:
     assert done == [None]
     assert live.taken == 0
     assert second.log.log_start_offset == start
+
+
+def take_up_again(cluster: Cluster) -> None:
+    """Broker 0 gives its role up and takes it again, in the epoch that it has."""
+    member = cluster.nodes[0].member
+    epoch, membership = member.leader_epoch, member.confirm.membership
+    member.resign()
+    member.become_master(epoch, membership)
+
+
+def groups_and_other(cluster: Cluster) -> tuple[HostedPartition, HostedPartition]:
+    """The internal partition of GROUP, and another one."""
+    number = cluster.nodes[0].broker.groups.partition_of(GROUP)
+    ones = hosted_ones(cluster)
+    return ones[number], ones[1 - number]
+
+
+def test_a_rewrite_that_waits_while_its_mastership_is_taken_up_again_cuts_nothing() -> None:
+    # A mastership that was resumed becomes an ordinary one when controllers are back, in the same
+    # epoch. The groups are loaded anew then: the rewrite would find none, and cut off all of them.
+    cluster = started()
+    commit(cluster.nodes[0], 5)
+    cluster.replicate()
+    of_group, other = groups_and_other(cluster)
+    coordinator = cluster.nodes[0].broker.coordinators[INTERNAL_TOPIC]
+    done: list[bool] = []
+    cluster.nodes[0].journal.rewrite(other, Taken(MANY), lambda _: None)
+    assert coordinator.rewrite(of_group, done.append), "it waits for its turn"
+    take_up_again(cluster)
+    cluster.replicate()
+    assert done == [False]
+    assert of_group.log.log_start_offset == 0
+    assert committed(cluster.nodes[0]) == 5
+    cluster.lead(1)
+    cluster.replicate()
+    assert committed(cluster.nodes[1]) == 5
+
+
+def test_a_rewrite_that_ended_with_its_tenure_does_not_keep_the_next_one_waiting() -> None:
+    cluster = started()
+    of_group, other = groups_and_other(cluster)
+    coordinator = cluster.nodes[0].broker.coordinators[INTERNAL_TOPIC]
+    done: list[bool] = []
+    cluster.nodes[0].journal.rewrite(other, Taken(MANY), lambda _: None)
+    assert coordinator.rewrite(of_group, done.append)
+    take_up_again(cluster)
+    cluster.replicate()
+    assert done == [False]
+    rewrites = coordinator.runtime.base.rewrites
+    rewrites.appended(of_group.partition, 1 << 30)
+    assert rewrites.due() == (of_group.partition,)

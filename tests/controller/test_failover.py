@@ -193,6 +193,18 @@ def test_operator_elects_uncleanly_where_nobody_in_step_is_left() -> None:
     assert done[0].text == "Broker 2 is master of replica set 1 in leader epoch 2."
 
 
+def test_an_operator_elects_whom_it_names_also_while_failover_is_off() -> None:
+    world = World()
+    world.ask(c.SetFailover(is_enabled=False))
+    world.brokers[1].kill()
+    world.run(1_000)
+    assert world.replica_set().master == 1, "nobody takes over by itself"
+    done = world.operate(s.ElectRequest(request_id=1, replica_set_id=1, master=3))
+    world.run(1_000)
+    assert world.replica_set().master == 3
+    assert [one.error for one in done] == [b""]
+
+
 def test_the_longest_log_wins_over_the_preferred_order() -> None:
     world = World()
     world.brokers[3].logs[1].epoch, world.brokers[3].logs[1].end = 0, 7

@@ -5,6 +5,7 @@ import pytest
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller import session as s
 from penstock.controller.commands import command as c
+from penstock.controller.errors import MetadataError, MetadataTimeout, NotActiveController
 from tests.controller.world import World
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
@@ -106,10 +107,12 @@ def test_a_round_that_nobody_wins_releases_whom_it_has_asked_at_once() -> None:
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize("answer", [MetadataTimeout(1), NotActiveController(-1)])
 def test_a_master_that_was_ready_confirms_nothing_while_its_transfer_may_be_recorded(
-    *, is_recorded: bool
+    answer: MetadataError, *, is_recorded: bool
 ) -> None:
     world = made()
+    world.late_error = answer
     world.is_log_slow = True
     answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=2))
     world.run(LONG_MS)

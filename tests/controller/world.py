@@ -295,7 +295,8 @@ class World:
         self.commands: list[c.Command[Any]] = []
         self.is_log_stuck = False
         self.is_log_slow = False
-        """Proposals are told to have timed out; the first of them is kept in `late`."""
+        """Proposals are told `late_error`; the first of them is kept in `late`."""
+        self.late_error: MetadataError = MetadataTimeout(1)
         self.late: list[c.Command[Any]] = []
         self.config = ControllerConfig(default_replication_factor=self.factor, **self.settings)
         self.controllers = {one: self._process(one) for one in range(1, self.controller_count + 1)}
@@ -391,7 +392,7 @@ class World:
         if self.is_log_slow or self.late:
             if not self.late:
                 self.late.append(command)
-            done(MetadataTimeout(1))
+            done(self.late_error)
             return
         try:
             result = self.controllers[own_id].controller.handle(command)

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.raft.configuration import Configuration
 from penstock.raft.entry import EntryKind
 from penstock.raft.errors import (
     ChangeRefused,
 )
-from penstock.raft.messages import LearnerWelcome, VoteResponse
-from penstock.raft.ready import Role
+from penstock.raft.messages import LearnerHello, LearnerWelcome, VoteResponse
+from penstock.raft.ready import NO_PEER, Role
 from tests.raft.group import CONFIG, Group, address, led, voters
 from tests.raft.single import Single, append, entries, entry, vote_request
 
@@ -131,6 +132,15 @@ def test_who_alone_holds_its_own_removal_can_still_lead() -> None:
     assert group[2].configuration == voters(2)
 
 
+def test_who_is_removed_hears_of_it_before_it_would_campaign() -> None:
+    """Ours: it is fed on, so that nobody has to tell its votes from those of a voter."""
+    group = led(1, 2, 3)
+    group[1].remove_voter(3)
+    group.settle()
+    group.tick(2 * CONFIG.heartbeat_ticks)
+    assert (group[3].role, group[3].configuration) == (Role.LEARNER, voters(1, 2))
+
+
 def test_who_was_removed_while_away_hears_of_it_and_disturbs_nobody() -> None:
     """Thesis 4.2.3: disruptive servers."""
     group = led(1, 2, 3)
@@ -229,6 +239,29 @@ def test_a_learner_that_knows_one_voter_learns_of_the_others() -> None:
     single.step(welcome)
     assert welcome.leader_id == 1
     assert [peer_id for peer_id, _ in single.raft.peers_to_dial] == [1, 2, 3]
+
+
+def test_where_the_log_and_a_welcome_name_a_voter_the_log_says_where_it_is() -> None:
+    """Ours: a welcome is heard once, the log goes on."""
+    elsewhere = Configuration.of({2: "elsewhere:9093", 5: "five:9093"})
+    welcome = LearnerWelcome(
+        sender=2, term=1, leader_id=2, voters=elsewhere.voters, directories=elsewhere.directories
+    )
+    single = Single(own_id=4, voter_ids=[2, 3], term=1).step(welcome)
+    assert dict(single.raft.peers_to_dial) == {2: address(2), 3: address(3), 5: "five:9093"}
+
+
+def test_a_learner_that_hears_of_no_leader_for_long_knows_none_and_asks_all_voters() -> None:
+    """Ours: its broker must not go on asking a dead controller."""
+    single = Single(own_id=4, voter_ids=[1, 2, 3]).step(append(1, 1))
+    single.tick(CONFIG.election_ticks_max - 1)
+    assert single.raft.leader_id == 1
+    single.tick()
+    assert single.raft.leader_id == NO_PEER
+    single.tick(CONFIG.learner_hello_ticks)
+    single.sent.clear()
+    single.tick(CONFIG.heartbeat_ticks)
+    assert {to for to, message in single.sent if isinstance(message, LearnerHello)} == {1, 2, 3}
 
 
 def test_learners_are_bounded() -> None:

@@ -340,6 +340,22 @@ def test_leader_that_removes_itself_makes_way() -> None:
     assert add(cluster, new, b"a") == [1]
 
 
+def test_who_asked_for_a_change_of_members_hears_that_its_leader_was_replaced() -> None:
+    cluster = three()
+    cluster.start(4)
+    cluster.run(1_000)
+    old = cluster.leader()
+    outcomes: list[PlatformError | None] = []
+    cluster.network.cut_off.add(old.member_id)
+    log_of(old).add_voter(4, "host-4:9093", outcomes.append)
+    new = cluster.leader()
+    assert new is not old
+    cluster.network.cut_off.clear()
+    cluster.wait(lambda: not old.leads)
+    cluster.run(100)
+    assert [type(one) for one in outcomes] == [NotActiveController]
+
+
 def test_unknown_process_does_not_become_a_voter() -> None:
     cluster = three()
     leader = cluster.leader()

@@ -173,6 +173,20 @@ def test_last_write_damaged_after_its_sync_is_refused_and_not_cut(disk: Reservin
         assert disk.files[LOG].data == bytearray(whole[:at])
 
 
+def test_a_rewritten_log_damaged_after_its_sync_is_refused_and_not_cut(disk: ReservingDisk) -> None:
+    storage = opened(disk)
+    storage.write(state(), [entry(1)])
+    storage.write(state(7, vote=2), [])
+    storage.compact(snapshot(1))
+    whole = bytes(disk.files[LOG].data)
+    for at in range(HEADER_BYTES, len(whole)):
+        disk.files[LOG].data = bytearray(whole[:at])
+        with pytest.raises(CorruptMetadata, match="must not vote"):
+            opened(disk)
+    disk.files[LOG].data = bytearray(whole)
+    assert (opened(disk).found.state.term, opened(disk).found.state.voted_for) == (7, 2)
+
+
 def test_damaged_note_of_the_end_counts_as_none(disk: ReservingDisk) -> None:
     storage = opened(disk)
     storage.write(state(), [entry(1)])
@@ -364,6 +378,25 @@ def test_reserved_space_is_used_and_does_not_show(disk: ReservingDisk) -> None:
     storage.write(state(), [entry(1, payload=b"x" * 5000)])
     assert indexes(opened(disk)) == [(1, 1)]
     disk.crash()
+    assert indexes(opened(disk)) == [(1, 1)]
+
+
+def test_what_was_set_aside_does_not_count_behind_a_write_that_failed_for_want_of_room(
+    disk: ReservingDisk,
+) -> None:
+    # The failed write is cut off, and what was set aside behind it with it.
+    storage = opened(disk)
+    storage.reserve(5000)
+    disk.room = disk.files[LOG].size()
+    with pytest.raises(MetadataLogFull):
+        storage.write(state(), [entry(1, payload=b"x" * (disk.room + 1))])
+    disk.room = disk.files[LOG].size()
+    with pytest.raises(MetadataLogFull):
+        storage.reserve(5000)
+    disk.room = 1 << 40
+    storage.reserve(5000)
+    disk.room = disk.files[LOG].size()
+    storage.write(state(), [entry(1, payload=b"x" * 5000)])
     assert indexes(opened(disk)) == [(1, 1)]
 
 

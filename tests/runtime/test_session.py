@@ -21,8 +21,9 @@ from penstock.controller.session import (
     TransferReady,
 )
 from penstock.net.peer import PeerHello, PeerLink, PeerListener
+from penstock.runtime.session.channel import OnClosed, OnMessage
 from penstock.runtime.session.config import SessionConfig
-from penstock.runtime.session.messages import PURPOSE
+from penstock.runtime.session.messages import PURPOSE, SessionMessage
 from tests.runtime.session_cluster import FRAME_BYTES_MAX, QUICK, SECURITY, on_loop, session_cluster
 
 RARELY = replace(QUICK, heartbeat_interval_ms=30_000, silence_ms=600_000)
@@ -284,6 +285,41 @@ def _transfer(request_id: int) -> PrepareTransfer:
 
 
 # --- strangers and damage ------------------------------------------------------------------------
+
+
+class Stranger:
+    """The controller's end of a session of a second process under a broker's id."""
+
+    peer_id = 11
+    session_id = 7 << 32
+    is_closed = False
+
+    def __init__(self) -> None:
+        self.sent: list[SessionMessage] = []
+        self.on_closed: OnClosed
+
+    def start(self, on_message: OnMessage, on_closed: OnClosed) -> None:
+        self.on_closed = on_closed
+
+    def send(self, message: SessionMessage) -> None:
+        self.sent.append(message)
+
+    def close(self, reason: str) -> None:
+        self.is_closed = True
+
+
+@on_loop
+async def test_stranger_that_has_gone_is_told_nothing_more() -> None:
+    async with session_cluster() as cluster:
+        await cluster.found()
+        await cluster.broker(RARELY)
+        gone, there = Stranger(), Stranger()
+        for one in (gone, there):
+            cluster.controllers[1].service.on_channel(one)
+        gone.on_closed("it was killed")
+        cluster.group.lead(3)
+        await until(lambda: len(there.sent) == 1)
+        assert gone.sent == []
 
 
 @on_loop

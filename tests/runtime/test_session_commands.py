@@ -1,6 +1,7 @@
 """What a broker hears of a command that was asked for more than once, or may have happened."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -37,6 +38,7 @@ class Controllers:
     def __init__(self, *answers: SubmitOutcome | Exception, is_wait_refused: bool = False) -> None:
         self.answers = list(answers)
         self.is_wait_refused = is_wait_refused
+        self.waited_for: list[int] = []
 
     def session(self, _: int) -> ControllerSession:
         return cast("ControllerSession", self)
@@ -56,6 +58,7 @@ class Controllers:
     async def wait_until_applied(self, log_index: int, timeout_ms: int) -> bool:
         if self.is_wait_refused:
             raise MetadataQueueFull(log_index)
+        self.waited_for.append(log_index)
         return timeout_ms > 0
 
 
@@ -111,3 +114,19 @@ def test_a_command_that_was_taken_is_not_called_refused_for_want_of_room_to_wait
     with pytest.raises(MetadataTimeout):
         ask(Controllers(taken, is_wait_refused=True), CREATE)
     assert ask(Controllers(taken), CREATE) == "c"
+
+
+def test_who_is_refused_sees_what_it_was_refused_by() -> None:
+    # The caller looks at its image next: a master that is told of a newer set must find that there.
+    stale = replace(refusal(StaleSyncStateSet(3, 4)), applied_index=7)
+    controllers = Controllers(stale)
+    with pytest.raises(StaleSyncStateSet):
+        ask(controllers, CHANGE)
+    assert controllers.waited_for == [7]
+
+
+def test_nobody_waits_for_a_command_that_was_not_taken() -> None:
+    controllers = Controllers(replace(FULL, applied_index=7))
+    with pytest.raises(MetadataQueueFull):
+        ask(controllers, CREATE)
+    assert controllers.waited_for == []

@@ -14,9 +14,10 @@ from harness.log_world import (
 )
 
 from penstock.record.batch import read_header
+from penstock.storage.commit_log.frames import KIND_LOG_START, LOG_START_PAYLOAD, build_frame
 from penstock.storage.config import Retention
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.replicas import open_member, replicate
+from tests.storage.replicas import give_run, open_member, replicate, take_run
 
 
 @pytest.fixture
@@ -211,8 +212,8 @@ def test_a_record_of_exactly_the_age_that_is_kept_stays(world, disk):
     assert partition.log_start_offset > 0
 
 
-def test_what_was_taken_off_the_size_is_not_taken_off_again_while_its_file_stays(world, disk):
-    log = open_log(world, disk)
+def shared_segments(world, log):
+    """Fill three segments; return a partition that has a size limit, and one that keeps files."""
     mine, pinning = (log.open_partition(partition_number(number)) for number in range(2))
     append(log, pinning)
     while log.end_position < 3 * SMALL.segment_bytes:
@@ -220,14 +221,72 @@ def test_what_was_taken_off_the_size_is_not_taken_off_again_while_its_file_stays
         if mine.log_end_offset % 40 == 0:
             append(log, pinning)
         world.run()
+    return mine
 
-    def settings(key):
-        return Retention(100_000, -1) if key.partition == 0 else Retention(-1, -1)
 
+def limit_of_one(key):
+    return Retention(100_000, -1) if key.partition == 0 else Retention(-1, -1)
+
+
+def test_what_was_taken_off_the_size_is_not_taken_off_again_while_its_file_stays(world, disk):
+    log = open_log(world, disk)
+    mine = shared_segments(world, log)
     for _ in range(3):
-        log.apply_retention(0, settings)
+        log.apply_retention(0, limit_of_one)
         world.run()
         kept = mine.log_end_offset - mine.log_start_offset
         assert mine.log_start_offset > 0
         assert mine.size_bytes == 1000 * kept
     assert log.parts.store.segments[0].base == 0, "the other partition keeps the files"
+
+
+def test_what_was_taken_off_the_size_is_not_taken_off_again_after_a_start(world, disk):
+    log = open_log(world, disk)
+    shared_segments(world, log)
+    log.apply_retention(0, limit_of_one)
+    world.run()
+    checkpoint(world, log)
+    world, again = killed_and_opened(disk)
+    mine = again.open_partition(partition_number(0))
+    assert mine.log_start_offset > 0
+    again.apply_retention(0, limit_of_one)
+    world.run()
+    assert mine.size_bytes == 1000 * (mine.log_end_offset - mine.log_start_offset)
+    assert again.parts.store.segments[0].base == 0, "the other partition keeps the files"
+
+
+def test_the_newest_time_of_a_partition_stands_in_every_later_snapshot(world, disk):
+    log = open_log(world, disk)
+    partition = log.open_partition(partition_number(0))
+    for timestamp in (5000, 9000, 7000):
+        append(log, partition, timestamp=timestamp)
+    for _ in range(2):
+        checkpoint(world, log)
+        world, log = killed_and_opened(disk)
+        partition = log.open_partition(partition_number(0))
+        assert partition.max_timestamp == 9000
+        append(log, partition, timestamp=1000)
+
+
+def test_a_log_start_that_a_master_puts_behind_the_end_is_the_end_before_and_after_a_start(
+    world, disk
+):
+    master, slave = open_log(world, FaultyDisk()), open_member(world, disk)
+    for _ in range(10):
+        append(master, master.open_partition(partition_number(0)))
+    world.run()
+    replicate(world, master, slave)
+    own = slave.open_partition(partition_number(0))
+    at, payload = slave.end_position, LOG_START_PAYLOAD.pack(1_000)
+    frame = build_frame(
+        KIND_LOG_START, own.frame_key, payload, leader_epoch=1, position=at, unflushed=at
+    )
+    run = take_run(world, master, 0)._replace(position=at, data=memoryview(frame))
+    give_run(world, slave, run)
+    world.run()
+    assert (own.log_start_offset, own.log_end_offset) == (10, 10)
+    disk.kill()
+    again = open_member(World(), disk)
+    assert again.recovery.replayed_frames > 0
+    own = again.open_partition(partition_number(0))
+    assert (own.log_start_offset, own.log_end_offset) == (10, 10)

@@ -7,12 +7,20 @@ behind the last record there is no frame.
 import pytest
 from harness.log_world import DIRECTORY, World, append, open_log, partition_number
 
-from penstock.storage.commit_log.frames import EPOCH_PAYLOAD, KIND_EPOCH, WHOLE_SET, build_frame
+from penstock.storage.commit_log.frames import (
+    EPOCH_PAYLOAD,
+    FRAME_HEADER_BYTES,
+    KIND_EPOCH,
+    WHOLE_SET,
+    build_frame,
+)
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog
+from penstock.storage.recover.scan import WINDOW_BYTES
 from tests.storage.faulty_disk import FaultyDisk
 
 CONFIG = LogConfig(segment_bytes=1 << 20, checkpoint_interval_bytes=1 << 30, reserve_bytes=0)
+LARGE = LogConfig(segment_bytes=4 << 20, checkpoint_interval_bytes=1 << 30, reserve_bytes=0)
 NOTE = f"{DIRECTORY}/durable"
 
 
@@ -50,6 +58,25 @@ def test_the_note_is_proof_where_no_record_follows():
 
 def test_without_either_the_last_record_counts_as_torn():
     assert reopen(damaged(2, has_note=False)) == 2
+
+
+@pytest.mark.parametrize("before_edge", [0, 1, 20, FRAME_HEADER_BYTES - 1, FRAME_HEADER_BYTES])
+def test_a_claim_is_found_wherever_it_lies_behind_a_large_damaged_record(before_edge):
+    # Behind damage, frames are looked for in windows: one may begin in one and end in the next.
+    world, disk = World(), FaultyDisk()
+    log = open_log(world, disk, LARGE)
+    partition = log.open_partition(partition_number(0))
+    world.run()
+    start = log.end_position
+    append(log, partition, size=WINDOW_BYTES - before_edge - FRAME_HEADER_BYTES)
+    world.run()
+    assert log.end_position == start + WINDOW_BYTES - before_edge
+    append(log, partition, size=200)
+    world.run()
+    disk.flip_bit(f"{DIRECTORY}/log/{0:020d}.log", start + 100)
+    disk.remove(NOTE)
+    with pytest.raises(CorruptLog):
+        open_log(World(), disk, LARGE)
 
 
 def test_a_frame_of_an_older_mastership_behind_a_newer_one_is_no_part_of_the_log():

@@ -121,15 +121,18 @@ class CoordinatorHosting:
         runtime, partition = self.runtime, hosted.partition
         if not runtime.is_movable(partition):
             return False
+        tenure = self._tenures[partition]
 
         def done(live_bytes: int | None) -> None:
-            if live_bytes is None:
-                runtime.base.rewrites.failed(partition)
-            else:
+            if live_bytes is not None:
                 runtime.rewritten(partition, live_bytes)
+            elif not tenure.is_over:
+                runtime.base.rewrites.failed(partition)
             on_done(live_bytes is not None)
 
-        return self._journal.rewrite(hosted, runtime.snapshot(partition), done)
+        return self._journal.rewrite(
+            hosted, runtime.snapshot(partition), done, is_over=lambda: tenure.is_over
+        )
 
     def _unload(self, partition: int, tenure: Tenure) -> None:
         tenure.is_over = True

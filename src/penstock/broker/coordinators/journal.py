@@ -141,14 +141,17 @@ class InternalTopicJournal:
         hosted: HostedPartition,
         live: Iterable[Sequence[JournalRecord]],
         on_done: OnDone,
+        *,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> bool:
         """Append all live records at the partition's head, then cut off what is older.
 
         `live` gives some records at a time, taken at the moment they are appended. `on_done(live
         bytes)` runs when the cut is made; `on_done(None)` when there is none, and both copies are
-        left. While one goes on there is no second one: False.
+        left. While one goes on there is no second one: False. Once `is_over()` nothing is taken
+        from `live` any more, and nothing is cut off.
         """
-        return self._rewriter.begin(hosted, iter(live), on_done)
+        return self._rewriter.begin(hosted, iter(live), on_done, is_over=is_over)
 
     def load(
         self,

@@ -5,8 +5,10 @@
 
 `live` gives records as the journal has them at the moment they are asked for, so commits may go on
 between two slices: they lie behind what they replace. What was appended for another mastership is
-worth nothing, so a rewrite ends with its epoch, and only a whole and confirmed one cuts. One that
-fails leaves both copies, which replay to the same state.
+worth nothing, so a rewrite ends with its epoch, and only a whole and confirmed one cuts. It ends
+with the tenure that it was begun in, too: the same broker may give its role up and take it again in
+the same epoch, and loads anew; `live` would give nothing then. One that fails leaves both copies,
+which replay to the same state.
 
 Source: LFS cleaning (Rosenblum and Ousterhout 1992); housekeeping.py says when.
 """
@@ -44,6 +46,7 @@ class Rewrite:
     hosted: HostedPartition
     live: Iterator[Sequence[JournalRecord]]
     on_done: OnDone
+    is_over: Callable[[], bool]
     leader_epoch: int
     first_offset: int = -1
     live_bytes: int = 0
@@ -52,8 +55,10 @@ class Rewrite:
 
     @property
     def is_of_another_time(self) -> bool:
-        """Whether the mastership that it was begun in is over."""
-        return self.hosted.is_dropped or self.hosted.member.leader_epoch != self.leader_epoch
+        """Whether the mastership, or the tenure, that it was begun in is over."""
+        hosted = self.hosted
+        is_same = not hosted.is_dropped and hosted.member.leader_epoch == self.leader_epoch
+        return self.is_over() or not is_same
 
 
 class Rewriter:
@@ -72,15 +77,20 @@ class Rewriter:
         hosted: HostedPartition,
         live: Iterator[Sequence[JournalRecord]],
         on_done: OnDone,
+        *,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> bool:
         """Rewrite a partition when its turn comes; False while an earlier one of it goes on.
 
-        `on_done` gets the live bytes when what is older is cut off, or None when it is not.
+        Once `is_over()` nothing is asked of `live`, and nothing is cut off. `on_done` gets the live
+        bytes when what is older is cut off, or None when it is not.
         """
         if hosted in self._of:
             return False
         epoch = hosted.member.leader_epoch
-        rewrite = Rewrite(hosted=hosted, live=live, on_done=on_done, leader_epoch=epoch)
+        rewrite = Rewrite(
+            hosted=hosted, live=live, on_done=on_done, is_over=is_over, leader_epoch=epoch
+        )
         self._of[hosted] = rewrite
         self._waiting.append(rewrite)
         if not self._is_busy:

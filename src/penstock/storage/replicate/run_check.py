@@ -172,7 +172,7 @@ class _RunCheck:
         expected = self._ends.get(key)
         if expected is None:
             expected = self._follows.end_offset_of(key)
-        if base_offset != expected and (expected >= 0 or base_offset < 0):
+        if base_offset < 0 or (expected >= 0 and base_offset != expected):
             raise BadRun(position, f"offset {base_offset}, expected {expected}")
         self._ends[key] = base_offset + delta + 1
         self.frames.append(BatchFrame(key, header, position, end - payload))
