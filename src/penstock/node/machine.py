@@ -74,5 +74,5 @@ def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
 
 
 def _batch_threads() -> int:
-    """Half of the processors: the loop needs one for itself."""
-    return max(1, (os.cpu_count() or 1) // 2)
+    """Half of the processors that this process may use: the loop needs one for itself."""
+    return max(1, len(os.sched_getaffinity(0)) // 2)
