@@ -104,9 +104,9 @@ class Machine:
     def refused(self, *options: str) -> str:
         """Start it, expect that it is refused, and return the one line that says why."""
         self.write()
+        command = [*PENSTOCK, "serve", "--config", str(self.config), "--nodes", str(self.count)]
         done = subprocess.run(
-            [*PENSTOCK, "serve", "--config", str(self.config), "--nodes", str(self.count)]
-            + list(options),
+            [*command, *options],
             capture_output=True,
             timeout=START_SECONDS,
             check=False,

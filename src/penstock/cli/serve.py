@@ -48,6 +48,7 @@ def run_serve(
         Wishes,
         check_machine_is_free,
         make_directories,
+        nodes_left_out,
         plan_machine,
         strangers_among_voters,
     )
@@ -69,7 +70,7 @@ def run_serve(
     plan = plan_machine(wishes, os.environ)
     check_machine_is_free(plan)
     make_directories(plan)
-    for warning in strangers_among_voters(plan):
+    for warning in (*strangers_among_voters(plan), *nodes_left_out(plan)):
         say(warning)
     raise typer.Exit(supervise(plan, lambda: plan_machine(wishes, os.environ)))
 

@@ -131,6 +131,19 @@ def strangers_among_voters(plan: MachinePlan) -> Iterator[str]:
             )
 
 
+def nodes_left_out(plan: MachinePlan) -> Iterator[str]:
+    """Yield a warning for each node that has data here and is not started: copies are missing."""
+    ids = {node.broker_id for node in plan.nodes}
+    places = {Path(one).parent for one in plan.nodes[0].settings.node.data_directories}
+    for path in sorted(one for place in places for one in place.glob("node-*")):
+        number = path.name.removeprefix("node-")
+        if number.isascii() and number.isdigit() and int(number) not in ids:
+            yield (
+                f"{path} is there, and node {number} is not started: with {len(ids)} nodes the ids "
+                f"end at {max(ids)}"
+            )
+
+
 def reachable_host(host: str) -> str:
     """Return where what is bound to `host` is reached from this machine."""
     every = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  compared, not bound

@@ -34,7 +34,8 @@ class Patience:
     pause_s: float = 1.0
     """Before the first new start of a node that ended by itself; doubled each time."""
     pause_s_max: float = 60.0
-    """The longest; a node that has run for longer begins with the first one again."""
+    steady_s: float = 60.0
+    """A node that has run for longer before it ended begins with the first pause again."""
     stop_s: float = 30.0
     """For a node that was asked to end, then it is killed; its log recovers at the next start."""
     page_s: float = 2.0
@@ -99,7 +100,7 @@ class SupervisedNode:
     async def _pause(self) -> None:
         """Say how it ended and wait before the next start."""
         patience = self._patience
-        if time.monotonic() - self._started_at > patience.pause_s_max:
+        if time.monotonic() - self._started_at > patience.steady_s:
             self.failures = 0
         pause_s = min(patience.pause_s * 2**self.failures, patience.pause_s_max)
         self.failures += 1
