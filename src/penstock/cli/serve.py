@@ -54,10 +54,13 @@ def run_serve(
     )
     from penstock.cli.machine.supervisor import supervise
     from penstock.node.settings.settings import check_interpreter
+    from penstock.runtime.io.cores import usable_cores
 
     check_interpreter()
-    cores = sorted(os.sched_getaffinity(0))
+    cores = usable_cores()
     wanted = _count(nodes, len(cores))
+    if pin and not hasattr(os, "sched_setaffinity"):
+        raise ConfigError("--pin: this system binds no processes to cores: leave it out")
     if pin and wanted > len(cores):
         raise ConfigError(f"--pin: {wanted} nodes need a core each, and there are {len(cores)}")
     wishes = Wishes(

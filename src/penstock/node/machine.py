@@ -9,7 +9,6 @@ the data directories and the page for metrics, which belong to a real machine on
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Protocol
 from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
 from penstock.net.sockets import OpenSocket, open_socket
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.cores import usable_cores
 from penstock.runtime.io.disk import DiskStats, FileDisk, ThreadOffload
 from penstock.runtime.io.randomness import SystemRandomness
 
@@ -75,4 +75,4 @@ def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
 
 def _batch_threads() -> int:
     """Half of the processors that this process may use: the loop needs one for itself."""
-    return max(1, len(os.sched_getaffinity(0)) // 2)
+    return max(1, len(usable_cores()) // 2)
