@@ -4,8 +4,8 @@
 
 docs/operations/configuration.md comes from the settings dataclasses: names, bounds, defaults and
 the docstring below each field. The list of docs/operations/metrics.md comes from the calls in
-node/pages/metrics.py and node/pages/cluster_metrics.py that make a metric. `--check` writes nothing
-and exits with 1 if a page is out of date.
+node/pages/metrics.py, node/pages/cluster_metrics.py and cli/machine/pages.py that make a metric.
+`--check` writes nothing and exits with 1 if a page is out of date.
 """
 
 import ast
@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen, Unit
 
+from penstock.cli.machine import pages as machine_pages
 from penstock.node.pages import cluster_metrics
 from penstock.node.pages import metrics as metrics_page
 from penstock.node.settings.documents import field_documents
@@ -134,8 +135,13 @@ A controller alone answers the same paths; its metrics are those of the metadata
 cluster. What concerns the whole cluster (elections, `penstock_brokers*`, `penstock_sets*`) is
 counted by every controller; read it where `penstock_controller_active` is 1.
 
+`penstock serve` has a page of its own about all nodes of its machine (`--metrics-port`): the same
+paths but `/cluster`, each series with the label `node`, and `penstock_node_up` and
+`penstock_node_starts_total`, which no node has. See [machine.md](machine.md).
+
 What to watch:
 
+- `penstock_node_up` is 0 for long: the node of that machine is away, or hangs
 - `penstock_log_fenced` above 0: a disk failed; look at it, then restart the node
 - `penstock_metadata_fenced` above 0: the same for the disk of the first data directory
 - `penstock_log_full` above 0, and `penstock_log_free_bytes`: produce is refused for want of space
@@ -176,7 +182,7 @@ def metrics_reference() -> str:
 
 def metrics() -> Iterator[tuple[str, str, str, str]]:
     """Yield (name, kind, labels, meaning) of every metric family."""
-    for module in (metrics_page, cluster_metrics):
+    for module in (metrics_page, cluster_metrics, machine_pages):
         yield from metrics_made_in(module)
     for name, about in metrics_page.LOG_GAUGES.items():
         yield f"penstock_log_{name}", "gauge", "replica_set", about

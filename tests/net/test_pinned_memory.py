@@ -7,7 +7,13 @@ from harness.waiting import until
 
 from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind
-from penstock.net.memory_share import SHARE_BYTES_MAX, SHARE_BYTES_MIN, machine_bytes, share_of
+from penstock.net.memory_share import (
+    SET_BYTES_MIN,
+    SHARE_BYTES_MAX,
+    SHARE_BYTES_MIN,
+    machine_bytes,
+    share_of,
+)
 from penstock.net.receive import ANSWER_BYTES_MIN, SHARE, FrameBudget
 from penstock.net.replies import ReplySlot
 from tests.net.serving import LOOPS, Server, frame, run, serving
@@ -136,6 +142,13 @@ def test_the_share_is_of_the_control_group_where_it_has_less(loop: str, tmp_path
     assert share_of(100 * MIB) == SHARE_BYTES_MIN
     assert share_of(2048 * MIB) == 256 * MIB
     assert share_of(1 << 50) == SHARE_BYTES_MAX
+
+
+def test_the_share_of_a_machine_is_divided_among_its_nodes(loop: str) -> None:
+    assert share_of(2048 * MIB, nodes=4) == 64 * MIB
+    assert share_of(100 * MIB, nodes=4) == SHARE_BYTES_MIN // 4
+    assert share_of(100 * MIB, nodes=64) == SET_BYTES_MIN
+    assert share_of(1 << 50, nodes=4) == SHARE_BYTES_MAX
 
 
 def test_answers_that_come_once_nothing_is_taken_any_more_are_counted_too(loop: str) -> None:

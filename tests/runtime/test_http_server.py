@@ -12,10 +12,20 @@ from penstock.runtime.io.http_server import TEXT, HttpServer, Page
 from tests.net.serving import run
 
 
+async def later() -> Page:
+    """A page that has to be waited for."""
+    await asyncio.sleep(0.01)
+    return Page(200, TEXT, b"late\n")
+
+
 @asynccontextmanager
 async def serving() -> AsyncIterator[int]:
     server = HttpServer(
-        {"/page": lambda: Page(200, TEXT, b"hello\n"), "/down": lambda: Page(503, TEXT, b"no\n")}
+        {
+            "/page": lambda: Page(200, TEXT, b"hello\n"),
+            "/down": lambda: Page(503, TEXT, b"no\n"),
+            "/later": later,
+        }
     )
     port = free_port()
     await server.start("127.0.0.1", port)
@@ -44,7 +54,8 @@ def get(path: str, method: str = "GET") -> bytes:
         (get("/page"), b"200", b"hello\n"),
         (get("/page?x=1"), b"200", b"hello\n"),
         (get("/down"), b"503", b"no\n"),
-        (get("/absent"), b"404", b"not here; there is /down /page\n"),
+        (get("/later"), b"200", b"late\n"),
+        (get("/absent"), b"404", b"not here; there is /down /later /page\n"),
         (get("/page", "POST"), b"405", b"only GET and HEAD\n"),
         (get("/page", "DELETE"), b"405", b"only GET and HEAD\n"),
         (b"nonsense\r\n\r\n", b"400", b"bad\n"),

@@ -10,6 +10,10 @@ EXAMPLES = {
     "": ("penstock up --nodes 3", "penstock topic create greetings", "penstock doctor"),
     "node": ("penstock node --config /etc/penstock/node.toml",),
     "node drain": ("penstock node drain 2", "penstock node drain 2 --undo"),
+    "serve": (
+        "penstock serve --config /etc/penstock/machine.toml",
+        "penstock serve --config /etc/penstock/machine.toml --nodes 4 --pin",
+    ),
     "controller": ("penstock controller --config /etc/penstock/controller.toml",),
     "controller status": ("penstock controller status", "penstock controller status -o json"),
     "controller transfer": ("penstock controller transfer 2",),

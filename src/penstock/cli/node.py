@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from penstock.base.errors import ConfigError
+from penstock.cli.exit_codes import EXIT_FAILED
 from penstock.cli.operator import (
     DATA_DEFAULT,
     ConfigOption,
@@ -27,8 +28,10 @@ SetOption = Annotated[
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one setting; repeatable."),
 ]
 
-LOG_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
+LOG_FORMAT = "%(asctime)s.%(msecs)03dZ %(levelname)s {who}%(name)s: %(message)s"
 
+ANY_CORE = -1
+"""The node runs wherever the system puts it."""
 
 app = typer.Typer(help="Run one node; take its duties away.", invoke_without_command=True)
 
@@ -41,19 +44,25 @@ def run_node(
     ] = None,
     overrides: SetOption = None,
     ends_with_parent: Annotated[bool, typer.Option("--ends-with-parent", hidden=True)] = False,
+    supervisor: Annotated[int, typer.Option("--supervised-by", hidden=True)] = 0,
+    core: Annotated[int, typer.Option("--core", hidden=True)] = ANY_CORE,
 ) -> None:
     """Run one node in the foreground until SIGTERM or SIGINT; or a command below."""
     if context.invoked_subcommand is not None:
         return
     if config is None:
         raise ConfigError("say which node: penstock node --config FILE")
+    if core != ANY_CORE:
+        os.sched_setaffinity(0, {core})  # before there are threads, which would keep what they had
     from penstock.node.settings.settings import check_interpreter, load_settings
 
     check_interpreter()
-    if ends_with_parent:
-        end_with_parent()
+    if ends_with_parent or supervisor:
+        end_with_parent(supervisor)
     settings = load_settings(config, environment=os.environ, overrides=overrides or ())
-    log_to_stderr(settings.node.log_level)
+    log_to_stderr(
+        settings.node.log_level, who=f"node={settings.node.broker_id} " if supervisor else ""
+    )
 
     from penstock.node.main import run
 
@@ -76,20 +85,25 @@ def drain(
     print(operate(cluster_settings(config, data), request))
 
 
-def log_to_stderr(level: str) -> None:
+def log_to_stderr(level: str, *, who: str = "") -> None:
+    """Send lines to stderr; `who` stands in each of them, where several nodes share one stderr."""
     import logging
     import time
 
     logging.Formatter.converter = time.gmtime  # logs of several machines are read side by side
     logging.basicConfig(
-        stream=sys.stderr, level=level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%dT%H:%M:%S"
+        stream=sys.stderr,
+        level=level.upper(),
+        format=LOG_FORMAT.format(who=who),
+        datefmt="%Y-%m-%dT%H:%M:%S",
     )
 
 
-def end_with_parent() -> None:
+def end_with_parent(parent: int = 0) -> None:
     """Ask the kernel for SIGTERM when the launcher dies, so that no node is left over by kill -9.
 
-    Linux only (prctl PR_SET_PDEATHSIG); elsewhere a node may outlive its launcher.
+    With the launcher's process id in `parent`, one that died before this call is noticed too: the
+    process ends. Linux only (prctl PR_SET_PDEATHSIG); elsewhere a node may outlive its launcher.
     """
     import ctypes
     import signal
@@ -97,3 +111,5 @@ def end_with_parent() -> None:
     pr_set_pdeathsig = 1
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGTERM), 0, 0, 0)
+    if parent and os.getppid() != parent:
+        raise typer.Exit(EXIT_FAILED)

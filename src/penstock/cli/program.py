@@ -31,6 +31,7 @@ from penstock.cli import (
     log,
     node,
     produce,
+    serve,
     sets,
     topic,
     up,
@@ -49,6 +50,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(node.app, name="node")
+app.command(name="serve")(serve.run_serve)
 app.add_typer(controllers.app, name="controller")
 app.command(name="up")(up.run_up)
 app.add_typer(cluster.app, name="cluster")

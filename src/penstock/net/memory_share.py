@@ -24,9 +24,13 @@ def pinned_bytes_max(limits: NetLimits) -> int:
     return max(given, SET_BYTES_MIN) if given else share_of(machine_bytes())
 
 
-def share_of(memory_bytes: int) -> int:
-    """Return the share of so much memory, within its bounds."""
-    return min(max(memory_bytes // PART, SHARE_BYTES_MIN), SHARE_BYTES_MAX)
+def share_of(memory_bytes: int, *, nodes: int = 1) -> int:
+    """Return the share of each of so many nodes in so much memory, within its bounds.
+
+    Several nodes have together what one would have, but each has its upper bound to itself.
+    """
+    together = max(memory_bytes // PART, SHARE_BYTES_MIN)
+    return min(max(together // nodes, SET_BYTES_MIN), SHARE_BYTES_MAX)
 
 
 def machine_bytes(limit_files: Sequence[str] = LIMIT_FILES) -> int:

@@ -9,7 +9,6 @@ the data directories and the page for metrics, which belong to a real machine on
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Protocol
 from penstock.base.ports import Clock, Disk, Offload, Randomness, Scheduler
 from penstock.net.sockets import OpenSocket, open_socket
 from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.io.cores import usable_cores
 from penstock.runtime.io.disk import DiskStats, FileDisk, ThreadOffload
 from penstock.runtime.io.randomness import SystemRandomness
 
@@ -74,5 +74,5 @@ def real_machine(loop: asyncio.AbstractEventLoop) -> Machine:
 
 
 def _batch_threads() -> int:
-    """Half of the processors: the loop needs one for itself."""
-    return max(1, (os.cpu_count() or 1) // 2)
+    """Half of the processors that this process may use: the loop needs one for itself."""
+    return max(1, len(usable_cores()) // 2)

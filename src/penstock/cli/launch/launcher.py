@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import os
 import signal
-import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ from penstock.cli.launch.cluster_files import (
 from penstock.cli.launch.disk_room import check_room
 from penstock.cli.launch.node_files import settings_toml, write_whole
 from penstock.cli.launch.node_process import NodeProcess, ended, make_directories, say
+from penstock.cli.launch.ports import why_unusable
 from penstock.cli.launch.probe import brokers_seen
 from penstock.node.layout import METADATA_DIRECTORY
 from penstock.node.settings.settings import NodeSettings, load_settings
@@ -172,18 +172,11 @@ def _cluster_overrides(plan: Plan, number: int) -> list[str]:
 
 
 def _check_port(host: str, port: int, flag: str) -> None:
-    try:
-        with socket.create_server((host, port), family=_family(host), reuse_port=False):
-            pass
-    except OSError as error:
+    if why := why_unusable(host, port):
         raise ConfigError(
-            f"{host}:{port} can not be used: {os.strerror(error.errno or 0)}: "
+            f"{host}:{port} can not be used: {why}: "
             f"stop what uses it, or choose another with {flag}"
-        ) from error
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET
+        )
 
 
 def reachable_host(host: str) -> str:

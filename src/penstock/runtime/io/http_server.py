@@ -8,14 +8,14 @@ of the address that has the most. So who only connects keeps nobody out.
 Reading a request and making a page take up to milliseconds of the loop: a turn has one of either,
 however many are asked for.
 
-    /metrics, /health, /ready  ──►  page() -> (status, content type, body)
+    /metrics, /health, /ready  ──►  page() -> (status, content type, body), at once or awaited
 """
 
 import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 import h11
@@ -39,7 +39,9 @@ class Page(NamedTuple):
     body: bytes
 
 
-Pages = Mapping[str, Callable[[], Page]]
+Pages = Mapping[str, Callable[[], Page | Awaitable[Page]]]
+"""By exact path. What a page waits for counts into the time that a request has."""
+
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
 
@@ -152,7 +154,7 @@ class HttpServer:
         async with self._work:
             made = page()
             await asyncio.sleep(0)
-        return made
+        return made if isinstance(made, Page) else await made
 
 
 def _address(writer: asyncio.StreamWriter) -> str:

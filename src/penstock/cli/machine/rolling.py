@@ -1,0 +1,153 @@
+"""A rolling restart: each node in turn ends, begins anew, and is back in step before the next.
+
+    all healthy? ─► node k: drained and ended ─► started ─► ready, and in the sync-state set of each
+    of its sets, each of which is led ─► node k + 1
+
+It stops at the first node that does not come back in time: the others are left running as they are,
+since to take one more away could leave sets with too few members. The file is read again at the
+beginning, so new settings come with it; ids, directories and the number of nodes stay.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from penstock.base.errors import ConfigError
+from penstock.cli.launch.node_process import say
+from penstock.cli.machine.plan import MachinePlan, PlannedNode
+from penstock.cli.machine.supervised_node import Patience, SupervisedNode
+from penstock.controller.metadata.image import NO_MASTER
+from penstock.runtime.io.http_server import Page
+
+FAILURES_MAX = 3
+"""A node that ended by itself so often after its restart does not come back by waiting."""
+LOOKS = 2
+"""So often in a row a node is seen in step: its first look may be older than its own end."""
+
+
+class RollStopped(Exception):
+    """The rest of the nodes is left as it is; the text says why."""
+
+
+class Rolling:
+    """At most one at a time."""
+
+    def __init__(
+        self,
+        nodes: Sequence[SupervisedNode],
+        plan: MachinePlan,
+        plan_anew: Callable[[], MachinePlan],
+        patience: Patience,
+        health: Callable[[], Awaitable[Page]],
+    ) -> None:
+        self.state = "none yet"
+        """How far it is, or how the last one ended, in words."""
+        self._nodes = nodes
+        self._plan = plan
+        self._plan_anew = plan_anew
+        self._patience = patience
+        self._health = health
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Begin one, unless one is under way."""
+        if self._task is not None and not self._task.done():
+            say(f"rolling restart: one is under way ({self.state})")
+            return
+        self._task = asyncio.create_task(self._run())
+
+    async def give_up(self) -> None:
+        """End the one that is under way: all nodes are to stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            self._plan = await self._planned()
+            for node, planned in zip(self._nodes, self._plan.nodes, strict=True):
+                self._tell(f"node {node.broker_id}")
+                await self._restart(node, planned)
+        except (RollStopped, ConfigError) as error:
+            self._tell(f"stopped: {error}")
+        except Exception as error:
+            self._tell(f"stopped: {error!r}")
+            raise
+        else:
+            self._tell("done")
+
+    def _tell(self, state: str) -> None:
+        self.state = state
+        say(f"rolling restart: {state}")
+
+    async def _planned(self) -> MachinePlan:
+        """Return the new plan. Raises ConfigError, RollStopped before anything is touched."""
+        page = await self._health()
+        starting = [node.broker_id for node in self._nodes if not node.is_ready]
+        if page.status == 200 and starting:
+            raise RollStopped(f"not begun, since nodes are still starting: {starting}")
+        if page.status != 200:
+            wrong = ", ".join(map(str, json.loads(page.body)["wrong"]))
+            raise RollStopped(f"not begun, since these nodes are not healthy: {wrong}")
+        plan = await asyncio.to_thread(self._plan_anew)
+        for what in (_ids, _places, _page):
+            if what(plan) != what(self._plan):
+                raise RollStopped(
+                    f"not begun, since {what.__doc__} changed: restart the service for that"
+                )
+        return plan
+
+    async def _restart(self, node: SupervisedNode, planned: PlannedNode) -> None:
+        try:
+            await node.begin_anew(self._plan, planned)
+            async with asyncio.timeout(self._patience.in_step_s):
+                await self._until_back(node)
+        except TimeoutError:
+            raise RollStopped(
+                f"node {node.broker_id} is not back in step after {self._patience.in_step_s:g} s; "
+                "the nodes behind it run as before"
+            ) from None
+        finally:
+            node.is_restarting = False
+
+    async def _until_back(self, node: SupervisedNode) -> None:
+        seen = 0
+        while seen < LOOKS:
+            if node.failures >= FAILURES_MAX:
+                raise RollStopped(
+                    f"node {node.broker_id} ended by itself {node.failures} times after its "
+                    "restart; the nodes behind it run as before"
+                )
+            await asyncio.sleep(self._patience.poll_s)
+            seen = seen + 1 if node.is_ready and await self._is_in_step(node) else 0
+
+    async def _is_in_step(self, node: SupervisedNode) -> bool:
+        health, cluster = await node.page("/health"), await node.page("/cluster")
+        if health.status != 200 or cluster.status != 200:
+            return False
+        return in_step(json.loads(cluster.body), node.broker_id)
+
+
+def in_step(cluster: Mapping[str, Any], broker_id: int) -> bool:
+    """Whether each set that the broker is a member of is led, and has the broker in step."""
+    return all(
+        one["master"] != NO_MASTER and broker_id in one["sync_state_set"]
+        for one in cluster["sets"]
+        if broker_id in [member["broker_id"] for member in one["members"]]
+    )
+
+
+def _ids(plan: MachinePlan) -> object:
+    """Ids of nodes"""
+    return [node.broker_id for node in plan.nodes]
+
+
+def _places(plan: MachinePlan) -> object:
+    """Data directories"""
+    return [node.settings.node.data_directories for node in plan.nodes]
+
+
+def _page(plan: MachinePlan) -> object:
+    """The address of the page about all nodes"""
+    return plan.host, plan.port

@@ -1,0 +1,196 @@
+"""One node of `penstock serve`: its process, kept running until it is told to stop.
+
+    started ─► ready ─► ended by itself ─► pause, from 1 s to 60 s ─► started
+                  └──► told to stop (drains itself, see node/hand_over.py) ─► ended
+                  └──► told to begin anew ─► ended ─► started at once
+
+A node that can not start is tried again for ever: the others go on meanwhile, and what it lacks
+may come, such as a disk that is mounted late. It is said at each try, and /health names it.
+
+The process ends with the supervisor, however that ends (`penstock node --supervised-by`).
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+
+from penstock.cli.exit_codes import EXIT_OK
+from penstock.cli.launch.node_process import ended, say
+from penstock.cli.machine.http_get import NO_ANSWER, Answer, get
+from penstock.cli.machine.plan import ANY_CORE, MachinePlan, PlannedNode
+
+PAGE_BYTES_MAX = 8 << 20
+"""Of one page of a node; with thousands of replica sets one has megabytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long the supervisor waits for what."""
+
+    pause_s: float = 1.0
+    """Before the first new start of a node that ended by itself; doubled each time."""
+    pause_s_max: float = 60.0
+    steady_s: float = 60.0
+    """A node that has run for longer before it ended begins with the first pause again."""
+    stop_s: float = 30.0
+    """For a node that was asked to end, then it is killed; its log recovers at the next start."""
+    page_s: float = 2.0
+    """For a page of a node."""
+    poll_s: float = 0.25
+    """Between two looks at a node that starts."""
+    first_answer_s: float = 60.0
+    """A node that was just started and has not answered yet counts as healthy for so long."""
+    in_step_s: float = 900.0
+    """For a node that was restarted to be ready and in step: time to copy what it missed."""
+
+
+class SupervisedNode:
+    """See the module. `keep_running` is its life; the rest may be called while it runs."""
+
+    def __init__(self, plan: MachinePlan, planned: PlannedNode, patience: Patience) -> None:
+        self.plan = plan
+        self.planned = planned
+        self.starts = 0
+        self.failures = 0
+        """Ends by itself in a row."""
+        self.last_code = EXIT_OK
+        self.is_ready = False
+        """Whether the process that runs now has answered that it is ready."""
+        self.was_ready = False
+        """Whether one ever has."""
+        self.is_restarting = False
+        """It was told to begin anew and is not back yet: that is no failure."""
+        self._patience = patience
+        self._process: asyncio.subprocess.Process | None = None
+        self._started_at = 0.0
+        self._is_over = asyncio.Event()
+        self._is_asked_to_begin_anew = False
+
+    @property
+    def broker_id(self) -> int:
+        """The id clients see."""
+        return self.planned.broker_id
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None
+
+    @property
+    def may_be_silent(self) -> bool:
+        """Whether it is no failure that it does not answer: it has only just been started."""
+        age = time.monotonic() - self._started_at
+        is_new = self.is_running and self.failures == 0 and not self.is_ready
+        is_planned = self.is_restarting and self.failures == 0
+        return is_planned or (is_new and age < self._patience.first_answer_s)
+
+    async def keep_running(self) -> int:
+        """Return the last exit code, once the node has ended and is not to be started again."""
+        while not self._is_over.is_set():
+            self.last_code = await self._run_once()
+            is_asked, self._is_asked_to_begin_anew = self._is_asked_to_begin_anew, False
+            if not self._is_over.is_set() and not is_asked:
+                await self._pause()
+        return self.last_code
+
+    async def _pause(self) -> None:
+        """Say how it ended and wait before the next start."""
+        patience = self._patience
+        if time.monotonic() - self._started_at > patience.steady_s:
+            self.failures = 0
+        pause_s = min(patience.pause_s * 2**self.failures, patience.pause_s_max)
+        self.failures += 1
+        again = f" ({self.failures} times in a row)" if self.failures > 1 else ""
+        say(
+            f"node {self.broker_id} {ended(self.last_code)}{again}; the others go on, it is started"
+            f" again in {pause_s:g} s"
+        )
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._is_over.wait(), pause_s)
+
+    async def _run_once(self) -> int:
+        self.starts += 1
+        self._started_at = time.monotonic()
+        process = self._process = await asyncio.create_subprocess_exec(
+            *self._command(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the supervisor, which ends one after the other
+        )
+        if self._is_over.is_set():  # it came while the process was being made
+            process.terminate()
+        watching = asyncio.create_task(self._watch_start())
+        try:
+            return await process.wait()
+        finally:
+            watching.cancel()
+            self._process, self.is_ready = None, False
+            if process.returncode is None:
+                process.terminate()
+
+    def _command(self) -> list[str]:
+        planned = self.planned
+        command = [sys.executable, "-m", "penstock.cli.main", "node"]
+        command += ["--config", str(self.plan.config), "--supervised-by", str(os.getpid())]
+        if planned.core != ANY_CORE:
+            command += ["--core", str(planned.core)]
+        for override in planned.overrides:
+            command += ["--set", override]
+        return command
+
+    async def _watch_start(self) -> None:
+        """Look until it is ready; ends with the process."""
+        while (await self.page("/ready")).status != 200:  # noqa: ASYNC110  it is another process
+            await asyncio.sleep(self._patience.poll_s)
+        self.is_ready = self.was_ready = True
+
+    async def page(self, path: str) -> Answer:
+        """Return what the node answers for a path of its metrics port."""
+        if not self.is_running:
+            return NO_ANSWER
+        return await get(
+            self.planned.metrics_address,
+            path,
+            seconds=self._patience.page_s,
+            bytes_max=PAGE_BYTES_MAX,
+        )
+
+    def leave_down(self) -> None:
+        """When it ends, do not start it again."""
+        self._is_over.set()
+
+    async def stop(self) -> None:
+        """End the node for good; returns when its process is gone."""
+        self.leave_down()
+        await self._end()
+
+    async def begin_anew(self, plan: MachinePlan, planned: PlannedNode) -> None:
+        """End the process and have it started again at once, by this plan.
+
+        Returns when the old one is gone. `is_restarting` is for the caller to take back.
+        """
+        self.plan, self.planned = plan, planned
+        self.is_restarting, self.failures = True, 0
+        self._is_asked_to_begin_anew = self.is_running
+        await self._end()
+
+    async def _end(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGTERM)
+        try:
+            await asyncio.wait_for(process.wait(), self._patience.stop_s)
+        except TimeoutError:
+            say(
+                f"node {self.broker_id} did not end within {self._patience.stop_s:g} s: killed; "
+                "what it acknowledged is durable"
+            )
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

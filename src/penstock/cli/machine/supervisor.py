@@ -1,0 +1,126 @@
+"""The supervisor behind `penstock serve`: starts the nodes of a machine, watches and ends them.
+
+    SIGTERM, SIGINT    nodes end one after the other, each drained; a second one: all at once
+    SIGHUP             rolling restart with the settings that the file has now
+    a node ends        started again with a growing pause, the others go on
+    this process ends  the nodes end, cleanly, by themselves (`penstock node --supervised-by`)
+
+Only the `ready` line goes to stdout. What the supervisor says goes to stderr, and so does what the
+nodes say, each line with the id of its node.
+
+It holds no data and decides nothing about any: a machine whose supervisor was killed has lost
+nothing. Everything it waits for has a bound (`Patience`).
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Callable, Sequence
+
+from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK, EXIT_USAGE
+from penstock.cli.launch.node_process import ended, say
+from penstock.cli.machine.pages import MachinePages
+from penstock.cli.machine.plan import MachinePlan
+from penstock.cli.machine.rolling import Rolling
+from penstock.cli.machine.supervised_node import Patience, SupervisedNode
+from penstock.runtime.io.http_server import HttpServer
+
+ALL_FAILED = 0
+"""In the queue of signals: no node can ever start."""
+
+
+class Supervisor:
+    """Runs the nodes of a plan. `run` once."""
+
+    def __init__(
+        self,
+        plan: MachinePlan,
+        plan_anew: Callable[[], MachinePlan],
+        patience: Patience | None = None,
+    ) -> None:
+        """`plan_anew` reads the settings again; it raises ConfigError."""
+        self._plan = plan
+        patience = patience or Patience()
+        self._patience = patience
+        self._signals: asyncio.Queue[int] = asyncio.Queue()
+        self._nodes = [SupervisedNode(plan, one, patience) for one in plan.nodes]
+        self._pages = MachinePages(self._nodes, lambda: self._rolling.state)
+        self._rolling = Rolling(self._nodes, plan, plan_anew, patience, self._pages.health)
+
+    async def run(self) -> int:
+        """Return an exit code, once every node has ended."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, self._signals.put_nowait, number)
+        server = HttpServer(self._pages.pages)
+        await server.start(self._plan.host, self._plan.port)
+        lives = [asyncio.create_task(node.keep_running()) for node in self._nodes]
+        announcing = asyncio.create_task(self._announce())
+        asked = await self._until_told_to_stop()
+        announcing.cancel()
+        await self._rolling.give_up()
+        await self._stop_nodes()
+        codes = await asyncio.gather(*lives)
+        server.stop()
+        return EXIT_USAGE if asked == ALL_FAILED else _exit_code(self._nodes, codes)
+
+    async def _until_told_to_stop(self) -> int:
+        """Return the signal that says so."""
+        while (number := await self._signals.get()) == signal.SIGHUP:
+            self._rolling.begin()
+        return number
+
+    async def _announce(self) -> None:
+        """Print the one line on stdout when all are ready; notice when none ever will be."""
+        while not all(node.is_ready for node in self._nodes):
+            if all(node.last_code == EXIT_USAGE and not node.was_ready for node in self._nodes):
+                self._signals.put_nowait(ALL_FAILED)
+                return
+            await asyncio.sleep(self._patience.poll_s)
+        told = (node.planned.settings.node.advertised() for node in self._nodes)
+        with contextlib.suppress(OSError):
+            print(
+                f"ready bootstrap={','.join(f'{host}:{port}' for host, port in told)}", flush=True
+            )
+
+    async def _stop_nodes(self) -> None:
+        """End one after the other, so that each hands over what it leads; bounded by each's bound.
+
+        The one with the largest id first: the controllers are among the first as a rule, and each
+        of the others needs them to hand over.
+        """
+        for node in self._nodes:
+            node.leave_down()
+        in_order = asyncio.create_task(self._stop_in_order())
+        hurry = asyncio.create_task(self._signals.get())
+        await asyncio.wait({in_order, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        if hurry.done():
+            in_order.cancel()
+            await asyncio.gather(*(node.stop() for node in self._nodes))
+        else:
+            hurry.cancel()
+            await in_order
+
+    async def _stop_in_order(self) -> None:
+        for node in reversed(self._nodes):
+            await node.stop()
+
+
+def supervise(plan: MachinePlan, plan_anew: Callable[[], MachinePlan]) -> int:
+    """Run the nodes of a machine until SIGTERM or SIGINT; return an exit code."""
+
+    async def run() -> int:
+        return await Supervisor(plan, plan_anew).run()
+
+    return asyncio.run(run())
+
+
+def _exit_code(nodes: Sequence[SupervisedNode], codes: Sequence[int]) -> int:
+    """Return 0 if every node ended as it was asked to."""
+    result = EXIT_OK
+    for node, code in zip(nodes, codes, strict=True):
+        # SIGTERM can arrive before the node listens for it: that is a clean end as well.
+        if code not in {EXIT_OK, -signal.SIGTERM}:
+            say(f"node {node.broker_id} {ended(code)}; its lines above say why")
+            result = EXIT_FAILED
+    return result

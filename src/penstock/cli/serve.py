@@ -1,0 +1,89 @@
+"""`penstock serve`: the nodes of one machine under one supervisor, which a service manager runs.
+
+A node is one process with one event loop, so a machine runs as many as it has cores to give. Exit
+code 0 after a clean end, 1 when a node had to be killed or failed at its end, 2 when a setting, a
+data directory or a port can not be used; then nothing was started.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.base.errors import ConfigError
+from penstock.cli.node import SetOption
+
+AUTO = "auto"
+
+
+def run_serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config", metavar="FILE", help="Settings of the first node, TOML; see below."
+        ),
+    ] = None,
+    nodes: Annotated[
+        str,
+        typer.Option(metavar="N|auto", help="How many nodes; auto: one for each core."),
+    ] = AUTO,
+    pin: Annotated[
+        bool, typer.Option("--pin", help="Bind each node to a core of its own.")
+    ] = False,
+    metrics_port: Annotated[
+        int, typer.Option(help="Port of the page about all nodes; 0: node.metrics_port + 1.")
+    ] = 0,
+    overrides: SetOption = None,
+) -> None:
+    """Run several nodes of one machine until SIGTERM or SIGINT; SIGHUP restarts them in turn.
+
+    The file says what the first node is. Node k has its broker id + k, each of its ports + 100 k,
+    and its data in node-<id> below each of its data directories.
+    """
+    if config is None:
+        raise ConfigError("say which machine: penstock serve --config FILE")
+    from penstock.cli.launch.node_process import say
+    from penstock.cli.machine.plan import (
+        Wishes,
+        check_machine_is_free,
+        make_directories,
+        nodes_left_out,
+        plan_machine,
+        strangers_among_voters,
+    )
+    from penstock.cli.machine.supervisor import supervise
+    from penstock.node.settings.settings import check_interpreter
+    from penstock.runtime.io.cores import usable_cores
+
+    check_interpreter()
+    cores = usable_cores()
+    wanted = _count(nodes, len(cores))
+    if pin and not hasattr(os, "sched_setaffinity"):
+        raise ConfigError("--pin: this system binds no processes to cores: leave it out")
+    if pin and wanted > len(cores):
+        raise ConfigError(f"--pin: {wanted} nodes need a core each, and there are {len(cores)}")
+    wishes = Wishes(
+        config=config.absolute(),
+        nodes=wanted,
+        cores=tuple(cores[:wanted]) if pin else (),
+        metrics_port=metrics_port,
+        overrides=tuple(overrides or ()),
+    )
+    plan = plan_machine(wishes, os.environ)
+    check_machine_is_free(plan)
+    make_directories(plan)
+    for warning in (*strangers_among_voters(plan), *nodes_left_out(plan)):
+        say(warning)
+    raise typer.Exit(supervise(plan, lambda: plan_machine(wishes, os.environ)))
+
+
+def _count(text: str, cores: int) -> int:
+    """Return how many nodes; `cores` are those that this process may use."""
+    from penstock.cli.machine.plan import NODES_MAX
+
+    if text == AUTO:
+        return min(cores, NODES_MAX)
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= NODES_MAX):
+        raise ConfigError(f"--nodes {text}: choose auto, or 1 to {NODES_MAX}")
+    return int(text)
