@@ -66,7 +66,7 @@ def prepare_here(records: memoryview, header: BatchHeader, rules: BatchRules) ->
     Raises RecordError kinds.
     """
     is_rebuilt = changes_codec(header, rules)
-    if not _is_little(records, header, is_rebuilt):
+    if not _is_little(records, header, rules, is_rebuilt):
         return None
     try:
         if is_rebuilt:
@@ -76,13 +76,18 @@ def prepare_here(records: memoryview, header: BatchHeader, rules: BatchRules) ->
         return None  # whether it is too large for the topic, too, a worker will say
 
 
-def _is_little(records: memoryview, header: BatchHeader, is_rebuilt: bool) -> bool:
-    """Whether a batch is little work by what it says of itself."""
+def _is_little(
+    records: memoryview, header: BatchHeader, rules: BatchRules, is_rebuilt: bool
+) -> bool:
+    """Whether a batch is little work by what it says of itself.
+
+    What a level of a topic's own costs is not known here: zstd's 22 takes some 40 times as long.
+    """
     if header.record_count > RECORDS_HERE_MAX:
         return False
     codec = header.attributes & CODEC_MASK
     if is_rebuilt:
-        return len(records) <= COMPRESSED_HERE_MAX
+        return rules.is_level_usual and len(records) <= COMPRESSED_HERE_MAX
     if codec == _GZIP and int.from_bytes(records[-4:], "little") > UNPACKED_HERE_MAX:
         return False  # its end says how much it is, and deflate is the slowest of all
     return len(records) <= (UNPACKED_HERE_MAX if codec else WALKED_HERE_MAX)
@@ -99,7 +104,7 @@ def prepare(records: memoryview, rules: BatchRules) -> Prepared:
 def _rebuilt(records: memoryview, rules: BatchRules, bounds: Bounds) -> Prepared:
     assert rules.codec is not None, "no codec to change to"
     found = validate_records(records, bounds)
-    rewritten = memoryview(bytearray(rebuild(found, rules.codec)))
+    rewritten = memoryview(bytearray(rebuild(found, rules.codec, rules.level)))
     return Prepared(rewritten, read_header(rewritten), found.times)
 
 
