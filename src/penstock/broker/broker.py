@@ -38,6 +38,7 @@ from penstock.controller.session import ElectRequest, TransferRequest
 
 if TYPE_CHECKING:
     from penstock.broker.coordinators.hosted import HostedCoordinator
+    from penstock.broker.quorum import Quorum
     from penstock.groups.coordinator import GroupCoordinator
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,9 @@ class Operations(Protocol):
 
     async def operate(self, make: Callable[[int], ElectRequest | TransferRequest]) -> str:
         """Carry out what `make(request id)` asks for. Raises MetadataError kinds."""
+
+    async def quorum(self) -> Quorum:
+        """Return who keeps the metadata log. Raises MetadataError kinds."""
 
 
 class Broker:
