@@ -29,7 +29,9 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.ELECT_LEADERS: range(3),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
     ApiKey.OFFSET_DELETE: range(1),
+    ApiKey.DESCRIBE_QUORUM: range(3),
     ApiKey.DESCRIBE_CLUSTER: range(3),
+    ApiKey.UNREGISTER_BROKER: range(1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
 }
 

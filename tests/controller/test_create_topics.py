@@ -143,7 +143,9 @@ def test_manual_assignment_excludes_numbers() -> None:
     [
         ("no.such.key", "1"),
         ("segment.bytes", "1000"),
-        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "compacted"),
+        ("remote.storage.enable", "true"),
+        ("unclean.leader.election.enable", "true"),
         ("retention.ms", "soon"),
         ("retention.ms", "-2"),
         ("retention.ms", None),

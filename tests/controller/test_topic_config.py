@@ -6,11 +6,14 @@ from penstock.controller.errors import InvalidConfig
 from penstock.controller.topic_config.entry import ConfigSource
 from penstock.controller.topic_config.refused import REFUSED_KEYS
 from penstock.controller.topic_config.table import (
+    SINCE_LEVEL_2,
     TOPIC_CONFIGS,
     TopicSettings,
     check_override,
     describe,
+    needs_level_2,
     resolve,
+    take_facts,
 )
 
 
@@ -30,6 +33,19 @@ def test_default_of_every_key_is_a_valid_value_of_it(key: str) -> None:
         ("compression.type", "zstd", "zstd"),
         ("message.timestamp.type", "LogAppendTime", "LogAppendTime"),
         ("cleanup.policy", " delete , delete", "delete"),
+        ("cleanup.policy", "delete,compact", "delete,compact"),
+        ("cleanup.policy", "", ""),
+        ("retention.bytes", "-100", "-1"),
+        ("max.message.bytes", "2147483647", "2147483647"),
+        ("segment.bytes", " +1048576 ", "1048576"),
+        ("preallocate", "True", "true"),
+        ("compression.gzip.level", "-1", "-1"),
+        ("compression.lz4.level", "17", "17"),
+        ("compression.zstd.level", "-131072", "-131072"),
+        ("min.cleanable.dirty.ratio", "1e-1", "0.1"),
+        ("min.cleanable.dirty.ratio", "-0.0", "0.0"),
+        ("leader.replication.throttled.replicas", "0:1, 1:2", "0:1,1:2"),
+        ("follower.replication.throttled.replicas", "*", "*"),
         ("min.insync.replicas", "32767", "32767"),
     ],
 )
@@ -51,8 +67,23 @@ def test_values_are_kept_in_one_spelling(key: str, value: str, kept: str) -> Non
         ("compression.type", "LZ4"),
         ("message.timestamp.type", "logappendtime"),
         ("min.insync.replicas", "0"),
-        ("cleanup.policy", ""),
-        ("cleanup.policy", "delete,compact"),
+        ("cleanup.policy", "delete,"),
+        ("cleanup.policy", "Delete"),
+        ("segment.bytes", "1048575"),
+        ("segment.ms", "0"),
+        ("flush.messages", "0"),
+        ("max.compaction.lag.ms", "0"),
+        ("min.cleanable.dirty.ratio", "1.1"),
+        ("min.cleanable.dirty.ratio", "NaN"),
+        ("preallocate", "yes"),
+        ("compression.gzip.level", "0"),
+        ("compression.gzip.level", "10"),
+        ("compression.lz4.level", "0"),
+        ("compression.lz4.level", "18"),
+        ("compression.zstd.level", "23"),
+        ("local.retention.ms", "-3"),
+        ("leader.replication.throttled.replicas", "none"),
+        ("leader.replication.throttled.replicas", "*,0:1"),
         ("cleanup.policy", "shred"),
     ],
 )
@@ -62,7 +93,7 @@ def test_value_out_of_bounds_is_refused_with_its_key(key: str, value: str) -> No
 
 
 @pytest.mark.parametrize("key", REFUSED_KEYS)
-def test_key_without_effect_is_refused_with_the_reason(key: str) -> None:
+def test_key_that_kafka_has_no_more_is_refused_with_the_reason(key: str) -> None:
     with pytest.raises(InvalidConfig, match="leave it out"):
         check_override(key, "1")
 
@@ -83,9 +114,94 @@ def test_description_tells_where_each_value_comes_from() -> None:
     assert entries["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC
     assert [one[:2] for one in entries["retention.ms"].synonyms] == [
         ("retention.ms", "7"),
-        ("log.retention.ms", "604800000"),
+        ("log.retention.hours", "168"),
     ]
     assert entries["retention.bytes"].source == ConfigSource.STATIC_BROKER
     assert entries["retention.bytes"].value == "9"
     assert entries["compression.type"].source == ConfigSource.DEFAULT
     assert all(one.documentation and not one.is_sensitive for one in entries.values())
+
+
+KAFKA_DEFAULTS = """
+cleanup.policy=delete compression.gzip.level=-1 compression.lz4.level=9
+compression.type=producer compression.zstd.level=3 delete.retention.ms=86400000
+file.delete.delay.ms=60000 flush.messages=9223372036854775807 flush.ms=9223372036854775807
+follower.replication.throttled.replicas= index.interval.bytes=4096
+leader.replication.throttled.replicas= local.retention.bytes=-2 local.retention.ms=-2
+max.compaction.lag.ms=9223372036854775807 max.message.bytes=1048588
+message.timestamp.after.max.ms=3600000 message.timestamp.before.max.ms=9223372036854775807
+message.timestamp.type=CreateTime min.cleanable.dirty.ratio=0.5 min.compaction.lag.ms=0
+min.insync.replicas=1 preallocate=false remote.log.copy.disable=false
+remote.log.delete.on.disable=false remote.storage.enable=false retention.bytes=-1
+retention.ms=604800000 segment.bytes=1073741824 segment.index.bytes=10485760 segment.jitter.ms=0
+segment.ms=604800000 unclean.leader.election.enable=false
+"""
+"""As `LogConfig` of Kafka 4.2.0 prints them."""
+
+
+def test_every_key_of_kafka_is_there_with_kafkas_default() -> None:
+    expected = dict(pair.split("=") for pair in KAFKA_DEFAULTS.split())
+    told = {one.name: one.value for one in describe({}, TopicSettings())}
+    assert len(expected) == 33
+    assert {key: text for key, text in told.items() if not key.startswith("penstock.")} == expected
+
+
+def test_a_key_without_effect_changes_no_setting_and_is_given_back() -> None:
+    key = "segment.bytes"
+    assert resolve({key: "1048576"}, TopicSettings()) == TopicSettings()
+    (entry,) = (one for one in describe({key: "1048576"}, TopicSettings()) if one.name == key)
+    assert (entry.value, entry.source) == ("1048576", ConfigSource.DYNAMIC_TOPIC)
+    assert [one[:2] for one in entry.synonyms] == [
+        (key, "1048576"),
+        ("log.segment.bytes", "1073741824"),
+    ]
+    assert "no effect" in entry.documentation
+
+
+@pytest.mark.parametrize(
+    ("policy", "deletes"),
+    [("delete", True), ("compact", False), ("compact,delete", True), ("", False)],
+)
+def test_only_a_policy_with_delete_deletes(policy: str, deletes: bool) -> None:
+    assert resolve({"cleanup.policy": policy}, TopicSettings()).deletes is deletes
+
+
+def test_unclean_election_is_taken_where_the_sets_have_it_so_and_is_not_kept() -> None:
+    overrides = {"unclean.leader.election.enable": "true", "retention.ms": "7"}
+    take_facts(overrides, {1: True})
+    assert overrides == {"retention.ms": "7"}
+    with pytest.raises(InvalidConfig, match="penstock set unclean 2 on"):
+        take_facts({"unclean.leader.election.enable": "true"}, {1: True, 2: False})
+    with pytest.raises(InvalidConfig, match="penstock set unclean 1 off"):
+        take_facts({"unclean.leader.election.enable": "false"}, {1: True})
+
+
+def test_unclean_election_is_told_as_the_sets_have_it() -> None:
+    name = "unclean.leader.election.enable"
+    told = {one.name: one for one in describe({}, TopicSettings(), is_unclean_allowed=True)}
+    assert told[name].value == "true"
+    assert [one.value for one in told[name].synonyms] == ["true", "false"]
+
+
+def test_tiered_storage_is_refused_and_its_absence_is_taken() -> None:
+    overrides = {"remote.storage.enable": "false"}
+    take_facts(overrides, {})
+    assert overrides == {}
+    with pytest.raises(InvalidConfig, match="tiered"):
+        take_facts({"remote.storage.enable": "true"}, {})
+
+
+def test_lags_of_compaction_must_fit_each_other() -> None:
+    take_facts({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"}, {})
+    with pytest.raises(InvalidConfig, match="more than the maximum"):
+        take_facts({"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"}, {})
+
+
+def test_what_an_older_release_would_stop_at_needs_the_next_level() -> None:
+    assert "segment.bytes" in SINCE_LEVEL_2
+    assert "retention.ms" not in SINCE_LEVEL_2
+    assert needs_level_2("segment.bytes", "1048576")
+    assert needs_level_2("cleanup.policy", "compact")
+    assert not needs_level_2("cleanup.policy", "delete")
+    assert needs_level_2("max.message.bytes", str(65 << 20))
+    assert not needs_level_2("max.message.bytes", str(64 << 20))

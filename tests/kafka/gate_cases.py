@@ -257,6 +257,17 @@ CLUSTER_CASES = [
         {0: NONE}, {0: NONE}, names_hidden=False,
     ),
     Case(
+        ApiKey.DESCRIBE_QUORUM, 2, {(DESCRIBE, ON_CLUSTER)},
+        always({"topics": [
+            {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
+        ]}),
+        whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
+    ),
+    Case(
+        ApiKey.UNREGISTER_BROKER, 0, {(ALTER, ON_CLUSTER)}, always({"broker_id": 1}),
+        whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
+    ),
+    Case(
         ApiKey.METADATA, 12, {(DESCRIBE, ON_TOPIC)},
         always({"topics": [{"name": name} for name in (OPEN, HIDDEN, ABSENT)]}), told,
         ALL_TOPICS_REFUSED | {ABSENT: TOPIC}, HIDDEN_REFUSED | {ABSENT: TOPIC},

@@ -18,7 +18,7 @@ from tests.live_node import LiveNode, RawClient, running_node
 
 _numbers = itertools.count()
 TOPIC, BROKER = 2, 4
-SET, DELETE = 0, 1
+SET, DELETE, APPEND = range(3)
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +150,8 @@ def test_creation_answers_each_refusal_with_its_code(client: RawClient, name: st
         "many": ({"num_partitions": 1_000_000}, Code.INVALID_PARTITIONS),
         "copies": ({"replication_factor": 3}, Code.INVALID_REPLICATION_FACTOR),
         "config": ({"configs": [{"name": "x", "value": "1"}]}, Code.INVALID_CONFIG),
-        "compact": (
-            {"configs": [{"name": "cleanup.policy", "value": "compact"}]},
+        "tiered": (
+            {"configs": [{"name": "remote.storage.enable", "value": "true"}]},
             Code.INVALID_CONFIG,
         ),
         "elsewhere": (
@@ -243,7 +243,7 @@ def test_topic_configuration_is_described_in_every_version(
     assert (retention.value, retention.config_source, retention.read_only) == ("7", 1, False)
     assert [(one.name, one.value, one.source) for one in retention.synonyms] == [
         ("retention.ms", "7", 1),
-        ("log.retention.ms", "604800000", 5),
+        ("log.retention.hours", "168", 5),
     ]
     assert entries["compression.type"].config_source == 5
     if version >= 3:
@@ -261,7 +261,10 @@ def test_only_the_keys_that_were_asked_for_are_described(client: RawClient, name
 def test_settings_of_the_broker_are_described_read_only(client: RawClient) -> None:
     result = describe(client, "1", resource_type=BROKER)
     entries = {one.name: one for one in result.configs}
-    assert entries["node.broker_id"].value == "1"
+    assert len(entries) == len(result.configs)
+    assert entries["node.broker_id"].value == entries["broker.id"].value == "1"
+    assert entries["log.retention.hours"].value == "168"
+    assert entries["message.max.bytes"].value == "1048588"
     assert all(one.read_only for one in entries.values())
     assert describe(client, "", resource_type=BROKER).configs == ()
 
@@ -294,16 +297,41 @@ def test_incremental_changes_are_seen_by_the_next_description(client: RawClient,
 def test_change_answers_each_refusal_with_its_code(client: RawClient, name: str) -> None:
     create(client, {"name": name})
     bad_value = edit(client, name, ("retention.ms", SET, "soon"))
-    no_effect = edit(client, name, ("segment.bytes", SET, "1"))
+    gone = edit(client, name, ("message.format.version", SET, "3.0"))
     null = edit(client, name, ("retention.ms", SET, None))
     unknown = edit(client, "no-such-topic")
     internal = edit(client, "__consumer_offsets", ("retention.ms", SET, "1"))
     broker = edit(client, "1", ("log.retention.ms", SET, "1"), resource_type=BROKER)
     long = edit(client, name, ("x" * 30_000, SET, "1"))
-    assert [one.error_code for one in (bad_value, no_effect, long)] == [Code.INVALID_CONFIG] * 3
-    assert "leave it out" in no_effect.error_message
+    assert [one.error_code for one in (bad_value, gone, long)] == [Code.INVALID_CONFIG] * 3
+    assert "leave it out" in gone.error_message
     assert [one.error_code for one in (null, internal, broker)] == [Code.INVALID_REQUEST] * 3
     assert unknown.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_key_without_effect_is_taken_with_a_warning_once(
+    client: RawClient, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka Streams makes every repartition topic so."""
+    create(client, {"name": name, "configs": [{"name": "segment.bytes", "value": "52428800"}]})
+    entry = {one.name: one for one in describe(client, name).configs}["segment.bytes"]
+    assert (entry.value, entry.config_source) == ("52428800", 1)
+    edit(client, name, ("cleanup.policy", APPEND, "compact"), ("retention.ms", SET, "-1"))
+    entries = {one.name: one.value for one in describe(client, name).configs}
+    assert entries["cleanup.policy"] == "delete,compact"
+    said = [one for one in caplog.messages if f"topic={name} without effect" in one]
+    assert [one.split(": ")[1].split("=")[0] for one in said] == ["segment.bytes", "cleanup.policy"]
+
+
+def test_unclean_election_of_a_topic_is_what_its_sets_say(client: RawClient, name: str) -> None:
+    create(client, {"name": name})
+    key = "unclean.leader.election.enable"
+    assert edit(client, name, (key, SET, "false")).error_code == Code.NONE
+    refused = edit(client, name, (key, SET, "true"))
+    assert refused.error_code == Code.INVALID_CONFIG
+    assert "penstock set unclean" in refused.error_message
+    entry = {one.name: one for one in describe(client, name).configs}[key]
+    assert (entry.value, entry.config_source) == ("false", 5)
 
 
 @pytest.mark.parametrize("version", range(3))

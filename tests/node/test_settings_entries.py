@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from penstock.node.settings.entries import settings_entries
+from penstock.node.settings.kafka_names import broker_entries
 from penstock.node.settings.settings import NodeSettings, settings_schema
 
 
@@ -26,3 +27,17 @@ def test_every_setting_says_what_it_means() -> None:
     assert [name for name, about in said.items() if not about] == []
     assert said["node.port"] == "Port of the Kafka listener."
     assert not any("\n" in about for about in said.values())
+
+
+def test_kafkas_names_say_what_the_settings_say() -> None:
+    settings = NodeSettings()
+    settings = replace(settings, topic=replace(settings.topic, retention_ms=90_000))
+    entries = {one.name: one for one in broker_entries(settings)}
+    told = {name: (one.value, int(one.source)) for name, one in entries.items()}
+    assert told["topic.retention_ms"] == ("90000", 4)
+    assert told["log.retention.ms"] == ("90000", 4)
+    assert told["log.retention.minutes"] == (None, 4)
+    assert told["num.partitions"] == ("1", 5)
+    assert told["min.insync.replicas"] == ("1", 5)
+    assert "log.segment.bytes" not in told
+    assert all(one.is_read_only and one.documentation for one in entries.values())

@@ -140,3 +140,22 @@ def test_a_refusal_that_is_kept_keeps_none_of_what_was_unpacked(codec: int) -> N
         assert tracemalloc.get_traced_memory()[0] < bounds.output_bytes_max
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("codec", "levels"),
+    [
+        (GZIP, (None, -1, 1, 9)),
+        (LZ4, (None, 1, 9, 12, 17)),
+        (ZSTD, (None, -131_072, 0, 3, 22)),
+    ],
+)
+def test_each_level_of_a_codec_is_read_again(codec: int, levels: tuple[int | None, ...]) -> None:
+    data = b"".join(b'{"user": %d, "visits": %d}' % (at, at * at) for at in range(2_000))
+    sizes = {}
+    for level in levels:
+        packed = compress(codec, data, level)
+        assert bytes(decompress(codec, memoryview(packed), BOUNDS)) == data
+        sizes[level] = len(packed)
+    assert sizes[None] == len(compress(codec, data, {GZIP: -1, LZ4: 9, ZSTD: 3}[codec]))
+    assert len(set(sizes.values())) > 1

@@ -123,9 +123,10 @@ MUTANTS = (
         "Batches",
         "how old a batch is is told by its first record, though a later one may be older",
         (
-            APPEND,
-            "        records, header, (oldest_ms, newest_ms) = prepared\n",
-            "        records, header, (_, newest_ms) = prepared\n        oldest_ms = header.base_timestamp\n",
+            PREPARE,
+            "    times = walk_records(block, header.record_count, header.base_timestamp)\n    check",
+            "    times = walk_records(block, header.record_count, header.base_timestamp)\n"
+            "    times = times._replace(oldest_ms=header.base_timestamp)\n    check",
         ),
         kind=Kind.STALE,
         near=LIES,

@@ -25,6 +25,7 @@ from penstock.broker.config import BrokerConfig
 from penstock.broker.fetch.partition_shares import FetchPartitions
 from penstock.broker.fetch.read_ahead import ReadAhead
 from penstock.broker.fetch.short_fetches import ShortFetches
+from penstock.broker.idle_keys import IdleKeys
 from penstock.broker.long_places import LongPlaces
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.sets.leftovers import Leftovers
@@ -37,6 +38,7 @@ from penstock.controller.session import ElectRequest, TransferRequest
 
 if TYPE_CHECKING:
     from penstock.broker.coordinators.hosted import HostedCoordinator
+    from penstock.broker.quorum import Quorum
     from penstock.groups.coordinator import GroupCoordinator
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,9 @@ class Operations(Protocol):
 
     async def operate(self, make: Callable[[int], ElectRequest | TransferRequest]) -> str:
         """Carry out what `make(request id)` asks for. Raises MetadataError kinds."""
+
+    async def quorum(self) -> Quorum:
+        """Return who keeps the metadata log. Raises MetadataError kinds."""
 
 
 class Broker:
@@ -83,6 +88,7 @@ class Broker:
         self.authoriser: Authoriser = PermitsAll()
         """Fronts ask it, each at its one place (kafka/gate.py)."""
         self.leftovers = Leftovers()
+        self._idle_keys = IdleKeys()
         self.is_suspect: Callable[[int], bool] = _nobody
         """Whether a broker is probably dead, though no controller has said so yet."""
         self.turns = Turns(scheduler, clock)
@@ -153,6 +159,7 @@ class Broker:
         """Follow one change of the cluster image."""
         for topic in (*delta.created_topics, *delta.changed_configs):
             self.partitions.apply_topic(topic)
+        self._idle_keys.note(delta)
         for added in delta.added_partitions:
             self.partitions.apply_topic(added.topic)
         for topic in delta.deleted_topics:

@@ -24,6 +24,7 @@ from penstock.kafka.produce.refused_batches import RefusedBatches
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
+    from penstock.controller.topic_config.entry import ConfigEntry
     from penstock.kafka.registry import Api
     from penstock.kafka.request import Reply
     from penstock.protocol.header import RequestHeader
@@ -44,9 +45,9 @@ FEW_BYTES = 12 << 20
 
 
 class SettingsEntries(Protocol):
-    """The node's settings as DescribeConfigs shows them: Kafka name, value, documentation."""
+    """The node's settings as DescribeConfigs shows them."""
 
-    def __call__(self) -> list[tuple[str, str, str]]: ...
+    def __call__(self) -> list[ConfigEntry]: ...
 
 
 class KafkaFront:

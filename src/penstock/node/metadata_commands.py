@@ -4,14 +4,16 @@ Commands wait for a controller to be elected. A node that is its own only contro
 wait for once its metadata log's disk has failed: clients hear that instead of a time-out.
 """
 
+import json
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from penstock.broker.quorum import UNKNOWN, Quorum, QuorumMember
 from penstock.controller.commands.command import Command
 from penstock.controller.errors import MetadataLogFenced
 from penstock.node.control_plane import ControlPlane
 from penstock.runtime.session.client import SessionClient
-from penstock.runtime.session.messages import Operation
+from penstock.runtime.session.messages import Operation, QuorumRequest
 
 R = TypeVar("R")
 
@@ -33,8 +35,37 @@ class MetadataCommands:
         self._check()
         return await self._sessions.operate(make)
 
+    async def quorum(self) -> Quorum:
+        """Return who keeps the metadata log. Raises as SessionClient.operate does."""
+        return read_quorum(
+            await self._sessions.operate(lambda request_id: QuorumRequest(request_id=request_id))
+        )
+
     def _check(self) -> None:
         if self._plane.log.is_fenced and self._plane.is_only_voter:
             raise MetadataLogFenced(
                 "The metadata log's disk has failed: look at the disk and restart the node."
             )
+
+
+def read_quorum(text: str) -> Quorum:
+    """Return what the JSON of a QuorumRequest's answer says; a vacant seat is nobody yet."""
+    told = json.loads(text)
+    members = [_member(one, told["leader_id"]) for one in told["peers"]
+               if one.get("state") != "vacant"]  # fmt: skip
+    agreed = told.get("commit_index", UNKNOWN)
+    return Quorum(told["leader_id"], told["term"], agreed, tuple(members))
+
+
+def _member(told: dict[str, Any], leader_id: int) -> QuorumMember:
+    host, _, port = told["address"].rpartition(":")
+    return QuorumMember(
+        peer_id=told["peer_id"],
+        directory_id=told.get("directory_id", ""),
+        host=host,
+        port=int(port) if port else 0,
+        is_voter=told["is_voter"],
+        end_position=told.get("match_index", UNKNOWN),
+        is_leader=told["peer_id"] == leader_id and told["is_voter"],
+        silent_ms=told.get("silent_ms", UNKNOWN),
+    )

@@ -44,7 +44,7 @@ from penstock.node.producer_share import share_producers
 from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration
 from penstock.node.relief import Relief
-from penstock.node.settings.entries import settings_entries
+from penstock.node.settings.kafka_names import broker_entries
 from penstock.node.settings.settings import NodeSettings
 from penstock.runtime.ha.client import FRAME_BYTES_MAX as HA_FRAME_BYTES_MAX
 from penstock.runtime.ha.host import ManagerPorts
@@ -413,7 +413,7 @@ class Node:
     def _start_listener(self) -> Listener:
         node = self._settings.node
         # Made now: the texts are read from files, and no request shall wait for that.
-        entries = settings_entries(self._settings)
+        entries = broker_entries(self._settings)
         self._front.settings_entries = lambda: entries
         dispatcher = Dispatcher(self._front)
         named = [Endpoint(one.host, one.port, one.name) for one in node.named_listeners()]

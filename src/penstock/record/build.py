@@ -104,9 +104,11 @@ def build_batch(  # noqa: PLR0913  they are the fields of the format
     return assemble(fields, payload)
 
 
-def assemble(fields: BatchFields, payload: bytes | bytearray | memoryview) -> bytes:
+def assemble(
+    fields: BatchFields, payload: bytes | bytearray | memoryview, level: int | None = None
+) -> bytes:
     """Return the sealed batch of an uncompressed records block. Raises UnsupportedCodec."""
-    block = compress(fields.codec, payload) if fields.codec else payload
+    block = compress(fields.codec, payload, level) if fields.codec else payload
     header = bytearray(
         _HEADER.pack(
             fields.base_offset,

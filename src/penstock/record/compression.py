@@ -36,8 +36,10 @@ XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _FIRST_GUESS_FACTOR = 4
-_LZ4_LEVEL = 1  # the default of the library is a slow one
-_ZSTD_LEVEL = 3  # as Kafka
+GZIP_LEVEL, LZ4_LEVEL, ZSTD_LEVEL = -1, 9, 3
+"""Kafka's defaults. 9 is the fast one of lz4, as there; gzip's -1 is the library's own, 6."""
+_LZ4_FAST, _LZ4_HIGH_MIN, _LZ4_HIGH_MAX = 1, 3, 12
+_GZIP_USUAL = 6
 _LZ4_HEADER_BYTES = 7
 _LZ4_BLOCK_BYTES = {4: 64 << 10, 5: 256 << 10, 6: 1 << 20, 7: 4 << 20}
 _UINT32_LE = Struct("<I")
@@ -68,21 +70,35 @@ READER_BOUNDS = Bounds(output_bytes_max=64 << 20, ratio_max=1 << 31)
 """Readers must read what a broker took as opaque bytes: a cap on memory alone, no ratio."""
 
 
-def compress(codec: int, data: bytes | bytearray | memoryview) -> bytes:
-    """Compress a records block. Raises UnsupportedCodec."""
+def compress(codec: int, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
+    """Compress a records block; `level` as Kafka counts them, None for its default.
+
+    Raises UnsupportedCodec.
+    """
     if codec == NONE:
         return bytes(data)
     if codec == GZIP:
-        return bytes(cramjam.gzip.compress(data))
+        return bytes(cramjam.gzip.compress(data, _gzip_level(level)))
     if codec == SNAPPY:
         return bytes(cramjam.snappy.compress_raw(data))
     if codec == LZ4:
-        lz4 = cramjam.lz4.Compressor(level=_LZ4_LEVEL, block_linked=False)
+        lz4 = cramjam.lz4.Compressor(level=_lz4_level(level), block_linked=False)
         lz4.compress(bytes(data))
         return bytes(lz4.finish())
     if codec == ZSTD:
-        return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL))
+        return bytes(cramjam.zstd.compress(data, ZSTD_LEVEL if level is None else level))
     raise UnsupportedCodec(codec)
+
+
+def _gzip_level(level: int | None) -> int:
+    return _GZIP_USUAL if level is None or level == GZIP_LEVEL else level
+
+
+def _lz4_level(level: int | None) -> int:
+    """Kafka's 9 is the fast compressor, all others are the high one, which has levels 3 to 12."""
+    if level is None or level == LZ4_LEVEL:
+        return _LZ4_FAST
+    return max(_LZ4_HIGH_MIN, min(level, _LZ4_HIGH_MAX))
 
 
 def decompress(codec: int, data: memoryview, bounds: Bounds) -> memoryview:

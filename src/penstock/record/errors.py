@@ -15,6 +15,8 @@ UnsupportedCompressionTypeException, RecordTooLargeException, ..., which
 clients know by their error codes. The mapping to codes is the broker's.
 """
 
+from collections.abc import Sequence
+
 from penstock.base.errors import PlatformError
 
 
@@ -59,9 +61,11 @@ class InvalidRecord(RecordError):
 class InvalidTimestamp(RecordError):
     """A timestamp, or its type, that the topic does not take."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, record_errors: Sequence[tuple[int, str]] = ()) -> None:
+        """`record_errors` are (place in the batch, why) of records at fault, where known."""
         super().__init__(f"invalid timestamp: {reason}")
         self.reason = reason
+        self.record_errors = record_errors
 
 
 class BatchTooLarge(RecordError):

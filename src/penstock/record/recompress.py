@@ -13,8 +13,10 @@ from penstock.record.build import BatchFields, assemble
 from penstock.record.validate import Validated
 
 
-def rebuild(found: Validated, codec: int) -> bytes:
+def rebuild(found: Validated, codec: int, level: int | None = None) -> bytes:
     """Return a batch that was looked at with its records compressed by `codec`; 0: not at all.
+
+    `level` is the codec's as Kafka counts them; None is its default.
 
     Raises UnsupportedCodec.
     """
@@ -31,4 +33,4 @@ def rebuild(found: Validated, codec: int) -> bytes:
         base_sequence=header.base_sequence,
         record_count=header.record_count,
     )
-    return assemble(fields, block)
+    return assemble(fields, block, level)

@@ -15,6 +15,7 @@ What may take long is left to a worker, before the append (preparation.py).
 
 from penstock.broker.append.batch_rules import BatchRules
 from penstock.broker.append.preparation import Prepared, needs_preparation, prepare_here
+from penstock.broker.append.timestamps import check_times
 from penstock.broker.errors import (
     InternalTopicRefused,
     TransactionsNotSupported,
@@ -29,7 +30,8 @@ from penstock.record.batch import (
     stamp_log_append_time,
 )
 from penstock.record.compiled import check_batch
-from penstock.record.errors import BatchTooLarge, InvalidRecord, InvalidTimestamp
+from penstock.record.errors import BatchTooLarge, InvalidRecord
+from penstock.record.walk import Times
 from penstock.replication.errors import NotMaster
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
 from penstock.storage.index.producers import Duplicate
@@ -114,16 +116,6 @@ def _earlier_copy(hosted: HostedPartition, header: BatchHeader) -> Duplicate | N
         raise
 
 
-def _check_timestamps(oldest_ms: int, newest_ms: int, rules: BatchRules, now_ms: int) -> None:
-    """CreateTime must lie in [now - before.max, now + after.max]; a batch without is fine."""
-    if newest_ms == NO_TIMESTAMP:
-        return
-    if newest_ms > now_ms + rules.timestamp_after_max_ms:
-        raise InvalidTimestamp(f"{newest_ms} is too far in the future")
-    if oldest_ms < now_ms - rules.timestamp_before_max_ms:
-        raise InvalidTimestamp(f"{oldest_ms} is too far in the past")
-
-
 def _ready(
     records: memoryview,
     header: BatchHeader,
@@ -136,16 +128,16 @@ def _ready(
     None where a worker has to prepare the batch.
     """
     if needs_preparation(header, rules):
-        prepared = prepared or prepare_here(records, header, rules)
+        prepared = prepared or prepare_here(records, header, rules, now_ms)
         if prepared is None:
             return None
-        records, header, (oldest_ms, newest_ms) = prepared
+        records, header, times = prepared
         if len(records) > rules.max_message_bytes:
             raise BatchTooLarge(len(records), rules.max_message_bytes)
     else:
-        oldest_ms, newest_ms = header.base_timestamp, header.max_timestamp
+        times = Times(header.base_timestamp, header.max_timestamp)
     if not rules.is_log_append_time:
-        _check_timestamps(oldest_ms, newest_ms, rules, now_ms)
+        check_times(times, rules, now_ms)
         return records, header, NO_TIMESTAMP
     stamp_log_append_time(records, 0, now_ms)
     return records, read_header(records), now_ms

@@ -2,14 +2,24 @@
 
 from typing import Final, NamedTuple
 
-from penstock.controller.topic_config.table import TopicSettings
-from penstock.record.compression import Bounds
+from penstock.controller.topic_config.table import MAX_MESSAGE_BYTES_MAX, TopicSettings
+from penstock.record.compression import (
+    GZIP,
+    GZIP_LEVEL,
+    LZ4,
+    LZ4_LEVEL,
+    ZSTD,
+    ZSTD_LEVEL,
+    Bounds,
+)
 
 UNPACKED_RATIO_MAX = 1000
 """What deflate, and so gzip, reaches at most (1,032); beyond it are only zstd and its bombs."""
 UNPACKED_RATIO_FREE_BYTES = 4 << 20
 """A record of some megabytes of one byte is no bomb, however little zstd makes of it."""
 CODECS: Final = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+
+USUAL_LEVELS: Final = {GZIP: GZIP_LEVEL, LZ4: LZ4_LEVEL, ZSTD: ZSTD_LEVEL}
 
 
 class BatchRules(NamedTuple):
@@ -18,6 +28,9 @@ class BatchRules(NamedTuple):
     max_message_bytes: int
     min_insync_replicas: int
     codec: int | None
+    level: int | None
+    """Of the codec, as Kafka counts them; None where it has none."""
+    is_level_usual: bool
     is_log_append_time: bool
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
@@ -29,10 +42,18 @@ class BatchRules(NamedTuple):
 def rules_of(settings: TopicSettings) -> BatchRules:
     """Resolve the settings of a topic."""
     codec = CODECS.get(settings.compression_type)
+    levels = {
+        GZIP: settings.compression_gzip_level,
+        LZ4: settings.compression_lz4_level,
+        ZSTD: settings.compression_zstd_level,
+    }
+    level = levels.get(codec or 0)
     return BatchRules(
-        max_message_bytes=settings.max_message_bytes,
+        max_message_bytes=min(settings.max_message_bytes, MAX_MESSAGE_BYTES_MAX),
         min_insync_replicas=settings.min_insync_replicas,
         codec=codec,
+        level=level,
+        is_level_usual=level == USUAL_LEVELS.get(codec or 0),
         is_log_append_time=settings.is_log_append_time,
         timestamp_before_max_ms=settings.message_timestamp_before_max_ms,
         timestamp_after_max_ms=settings.message_timestamp_after_max_ms,

@@ -19,6 +19,7 @@ Source: Kafka `LogValidator` (what is done to a batch), which runs on any reques
 from typing import NamedTuple
 
 from penstock.broker.append.batch_rules import BatchRules
+from penstock.broker.append.timestamps import check_records
 from penstock.record.batch import (
     BATCH_HEADER_BYTES,
     CODEC_MASK,
@@ -60,51 +61,59 @@ def changes_codec(header: BatchHeader, rules: BatchRules) -> bool:
     return rules.codec is not None and rules.codec != header.attributes & CODEC_MASK
 
 
-def prepare_here(records: memoryview, header: BatchHeader, rules: BatchRules) -> Prepared | None:
+def prepare_here(
+    records: memoryview, header: BatchHeader, rules: BatchRules, now_ms: int
+) -> Prepared | None:
     """Prepare a batch on the loop; None where it is more work than the loop may do at once.
 
     Raises RecordError kinds.
     """
     is_rebuilt = changes_codec(header, rules)
-    if not _is_little(records, header, is_rebuilt):
+    if not _is_little(records, header, rules, is_rebuilt):
         return None
     try:
         if is_rebuilt:
-            return _rebuilt(records, rules, _COMPRESS_HERE)
-        return _walked(records, header, rules, _UNPACK_HERE)
+            return _rebuilt(records, rules, _COMPRESS_HERE, now_ms)
+        return _walked(records, header, rules, _UNPACK_HERE, now_ms)
     except BatchTooLarge:
         return None  # whether it is too large for the topic, too, a worker will say
 
 
-def _is_little(records: memoryview, header: BatchHeader, is_rebuilt: bool) -> bool:
-    """Whether a batch is little work by what it says of itself."""
+def _is_little(
+    records: memoryview, header: BatchHeader, rules: BatchRules, is_rebuilt: bool
+) -> bool:
+    """Whether a batch is little work by what it says of itself.
+
+    What a level of a topic's own costs is not known here: zstd's 22 takes some 40 times as long.
+    """
     if header.record_count > RECORDS_HERE_MAX:
         return False
     codec = header.attributes & CODEC_MASK
     if is_rebuilt:
-        return len(records) <= COMPRESSED_HERE_MAX
+        return rules.is_level_usual and len(records) <= COMPRESSED_HERE_MAX
     if codec == _GZIP and int.from_bytes(records[-4:], "little") > UNPACKED_HERE_MAX:
         return False  # its end says how much it is, and deflate is the slowest of all
     return len(records) <= (UNPACKED_HERE_MAX if codec else WALKED_HERE_MAX)
 
 
-def prepare(records: memoryview, rules: BatchRules) -> Prepared:
+def prepare(records: memoryview, rules: BatchRules, now_ms: int) -> Prepared:
     """Prepare a batch of any size; called off the loop. Raises RecordError kinds."""
     header = read_header(records)
     if changes_codec(header, rules):
-        return _rebuilt(records, rules, rules.bounds)
-    return _walked(records, header, rules, rules.bounds)
+        return _rebuilt(records, rules, rules.bounds, now_ms)
+    return _walked(records, header, rules, rules.bounds, now_ms)
 
 
-def _rebuilt(records: memoryview, rules: BatchRules, bounds: Bounds) -> Prepared:
+def _rebuilt(records: memoryview, rules: BatchRules, bounds: Bounds, now_ms: int) -> Prepared:
     assert rules.codec is not None, "no codec to change to"
     found = validate_records(records, bounds)
-    rewritten = memoryview(bytearray(rebuild(found, rules.codec)))
+    check_records(found.block, found.header, found.times, rules, now_ms)
+    rewritten = memoryview(bytearray(rebuild(found, rules.codec, rules.level)))
     return Prepared(rewritten, read_header(rewritten), found.times)
 
 
 def _walked(
-    records: memoryview, header: BatchHeader, rules: BatchRules, bounds: Bounds
+    records: memoryview, header: BatchHeader, rules: BatchRules, bounds: Bounds, now_ms: int
 ) -> Prepared:
     """Walk through the records; a newest time that is not theirs is put right, as Kafka does."""
     if header.attributes & CODEC_MASK:
@@ -112,6 +121,7 @@ def _walked(
     else:
         block = records[BATCH_HEADER_BYTES:]
     times = walk_records(block, header.record_count, header.base_timestamp)
+    check_records(block, header, times, rules, now_ms)
     if times.newest_ms != header.max_timestamp and not rules.is_log_append_time:
         stamp_max_timestamp(records, 0, times.newest_ms)
         header = read_header(records)

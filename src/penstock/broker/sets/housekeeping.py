@@ -113,6 +113,8 @@ class Housekeeping:
             if coordinator is None or not coordinator.runtime.is_movable(partition.partition):
                 return KEEP
             return MOVABLE
+        if not topic.settings.deletes:
+            return KEEP
         return Retention(topic.settings.retention_bytes, topic.settings.retention_ms)
 
     def _relieve_pins(self) -> None:

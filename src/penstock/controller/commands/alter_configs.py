@@ -19,6 +19,7 @@ from penstock.controller.commands.command import (
     ResourceEdits,
 )
 from penstock.controller.commands.context import CommandContext, Result
+from penstock.controller.commands.create_topics import unclean_by_set
 from penstock.controller.errors import (
     InvalidConfig,
     InvalidMetadataRequest,
@@ -28,7 +29,8 @@ from penstock.controller.errors import (
 from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.controller.metadata.records import ConfigChanged, MetadataRecord, ResourceType
 from penstock.controller.topic_config.entry import ConfigType
-from penstock.controller.topic_config.table import check_override, find_key, split_list
+from penstock.controller.topic_config.keys import split_list
+from penstock.controller.topic_config.table import check_override, find_key, take_facts
 
 
 def alter_configs(
@@ -68,6 +70,8 @@ def _alter(image: ClusterImage, resource: ResourceEdits, *, replace: bool) -> li
     wanted = {} if replace else dict(topic.configs)
     for edit in resource.edits:
         _edit(image, topic, wanted, edit)
+    set_ids = [one.replica_set_id for one in topic.partitions]
+    take_facts(wanted, unclean_by_set(image, wanted, set_ids))
     return _changes(topic, wanted)
 
 

@@ -5,7 +5,7 @@ KIP-464 (defaults by -1). Names that only Penstock may use are refused to client
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from penstock.base.errors import as_answer
 from penstock.base.ids import TopicId
@@ -33,7 +33,7 @@ from penstock.controller.metadata.records import (
     ResourceType,
     TopicCreated,
 )
-from penstock.controller.topic_config.table import check_override
+from penstock.controller.topic_config.table import UNCLEAN, check_override, take_facts
 
 TopicsResult = Result[tuple[TopicOutcome, ...]]
 
@@ -89,6 +89,7 @@ def _create(
 ) -> tuple[TopicOutcome, list[MetadataRecord]]:
     configs = checked_configs(topic.configs)
     set_ids = _place(context, placement, topic)
+    take_facts(configs, unclean_by_set(context.image, configs, set_ids))
     topic_id = _new_topic_id(context)
     records: list[MetadataRecord] = [*sets_made(context, placement)]
     records.append(
@@ -114,6 +115,19 @@ def sets_made(context: CommandContext, placement: Placement) -> list[ReplicaSetC
     """Return the records of the sets that were made for the topic just placed."""
     made = placement.take_made()
     return [set_created(context, set_id, members, None) for set_id, members in made.items()]
+
+
+def unclean_by_set(
+    image: ClusterImage, configs: Mapping[str, str], set_ids: Iterable[int]
+) -> dict[int, bool]:
+    """Say of each set whether it allows unclean elections; one that is made now does not.
+
+    Empty where the overrides do not ask.
+    """
+    if UNCLEAN not in configs:
+        return {}
+    sets = image.replica_sets
+    return {one: one in sets and sets[one].is_unclean_allowed for one in set_ids}
 
 
 def checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The table of topic configurations that exist: a key stands here if and only if it has effect.
+"""The table of topic configurations: all public ones of Kafka 4.2, and Penstock's own.
 
     text in a request ── check_override ──► text in a record ── resolve ──► TopicSettings
 
@@ -6,32 +6,43 @@
 attributes. The fields of `TopicSettings` are at the same time the node's defaults for topics
 without an override; each has Kafka's name with underscores.
 
-Keys that Kafka has and Penstock has no use for are refused with the reason rather than accepted in
-silence (ADR 0004). Source: Kafka TopicConfig and LogConfig (names, defaults, documentation in our
-own words); KIP-937 for the two timestamp bounds; default of `after.max.ms` as in Kafka 4.0.
-Segment sizes, flush policy and directories belong to the replica set's log, not to a topic.
+A key has effect, or its row says why it has none (without_effect.py; ADR 0070). Segment sizes,
+flush policy and directories belong to the replica set's log, not to a topic. Two keys are not kept:
+what they say is a fact of the cluster, and they are taken where they say the same.
+
+Source: Kafka 4.2.0 `TopicConfig`, `LogConfig` (names, types, ranges, defaults; documentation in our
+own words), `ServerTopicConfigSynonyms`; KIP-937 for the two timestamp bounds, KIP-390 for levels.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from annotated_types import Ge, Le
+from annotated_types import Ge, Le, Not
 
 from penstock.controller.errors import InvalidConfig
+from penstock.controller.topic_config import keys, without_effect
 from penstock.controller.topic_config.entry import (
     ConfigEntry,
     ConfigSource,
     ConfigSynonym,
     ConfigType,
 )
+from penstock.controller.topic_config.keys import (
+    INT32_MAX,
+    INT64_MAX,
+    BrokerName,
+    TopicConfigKey,
+    Value,
+)
 from penstock.controller.topic_config.refused import REFUSED_KEYS
+from penstock.controller.topic_config.without_effect import HOUR_MS
 
-INT64_MAX = 2**63 - 1
 MAX_MESSAGE_BYTES_MAX = 64 << 20
-"""Largest batch that a topic may allow: 64 MiB, below the largest request a listener takes."""
+"""Largest batch that a topic may have: 64 MiB, below the largest request a listener takes. More is
+taken, as by Kafka, and means this."""
 
 CompressionType = Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
 COMPRESSION_TYPES = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
@@ -42,8 +53,15 @@ RECORD_VALIDATIONS = ("all", "header")
 UNPACKED_BYTES_MIN = 1 << 20
 UNPACKED_BYTES_MAX = 64 << 20
 """What our own readers unpack at most; librdkafka's unpack up to 100 MB."""
-OWN_PREFIX = "penstock."
-"""Before the names of configurations that Kafka has not."""
+CleanupPolicy = Literal["delete", "compact", "compact,delete", "delete,compact", ""]
+UNCLEAN = "unclean.leader.election.enable"
+REMOTE = "remote.storage.enable"
+FACTS = frozenset({UNCLEAN, REMOTE})
+"""Keys that are no override: see the module."""
+
+
+def _is_zero(value: int) -> bool:
+    return value == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +80,15 @@ class TopicSettings:
     compression_type: CompressionType = "producer"
     """Codec in which batches are stored; `producer` keeps what was sent and costs nothing."""
 
+    compression_gzip_level: Annotated[int, Ge(-1), Le(9), Not(_is_zero)] = -1
+    """Level of gzip where `compression_type` is gzip: 1 to 9, or -1 for the library's own."""
+
+    compression_lz4_level: Annotated[int, Ge(1), Le(17)] = 9
+    """Level of lz4. As in Kafka 9 is the fast compressor and all others are the high one."""
+
+    compression_zstd_level: Annotated[int, Ge(-131_072), Le(22)] = 3
+    """Level of zstd. From 20 on a batch takes some 40 times as long as by default."""
+
     message_timestamp_type: TimestampType = "CreateTime"
     """Whether records carry the producer's time or the time of the append."""
 
@@ -74,8 +101,9 @@ class TopicSettings:
     min_insync_replicas: Annotated[int, Ge(1), Le(32_767)] = 1
     """With acks=all, a write is refused while fewer replicas than this are in step."""
 
-    cleanup_policy: Literal["delete"] = "delete"
-    """What happens to old records: they are deleted. Compaction is not built yet."""
+    cleanup_policy: CleanupPolicy = "delete"
+    """What happens to old records: `delete` deletes them by retention. Without it they are kept:
+    `compact` is taken and compacts nothing."""
 
     record_validation: RecordValidation = "all"
     """Whether every record of a produced batch is looked at (`all`), as Kafka does, or what the
@@ -89,156 +117,188 @@ class TopicSettings:
     size."""
 
     @property
+    def deletes(self) -> bool:
+        """Whether retention deletes records."""
+        return "delete" in self.cleanup_policy
+
+    @property
     def is_log_append_time(self) -> bool:
         """Whether the broker stamps batches with the time of the append."""
         return self.message_timestamp_type == "LogAppendTime"
-
-
-_Value = int | str
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicConfigKey:
-    """A row of the table. `parse(text)` returns the value or raises ValueError with the reason."""
-
-    key: str
-    config_type: ConfigType
-    broker_synonym: str
-    documentation: str
-    parse: Callable[[str], _Value]
-
-    @property
-    def field(self) -> str:
-        """Name of the field of TopicSettings."""
-        return self.key.removeprefix(OWN_PREFIX).replace(".", "_")
-
-    def value_in(self, settings: TopicSettings) -> str:
-        """The key's value in `settings`, as text."""
-        return str(getattr(settings, self.field))
-
-
-def _number(least: int, largest: int) -> Callable[[str], _Value]:
-    def parse(text: str) -> _Value:
-        if not _WHOLE_NUMBER.fullmatch(text):
-            raise ValueError("not a whole number")
-        value = int(text)
-        if not least <= value <= largest:
-            raise ValueError(f"must be from {least} to {largest}")
-        return value
-
-    return parse
-
-
-def _one_of(allowed: tuple[str, ...]) -> Callable[[str], _Value]:
-    def parse(text: str) -> _Value:
-        if text not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}")
-        return text
-
-    return parse
-
-
-def _cleanup_policy(text: str) -> _Value:
-    policies = split_list(text)
-    if "compact" in policies:
-        raise ValueError("compaction is not available in this release; only 'delete' is")
-    if set(policies) != {"delete"}:
-        raise ValueError("must be 'delete'")
-    return "delete"
-
-
-def split_list(text: str) -> list[str]:
-    """Return the items of a list-typed value without blanks and empty items."""
-    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 _ROWS = (
     TopicConfigKey(
         key="retention.ms",
         config_type=ConfigType.LONG,
-        broker_synonym="log.retention.ms",
+        broker_names=(
+            BrokerName("log.retention.ms"),
+            BrokerName("log.retention.minutes", 60_000),
+            BrokerName("log.retention.hours", HOUR_MS),
+        ),
         documentation="Records older than this many milliseconds may be deleted; -1 keeps them.",
-        parse=_number(-1, INT64_MAX),
+        parse=keys.number(-1, INT64_MAX),
     ),
     TopicConfigKey(
         key="retention.bytes",
         config_type=ConfigType.LONG,
-        broker_synonym="log.retention.bytes",
+        broker_names=(BrokerName("log.retention.bytes"),),
         documentation="Size of a partition above which its oldest records are deleted; -1: none.",
-        parse=_number(-1, INT64_MAX),
+        parse=keys.retention_bytes,
     ),
     TopicConfigKey(
         key="max.message.bytes",
         config_type=ConfigType.INT,
-        broker_synonym="message.max.bytes",
+        broker_names=(BrokerName("message.max.bytes"),),
         documentation="Largest record batch, after compression, that is accepted.",
-        parse=_number(0, MAX_MESSAGE_BYTES_MAX),
+        parse=keys.number(0, INT32_MAX),
+        differs="more than 64 MiB means 64 MiB",
     ),
     TopicConfigKey(
         key="compression.type",
         config_type=ConfigType.STRING,
-        broker_synonym="compression.type",
+        broker_names=(BrokerName("compression.type"),),
         documentation="Codec in which batches are stored; 'producer' keeps the producer's codec.",
-        parse=_one_of(COMPRESSION_TYPES),
+        parse=keys.one_of(*COMPRESSION_TYPES),
+    ),
+    TopicConfigKey(
+        key="compression.gzip.level",
+        config_type=ConfigType.INT,
+        broker_names=(BrokerName("compression.gzip.level"),),
+        documentation="Level of gzip where compression.type is gzip; -1 is the library's own.",
+        parse=keys.gzip_level,
+        is_since_level_2=True,
+    ),
+    TopicConfigKey(
+        key="compression.lz4.level",
+        config_type=ConfigType.INT,
+        broker_names=(BrokerName("compression.lz4.level"),),
+        documentation="Level of lz4 where compression.type is lz4; 9 is the fast compressor.",
+        parse=keys.number(1, 17),
+        differs="levels below 3 mean 3, above 12 they mean 12: the library has no others",
+        is_since_level_2=True,
+    ),
+    TopicConfigKey(
+        key="compression.zstd.level",
+        config_type=ConfigType.INT,
+        broker_names=(BrokerName("compression.zstd.level"),),
+        documentation="Level of zstd where compression.type is zstd.",
+        parse=keys.number(-131_072, 22),
+        is_since_level_2=True,
     ),
     TopicConfigKey(
         key="message.timestamp.type",
         config_type=ConfigType.STRING,
-        broker_synonym="log.message.timestamp.type",
+        broker_names=(BrokerName("log.message.timestamp.type"),),
         documentation="CreateTime: the producer's time. LogAppendTime: the time of the append.",
-        parse=_one_of(TIMESTAMP_TYPES),
+        parse=keys.one_of(*TIMESTAMP_TYPES),
     ),
     TopicConfigKey(
         key="message.timestamp.before.max.ms",
         config_type=ConfigType.LONG,
-        broker_synonym="log.message.timestamp.before.max.ms",
+        broker_names=(BrokerName("log.message.timestamp.before.max.ms"),),
         documentation="How far before the broker's time a record's timestamp may lie.",
-        parse=_number(0, INT64_MAX),
+        parse=keys.number(0, INT64_MAX),
     ),
     TopicConfigKey(
         key="message.timestamp.after.max.ms",
         config_type=ConfigType.LONG,
-        broker_synonym="log.message.timestamp.after.max.ms",
+        broker_names=(BrokerName("log.message.timestamp.after.max.ms"),),
         documentation="How far after the broker's time a record's timestamp may lie.",
-        parse=_number(0, INT64_MAX),
+        parse=keys.number(0, INT64_MAX),
     ),
     TopicConfigKey(
         key="min.insync.replicas",
         config_type=ConfigType.INT,
-        broker_synonym="min.insync.replicas",
+        broker_names=(BrokerName("min.insync.replicas"),),
         documentation="Replicas that must be in step for a write with acks=all to be accepted.",
-        parse=_number(1, 32_767),
+        parse=keys.number(1, INT32_MAX),
     ),
     TopicConfigKey(
         key="cleanup.policy",
         config_type=ConfigType.LIST,
-        broker_synonym="log.cleanup.policy",
-        documentation="What happens to old records. Only 'delete' is available.",
-        parse=_cleanup_policy,
+        broker_names=(BrokerName("log.cleanup.policy"),),
+        documentation=(
+            "What happens to old records: 'delete' deletes them by retention; without it they are"
+            " kept. 'compact' compacts nothing here."
+        ),
+        parse=keys.cleanup_policy,
+        differs=(
+            "`compact` compacts nothing: every record is kept, also one without a key, which Kafka"
+            " refuses"
+        ),
     ),
+    TopicConfigKey(
+        key=UNCLEAN,
+        config_type=ConfigType.BOOLEAN,
+        documentation=(
+            "Whether a member that may lack records can become master. It is decided for each"
+            " replica set, by `penstock set unclean`, and can not be changed here."
+        ),
+        parse=keys.boolean,
+        broker_names=(BrokerName(UNCLEAN),),
+        fixed_default="false",
+        differs=(
+            "a property of the replica set: taken where all sets of the topic have it so, refused"
+            " else; the answer is true where one of them allows it"
+        ),
+    ),
+    TopicConfigKey(
+        key=REMOTE,
+        config_type=ConfigType.BOOLEAN,
+        documentation="Whether segments go to tiered storage, of which there is none.",
+        parse=keys.boolean,
+        fixed_default="false",
+        differs="`true` is refused, as by a Kafka without tiered storage",
+    ),
+    *without_effect.ROWS,
     TopicConfigKey(
         key="penstock.record.validation",
         config_type=ConfigType.STRING,
-        broker_synonym="topic.record_validation",
+        broker_names=(BrokerName("topic.record_validation"),),
         documentation="all: every record of a batch is checked, as Kafka does; header: none is.",
-        parse=_one_of(RECORD_VALIDATIONS),
+        parse=keys.one_of(*RECORD_VALIDATIONS),
     ),
     TopicConfigKey(
         key="penstock.record.unpacked.bytes.max",
         config_type=ConfigType.INT,
-        broker_synonym="topic.record_unpacked_bytes_max",
+        broker_names=(BrokerName("topic.record_unpacked_bytes_max"),),
         documentation="Largest size of a batch once decompressed, where its records are checked.",
-        parse=_number(UNPACKED_BYTES_MIN, UNPACKED_BYTES_MAX),
+        parse=keys.number(UNPACKED_BYTES_MIN, UNPACKED_BYTES_MAX),
     ),
 )
 TOPIC_CONFIGS: Mapping[str, TopicConfigKey] = MappingProxyType({row.key: row for row in _ROWS})
-assert {row.field for row in _ROWS} == set(TopicSettings.__dataclass_fields__)
+assert {row.field for row in _ROWS if row.fixed_default is None} == set(
+    TopicSettings.__dataclass_fields__
+)
 assert not TOPIC_CONFIGS.keys() & REFUSED_KEYS.keys()
+
+SINCE_LEVEL_2 = frozenset(row.key for row in _ROWS if row.is_since_level_2)
+"""Keys at which an older release stops when it replays them: set once all nodes know them."""
+_BEFORE_LEVEL_2 = {
+    "cleanup.policy": keys.one_of("delete"),
+    "max.message.bytes": keys.number(0, MAX_MESSAGE_BYTES_MAX),
+    "min.insync.replicas": keys.number(1, 32_767),
+}
+"""What older releases read of keys that take more now."""
+
+
+def needs_level_2(key: str, text: str) -> bool:
+    """Whether a release before feature level 2 stops at this checked override."""
+    if key in SINCE_LEVEL_2:
+        return True
+    parse = _BEFORE_LEVEL_2.get(key)
+    if parse is None:
+        return False
+    try:
+        parse(text)
+    except ValueError:
+        return True
+    return False
 
 
 def find_key(key: str) -> TopicConfigKey:
-    """Return the row of `key`. Raises InvalidConfig for a key that has no effect here."""
+    """Return the row of `key`. Raises InvalidConfig for a key that there is not."""
     row = TOPIC_CONFIGS.get(key)
     if row is not None:
         return row
@@ -256,6 +316,28 @@ def check_override(key: str, value: str | None) -> str:
         raise InvalidConfig(key, f"invalid value {value[:100]!r}: {error}") from error
 
 
+def take_facts(overrides: dict[str, str], unclean: Mapping[int, bool]) -> None:
+    """Take out of checked overrides what is a fact and no override, and check what goes together.
+
+    `unclean` says of each replica set of the topic whether it allows unclean elections.
+    Raises InvalidConfig where the cluster is not as an override says.
+    """
+    wanted = overrides.pop(UNCLEAN, None)
+    for set_id, is_allowed in sorted(unclean.items()):
+        if wanted is not None and is_allowed != (wanted == "true"):
+            switch = "on" if wanted == "true" else "off"
+            raise InvalidConfig(
+                UNCLEAN,
+                f"is a property of replica sets, and set {set_id} has it otherwise: change the set"
+                f" with `penstock set unclean {set_id} {switch}`, or leave the key out",
+            )
+    if overrides.pop(REMOTE, None) == "true":
+        raise InvalidConfig(REMOTE, "there is no tiered storage; leave it out")
+    least, most = overrides.get("min.compaction.lag.ms"), overrides.get("max.compaction.lag.ms")
+    if int(least or 0) > int(most or INT64_MAX):
+        raise InvalidConfig("min.compaction.lag.ms", f"{least} is more than the maximum, {most}")
+
+
 def resolve(overrides: Mapping[str, str], defaults: TopicSettings) -> TopicSettings:
     """Return the settings of a topic with these overrides.
 
@@ -264,37 +346,70 @@ def resolve(overrides: Mapping[str, str], defaults: TopicSettings) -> TopicSetti
     """
     if not overrides:
         return defaults
-    fields: dict[str, _Value] = {}
+    fields: dict[str, Value] = {}
     for key, text in overrides.items():
         row = find_key(key)
         try:
-            fields[row.field] = row.parse(text)
+            value = row.parse(text)
         except ValueError as error:
             raise InvalidConfig(key, str(error)) from error
+        if row.fixed_default is None:
+            fields[row.field] = value
     return replace(defaults, **fields)  # type: ignore[arg-type]  # types by table
 
 
-def describe(overrides: Mapping[str, str], defaults: TopicSettings) -> list[ConfigEntry]:
-    """Return every key with its effective value, its source and what stands behind it."""
+def describe(
+    overrides: Mapping[str, str], defaults: TopicSettings, *, is_unclean_allowed: bool = False
+) -> list[ConfigEntry]:
+    """Return every key with its effective value, its source and what stands behind it.
+
+    `is_unclean_allowed`: whether a replica set of the topic allows unclean elections.
+    """
+    entries = [
+        entry if (text := overrides.get(entry.name)) is None else _overridden(entry, text)
+        for entry in broker_defaults(defaults)
+    ]
+    if is_unclean_allowed:
+        at = next(at for at, entry in enumerate(entries) if entry.name == UNCLEAN)
+        entries[at] = _set_at_run_time(entries[at])
+    return entries
+
+
+@lru_cache(maxsize=4)
+def broker_defaults(defaults: TopicSettings) -> tuple[ConfigEntry, ...]:
+    """Return every key as topics have it that say nothing."""
     built_in = TopicSettings()
-    return [_describe_key(row, overrides.get(row.key), defaults, built_in) for row in _ROWS]
+    return tuple(_default_entry(row, defaults, built_in) for row in _ROWS)
 
 
-def _describe_key(
-    row: TopicConfigKey, override: str | None, defaults: TopicSettings, built_in: TopicSettings
+def _default_entry(
+    row: TopicConfigKey, defaults: TopicSettings, built_in: TopicSettings
 ) -> ConfigEntry:
     node_value, built_in_value = row.value_in(defaults), row.value_in(built_in)
     synonyms: list[ConfigSynonym] = []
-    if override is not None:
-        synonyms.append(ConfigSynonym(row.key, override, ConfigSource.DYNAMIC_TOPIC))
     if node_value != built_in_value:
-        synonyms.append(ConfigSynonym(row.broker_synonym, node_value, ConfigSource.STATIC_BROKER))
-    synonyms.append(ConfigSynonym(row.broker_synonym, built_in_value, ConfigSource.DEFAULT))
+        name = row.broker_names[0].name
+        synonyms.append(ConfigSynonym(name, node_value, ConfigSource.STATIC_BROKER))
+    if row.broker_names:
+        name, unit = row.broker_names[-1]
+        text = built_in_value if unit == 1 else str(int(built_in_value) // unit)
+        synonyms.append(ConfigSynonym(name, text, ConfigSource.DEFAULT))
     return ConfigEntry(
         name=row.key,
-        value=synonyms[0].value,
-        source=synonyms[0].source,
+        value=node_value,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         config_type=row.config_type,
         documentation=row.documentation,
         synonyms=tuple(synonyms),
     )
+
+
+def _overridden(entry: ConfigEntry, text: str) -> ConfigEntry:
+    own = ConfigSynonym(entry.name, text, ConfigSource.DYNAMIC_TOPIC)
+    return replace(entry, value=text, source=own.source, synonyms=(own, *entry.synonyms))
+
+
+def _set_at_run_time(entry: ConfigEntry) -> ConfigEntry:
+    """Nobody set it for this topic, and somebody did at run time: for all topics of a set."""
+    own = ConfigSynonym(UNCLEAN, "true", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    return replace(entry, value="true", source=own.source, synonyms=(own, *entry.synonyms))

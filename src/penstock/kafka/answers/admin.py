@@ -5,7 +5,9 @@ from collections.abc import Mapping
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
+from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.controller.topic_config.entry import ConfigEntry
+from penstock.controller.topic_config.table import describe
 from penstock.kafka.error_map import error_code_of
 from penstock.protocol.error_codes import ErrorCode
 
@@ -40,3 +42,10 @@ def config_fields(
         "config_type": entry.config_type,
         "documentation": entry.documentation if documentation else None,
     }
+
+
+def topic_entries(image: ClusterImage, topic: TopicImage) -> list[ConfigEntry]:
+    """Return all configurations of a topic."""
+    set_ids = {one.replica_set_id for one in topic.partitions}
+    is_unclean_allowed = any(image.replica_sets[one].is_unclean_allowed for one in set_ids)
+    return describe(topic.configs, image.defaults, is_unclean_allowed=is_unclean_allowed)

@@ -124,15 +124,16 @@ class UnpreparedProduce:
         except PlatformError as error:
             self._go_on(error)
             return
-        work = partial(self._work, self._memory[start:end], hosted.topic.rules)
+        now_ms = self._broker.clock.wall_ms()
+        work = partial(self._work, self._memory[start:end], hosted.topic.rules, now_ms)
         self._broker.workers.submit(work, self._on_prepared)
 
-    def _work(self, records: memoryview, rules: BatchRules) -> PreparedOrError | None:
+    def _work(self, records: memoryview, rules: BatchRules, now_ms: int) -> PreparedOrError | None:
         """Run on a worker; None when nobody waits for it any more."""
         if self._is_dropped():
             return None
         try:
-            return prepare(records, rules)
+            return prepare(records, rules, now_ms)
         except PlatformError as error:
             # Its frames hold what was unpacked, and are in a cycle once it is raised again.
             error.__cause__ = error.__context__ = None

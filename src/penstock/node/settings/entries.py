@@ -11,7 +11,7 @@ def settings_entries(settings: NodeSettings) -> list[tuple[str, str, str]]:
     return [
         (
             f"{section.name}.{item.name}",
-            _text(getattr(values, item.name)),
+            setting_text(getattr(values, item.name)),
             " ".join(documents.get(item.name, "").split()),
         )
         for section in fields(settings)
@@ -21,7 +21,8 @@ def settings_entries(settings: NodeSettings) -> list[tuple[str, str, str]]:
     ]
 
 
-def _text(value: object) -> str:
+def setting_text(value: object) -> str:
+    """Return a value as it would stand in a settings file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -17,10 +17,10 @@ from penstock.broker.turns import Pace
 from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
 from penstock.controller.errors import MetadataError
 from penstock.controller.topic_config.table import describe
-from penstock.kafka.answers.admin import config_fields, error_fields
+from penstock.kafka.answers.admin import config_fields, error_fields, topic_entries
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
-from penstock.kafka.gate import may_create, parted, refusal
+from penstock.kafka.gate import find_topic, may_create, parted, refusal
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
@@ -78,7 +78,11 @@ def _fields(
     hidden = refusal(context, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, outcome.name)
     if hidden is not None:
         return {**_refused(outcome.name, None), **told, _CONFIG_ERROR: error_code_of(hidden)}
-    entries = describe(outcome.configs, context.broker.metadata.defaults)
+    metadata, made = context.broker.metadata, find_topic(context.broker, outcome.name)
+    if made is None or is_dry:
+        entries = describe(outcome.configs, metadata.defaults)
+    else:
+        entries = topic_entries(metadata, made)
     return {
         **told,
         **error_fields(None),

@@ -14,7 +14,7 @@ Versions 0 to 2 are advertised and refused: librdkafka keys features on the lowe
 Source: Kafka `KafkaApis.handleProduceRequest`, KIP-98, KIP-467 (record errors), KIP-896, KIP-951.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.base.errors import PlatformError
 from penstock.broker.access import Operation, Resource
@@ -41,7 +41,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import RequestHeader
 from penstock.protocol.produce import PartitionAnswer, PartitionData, ProduceRequest
 from penstock.protocol.produce_run import ProduceRun
-from penstock.record.errors import InvalidRecord
+from penstock.record.errors import InvalidRecord, InvalidTimestamp
 
 KEY = ApiKey.PRODUCE
 VERSIONS = range(3, 14)
@@ -205,14 +205,22 @@ def _refused(
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and version >= TOPIC_ID_VERSION:
         code = ErrorCode.UNKNOWN_TOPIC_ID
     broker.stats.count_refused(code.name)
-    record_index = error.record_index if isinstance(error, InvalidRecord) else None
     return PartitionAnswer(
         part.topic,
         part.partition,
         code,
         error_message=text or None,
-        record_errors=() if record_index is None else ((record_index, text),),
+        record_errors=_record_errors(error, text),
     )
+
+
+def _record_errors(error: PlatformError | None, text: str) -> Sequence[tuple[int, str | None]]:
+    """Which records of the batch are at fault, where that is known (KIP-467)."""
+    if isinstance(error, InvalidTimestamp):
+        return error.record_errors
+    if isinstance(error, InvalidRecord) and error.record_index is not None:
+        return ((error.record_index, text),)
+    return ()
 
 
 def _finish_without_answer(answers: list[PartitionAnswer], reply: Reply) -> None:

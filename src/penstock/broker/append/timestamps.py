@@ -1,0 +1,67 @@
+"""Whether the times of a produced batch lie in the bounds of its topic, and whose do not.
+
+    now - before.max  <=  CreateTime  <=  now + after.max      both inclusive; -1, no time, is fine
+
+Only a refusal looks at single records: which of them a client has to leave out. It names so many,
+of the first of the batch; the code tells the rest.
+
+Source: Kafka `LogValidator.validateTimestamp`, KIP-937 (bounds), KIP-467 (errors by record).
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from penstock.broker.append.batch_rules import BatchRules
+from penstock.record.batch import BatchHeader
+from penstock.record.errors import InvalidTimestamp
+from penstock.record.read import read_raw
+from penstock.record.walk import NO_TIMESTAMP, Times
+
+RECORD_ERRORS_MAX = 100
+LOOKED_AT_MAX = 500
+"""Records, by the interpreter: about 2 ms."""
+
+
+def check_times(times: Times, rules: BatchRules, now_ms: int) -> None:
+    """Raise InvalidTimestamp unless the oldest and the newest time are in the bounds."""
+    oldest_ms, newest_ms = times
+    if newest_ms == NO_TIMESTAMP:
+        return
+    for time_ms in (newest_ms, oldest_ms):
+        fault = _fault(time_ms, rules, now_ms)
+        if fault:
+            raise InvalidTimestamp(fault)
+
+
+def check_records(
+    block: memoryview, header: BatchHeader, times: Times, rules: BatchRules, now_ms: int
+) -> None:
+    """The same for a batch whose sound records are at hand: the error names those at fault."""
+    if rules.is_log_append_time:
+        return
+    try:
+        check_times(times, rules, now_ms)
+    except InvalidTimestamp as error:
+        faults = islice(_faults(block, header, rules, now_ms), RECORD_ERRORS_MAX)
+        raise InvalidTimestamp(error.reason, record_errors=tuple(faults)) from None
+
+
+def _fault(time_ms: int, rules: BatchRules, now_ms: int) -> str:
+    if time_ms > now_ms + rules.timestamp_after_max_ms:
+        return f"{time_ms} is too far in the future"
+    if time_ms < now_ms - rules.timestamp_before_max_ms:
+        return f"{time_ms} is too far in the past"
+    return ""
+
+
+def _faults(
+    block: memoryview, header: BatchHeader, rules: BatchRules, now_ms: int
+) -> Iterator[tuple[int, str]]:
+    at = 0
+    for index in range(min(header.record_count, LOOKED_AT_MAX)):
+        record = read_raw(block, at)
+        time_ms = header.base_timestamp + record.timestamp_delta
+        fault = "" if time_ms == NO_TIMESTAMP else _fault(time_ms, rules, now_ms)
+        if fault:
+            yield index, fault
+        at = record.end

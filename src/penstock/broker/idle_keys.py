@@ -1,0 +1,66 @@
+"""Says once in the log which configurations of a topic do nothing here, or not what Kafka does.
+
+A tool that sets them gets no error (ADR 0070), so whoever looks after the node is told. A client
+can make topics by the thousand: of one change so many are named, and the rest is a number.
+
+Source: ours.
+"""
+
+import logging
+
+from penstock.base.ids import TopicId
+from penstock.controller.metadata.image import ClusterDelta, TopicImage
+from penstock.controller.topic_config.table import TOPIC_CONFIGS
+
+TOPICS_NAMED_MAX = 10
+VALUE_CHARACTERS = 40
+
+log = logging.getLogger(__name__)
+
+
+class IdleKeys:
+    """Remembers what was said of each topic until it is deleted."""
+
+    __slots__ = ("_said",)
+
+    def __init__(self) -> None:
+        self._said: dict[TopicId, frozenset[str]] = {}
+
+    def note(self, delta: ClusterDelta) -> None:
+        """Warn of what is new among the topics of a change."""
+        for topic in delta.deleted_topics:
+            self._said.pop(topic.topic_id, None)
+        changed = {one.topic_id: one for one in (*delta.created_topics, *delta.changed_configs)}
+        count = 0
+        for topic in changed.values():
+            new = self._new(topic)
+            count += bool(new)
+            if new and count <= TOPICS_NAMED_MAX:
+                _warn(topic, new)
+        if count > TOPICS_NAMED_MAX:
+            log.warning(
+                "%d more topics have configurations without effect here", count - TOPICS_NAMED_MAX
+            )
+
+    def _new(self, topic: TopicImage) -> list[str]:
+        idle = frozenset(key for key, text in topic.configs.items() if _reason(key, text))
+        said = self._said.get(topic.topic_id, frozenset())
+        if not idle <= said:
+            self._said[topic.topic_id] = said | idle
+        return sorted(idle - said)
+
+
+def _reason(key: str, text: str) -> str:
+    """Say why this override does nothing, or less than in Kafka; empty where it does all."""
+    if key == "cleanup.policy":
+        return "nothing is compacted, all records are kept" if "compact" in text else ""
+    row = TOPIC_CONFIGS.get(key)
+    return "" if row is None else row.no_effect
+
+
+def _warn(topic: TopicImage, keys: list[str]) -> None:
+    told = [
+        f"{key}={topic.configs[key][:VALUE_CHARACTERS]} ({_reason(key, topic.configs[key])})"
+        for key in keys
+    ]
+    log.warning("topic=%s without effect: %s", topic.name, "; ".join(told))

@@ -1,0 +1,146 @@
+"""DescribeQuorum (key 55), versions 0 to 2: who votes on metadata, who follows, how far each is.
+
+    partition    __cluster_metadata-0, and no other: the metadata log has no topic here
+    offsets      count the entries of that log; -1 is what nobody knows, as with an etcd
+    voters       controllers; a seat that nobody has taken yet is left out
+    observers    brokers that are no controllers
+
+Any broker answers, with what the active controller says. Nodes (v2) are the controllers' addresses,
+which speak Penstock's protocol and not Kafka's.
+
+Source: Kafka `KafkaRaftClient.handleDescribeQuorumRequest`, `LeaderState.describeQuorum`; KIP-595,
+KIP-836 (times, v1), KIP-853 (directory ids and nodes, v2).
+"""
+
+import base64
+import binascii
+import uuid
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any
+
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation, Resource
+from penstock.broker.quorum import UNKNOWN, Quorum, QuorumMember
+from penstock.controller.errors import (
+    InvalidMetadataRequest,
+    MetadataError,
+    NotActiveController,
+)
+from penstock.kafka.answers.admin import error_fields
+from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import refusal
+from penstock.kafka.request import Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.DESCRIBE_QUORUM
+VERSIONS = range(3)
+METADATA_TOPIC = "__cluster_metadata"
+LISTENER = "CONTROLLER"
+NAMED_MAX = 100
+"""Topics and partitions that are no metadata and yet are answered one by one, as by Kafka."""
+
+Fields = dict[str, object]
+
+
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
+    """Ask the active controller, and answer for the one partition."""
+    refused = refusal(context, Operation.DESCRIBE, Resource.CLUSTER)
+    if refused is not None:
+        return _error(refused)
+    if not _is_metadata(request.body.topics):
+        return _unknown(request.body.topics)
+    operations = context.broker.operations
+    if operations is None:
+        return _error(NotActiveController(UNKNOWN))
+    try:
+        async with context.broker.long_places.away():
+            quorum = await operations.quorum()
+    except MetadataError as error:
+        return _error(error)
+    return _fields(quorum, context.broker.clock.wall_ms())
+
+
+def _error(error: PlatformError) -> Fields:
+    return {**error_fields(error), "topics": (), "nodes": ()}
+
+
+def _is_metadata(topics: Any) -> bool:
+    if len(topics) != 1 or topics[0].topic_name != METADATA_TOPIC:
+        return False
+    partitions = topics[0].partitions
+    return len(partitions) == 1 and partitions[0].partition_index == 0
+
+
+def _unknown(topics: Any) -> Fields:
+    if sum(1 + len(topic.partitions) for topic in islice(topics, NAMED_MAX)) > NAMED_MAX:
+        return _error(InvalidMetadataRequest("The metadata log has one partition: ask for that."))
+    partition = {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "error_message": None}
+    empty = {"leader_id": -1, "leader_epoch": -1, "high_watermark": -1}
+    nobody: Fields = {"current_voters": (), "observers": ()}
+    return {
+        **error_fields(None),
+        "topics": [
+            {
+                "topic_name": topic.topic_name,
+                "partitions": [
+                    {"partition_index": one.partition_index, **partition, **empty, **nobody}
+                    for one in topic.partitions
+                ],
+            }
+            for topic in topics
+        ],
+        "nodes": (),
+    }
+
+
+def _fields(quorum: Quorum, now_ms: int) -> Fields:
+    voters = [one for one in quorum.members if one.is_voter]
+    partition = {
+        "partition_index": 0,
+        **error_fields(None),
+        "leader_id": quorum.leader_id,
+        "leader_epoch": quorum.term,
+        "high_watermark": quorum.agreed_position,
+        "current_voters": [_replica(one, quorum, now_ms) for one in voters],
+        "observers": [_replica(one, quorum, now_ms) for one in quorum.members if not one.is_voter],
+    }
+    return {
+        **error_fields(None),
+        "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
+        "nodes": [
+            {
+                "node_id": one.peer_id,
+                "listeners": [{"name": LISTENER, "host": one.host, "port": one.port}],
+            }
+            for one in voters
+            if one.port
+        ],
+    }
+
+
+def _replica(member: QuorumMember, quorum: Quorum, now_ms: int) -> Fields:
+    """The leader is caught up now and fetches from nobody, as in Kafka.
+
+    When another was caught up last is known only of one that has all that is agreed on.
+    """
+    heard_ms = -1 if member.silent_ms == UNKNOWN else now_ms - member.silent_ms
+    has_all = quorum.agreed_position != UNKNOWN and member.end_position >= quorum.agreed_position
+    caught_up_ms = now_ms if member.is_leader else heard_ms if has_all else -1
+    return {
+        "replica_id": member.peer_id,
+        "replica_directory_id": _directory_id(member.directory_id),
+        "log_end_offset": member.end_position,
+        "last_fetch_timestamp": -1 if member.is_leader else heard_ms,
+        "last_caught_up_timestamp": caught_up_ms,
+    }
+
+
+def _directory_id(text: str) -> uuid.UUID | None:
+    """Return the id as Kafka writes it, base64 of 16 bytes; None where it is none."""
+    try:
+        raw = base64.urlsafe_b64decode(text + "==")
+    except (binascii.Error, ValueError):
+        return None
+    return uuid.UUID(bytes=raw) if len(raw) == 16 else None
