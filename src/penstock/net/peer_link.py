@@ -105,6 +105,7 @@ class PeerLink(asyncio.BufferedProtocol):
         """Whether the other end has sent anything, handshake or not."""
         self.was_refused = False
         """Whether the handshake ended with a refusal of either side."""
+        self.turn = setup.turn
         self._setup = setup
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
@@ -114,7 +115,8 @@ class PeerLink(asyncio.BufferedProtocol):
         self._on_closed: Callable[[str], None] | None = None
         self._reason = ""
         self._is_reported = False
-        self._is_paused = False
+        self._pauses = 0
+        """Of those who hold the reading back: it goes on when there are none."""
         self._is_waiting = False
         """For a turn of the loop to come."""
         self._is_reading = True
@@ -186,13 +188,14 @@ class PeerLink(asyncio.BufferedProtocol):
             self.abort("the other end takes nothing of what is sent")
 
     def pause_reading(self) -> None:
-        """Take no more frames, also none of those that have arrived already."""
-        self._is_paused = True
+        """Take no more frames, also none of those that have arrived, until as many resumes."""
+        self._pauses += 1
         self._read_or_not()
 
     def resume_reading(self) -> None:
         """Go on with the frames that were left, soon, then with reading."""
-        self._is_paused = False
+        self._pauses -= 1
+        assert self._pauses >= 0, "more resumes than pauses"
         self._read_or_not()
         self._loop.call_soon(self._handle)
 
@@ -287,8 +290,8 @@ class PeerLink(asyncio.BufferedProtocol):
             if frame is None:
                 return
             self._shake(bytes(frame))
-        turn = self._setup.turn
-        while not self.is_closed and not self._is_paused:
+        turn = self.turn
+        while not self.is_closed and not self._pauses:
             on_frame = self._on_frame
             if on_frame is None or (turn.left <= 0 and self._must_wait()):
                 return
@@ -304,7 +307,7 @@ class PeerLink(asyncio.BufferedProtocol):
     def _must_wait(self) -> bool:
         """Wait with all that has come if the share of this turn is used up."""
         sent = Sent.SEVERAL if self._memory.has_several else Sent.ONE
-        if self._setup.turn.has_room(sent):
+        if self.turn.has_room(sent):
             return False
         self._wait_for_turn(sent)
         return True
@@ -312,7 +315,7 @@ class PeerLink(asyncio.BufferedProtocol):
     def _wait_for_turn(self, sent: Sent) -> None:
         self._is_waiting = True
         self._read_or_not()
-        self._setup.turn.wait(self._begin_turn, sent)
+        self.turn.wait(self._begin_turn, sent)
 
     def _begin_turn(self) -> None:
         self._is_waiting = False
@@ -348,7 +351,7 @@ class PeerLink(asyncio.BufferedProtocol):
 
     def _read_or_not(self) -> None:
         """Bring the transport in line with whether anybody wants frames."""
-        is_held = self._is_paused or self._is_waiting
+        is_held = self._pauses or self._is_waiting
         wanted = not is_held and (not self._is_open or self._on_frame is not None)
         if wanted is self._is_reading or self.is_closed:
             return

@@ -42,6 +42,7 @@ from penstock.runtime.session.commands import LocalLog, SessionCommands
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.link import ControllerSession, SessionDraws
 from penstock.runtime.session.messages import (
+    HEARTBEAT_SETS,
     PURPOSE,
     Operation,
     SessionMessage,
@@ -359,14 +360,17 @@ class SessionClient:
         sessions: Iterable[ControllerSession],
         reports: tuple[SetReport, ...],
     ) -> None:
+        starts = range(0, max(len(reports), 1), HEARTBEAT_SETS)
+        parts = [reports[at : at + HEARTBEAT_SETS] for at in starts]
         for session in sessions:
-            session.send(
-                Heartbeat(
-                    session_id=session.session_id,
-                    broker_id=self._identity.broker_id,
-                    incarnation=self._identity.incarnation,
-                    sets=reports,
-                    identity=self._identity.identity,
-                    is_stopping=self._is_stopping,
+            for part in parts:
+                session.send(
+                    Heartbeat(
+                        session_id=session.session_id,
+                        broker_id=self._identity.broker_id,
+                        incarnation=self._identity.incarnation,
+                        sets=part,
+                        identity=self._identity.identity,
+                        is_stopping=self._is_stopping,
+                    )
                 )
-            )
