@@ -1,10 +1,12 @@
 """How long frames of peers hold the loop: a turn has a share for all links together."""
 
 import asyncio
+from collections.abc import Generator
 
 import pytest
 
 from penstock.net.peer import PeerHello, PeerSecurity
+from penstock.net.peer_slices import in_slices
 from penstock.net.peer_turn import PeerTurn
 from penstock.net.turn_share import ONES_SECONDS, TURN_SECONDS
 from tests.net.peering import SECRET, End, Port, peer_port, until
@@ -119,5 +121,100 @@ def test_link_that_closes_while_its_frames_wait_is_told_closed(loop: str) -> Non
             count = len(listener.frames)
             await until(lambda: dialler.link.is_closed)
             assert len(listener.frames) == count < 5_000
+
+    run(scenario(), loop)
+
+
+SLICES = 1_000
+
+
+async def long_frame(port: Port, work: Work) -> tuple[End, End, list[str]]:
+    """Return the ends of a link whose frame "long" takes a thousand slices, and what was done."""
+    [(dialler, listener)] = await linked(port, work, 1)
+    done: list[str] = []
+
+    def slices() -> Generator[None, None, None]:
+        for _ in range(SLICES):
+            work.now += FRAME_SECONDS
+            work._count()
+            done.append("slice")
+            yield
+
+    def on_frame(view: memoryview) -> None:
+        if bytes(view) == b"long":
+            in_slices(listener.link, slices())
+        else:
+            done.append(bytes(view).decode())
+
+    listener.link.on_frame = on_frame
+    return dialler, listener, done
+
+
+def test_slices_of_a_long_frame_are_many_turns_and_keep_its_place(loop: str) -> None:
+    async def scenario() -> None:
+        work = Work()
+        async with peer_port(work.security()) as port:
+            dialler, _, done = await long_frame(port, work)
+            for frame in (b"before", b"long", b"after", b"long", b"last"):
+                dialler.link.send(frame)
+            await until(lambda: len(done) == 2 * SLICES + 3)
+            slices = ["slice"] * SLICES
+            assert done == ["before", *slices, "after", *slices, "last"]
+        assert max(work.turns) <= 2 * TURN_SECONDS / FRAME_SECONDS, "a turn, or parts of two"
+
+    run(scenario(), loop)
+
+
+def test_frames_of_other_links_go_between_the_slices_of_a_long_one(loop: str) -> None:
+    async def scenario() -> None:
+        work = Work()
+        async with peer_port(work.security()) as port:
+            dialler, _, done = await long_frame(port, work)
+            other = End(await port.dial(PeerHello(b"ha", "cluster", 9, 0)))
+            quiet = await port.end(1)
+            dialler.link.send(b"long")
+            await until(lambda: bool(done))
+            other.link.send(b"a heartbeat")
+            await quiet.received(1)
+            assert len(done) < SLICES
+            await until(lambda: len(done) == SLICES)
+
+    run(scenario(), loop)
+
+
+def test_a_link_that_closes_ends_the_slices_of_its_frame(loop: str) -> None:
+    async def scenario() -> None:
+        work = Work()
+        async with peer_port(work.security()) as port:
+            dialler, listener, done = await long_frame(port, work)
+            dialler.link.send(b"long")
+            await until(lambda: bool(done))
+            listener.link.close("enough")
+            count = len(done)
+            await dialler.closed()
+            await asyncio.sleep(0)
+            assert len(done) == count < SLICES
+
+    run(scenario(), loop)
+
+
+def test_a_slice_that_fails_ends_the_link(loop: str) -> None:
+    async def scenario() -> None:
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: failures.append(context["exception"])
+        )
+
+        def failing() -> Generator[None, None, None]:
+            yield
+            raise ValueError("not expected")
+
+        work = Work()
+        async with peer_port(work.security()) as port:
+            [(dialler, listener)] = await linked(port, work, 1)
+            listener.link.on_frame = lambda _: in_slices(listener.link, failing())
+            dialler.link.send(b"long")
+            assert await listener.closed() == "a frame could not be handled"
+        assert isinstance(failures[0], ValueError)
 
     run(scenario(), loop)

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, assert_never
 from penstock.base.ports import Clock, Scheduler
 from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
 from penstock.replication.config import ReplicationConfig
-from penstock.replication.errors import InvalidHaMessage
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
@@ -31,7 +30,6 @@ from penstock.replication.messages import (
     PieceWanted,
     Refused,
 )
-from penstock.replication.wire import decode
 from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.runtime.ha.live_link import LiveLink
 
@@ -223,13 +221,7 @@ class MasterLink:
 
     def _on_frame(self, frame: memoryview) -> None:
         assert self.live is not None
-        self.live.heard()
-        try:
-            message = decode(frame)
-        except InvalidHaMessage as error:
-            self.abort(str(error))
-            return
-        self._handle(message)
+        self.live.take(frame, self._handle, self.abort)
 
     def _handle(self, message: HaMessage) -> None:
         match message:
