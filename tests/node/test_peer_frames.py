@@ -1,4 +1,4 @@
-"""How large a frame the ports for peers take: what a correct peer may send there, and little more."""
+"""How large a frame the ports for peers take: what is sent there, and little more."""
 
 from pathlib import Path
 

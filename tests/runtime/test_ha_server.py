@@ -43,7 +43,7 @@ class SlaveEnd:
     def send(self, *buffers: Buffer) -> None:
         self.heard.append(decode(memoryview(b"".join(bytes(one) for one in buffers))))
 
-    def abort(self, reason: str) -> None:
+    def break_off(self, _who: str, reason: str) -> None:
         self.end = reason
 
     def say(self, message: HaMessage) -> None:

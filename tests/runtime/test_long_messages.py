@@ -59,6 +59,7 @@ async def test_a_broker_of_many_sets_spreads_them_over_several_heartbeats() -> N
     async with session_cluster(1) as cluster:
         brain = cluster.controllers[1].brain
         broker = await cluster.broker(RARELY)
+        await until(lambda: len(brain.heartbeats) == 1)
         brain.heartbeats.clear()
         reports = tuple(report(set_id) for set_id in range(count))
         broker.owner.reports = lambda: reports  # type: ignore[method-assign]

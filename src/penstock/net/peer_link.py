@@ -28,7 +28,7 @@ from penstock.net.peer_auth import (
     Progress,
     looks_like_handshake,
 )
-from penstock.net.peer_errors import PeerFrameTooLarge, PeerRefused
+from penstock.net.peer_errors import PeerFrameTooLarge, PeerRefused, RefusalLog
 from penstock.net.peer_receive import SIZE_BYTES, FrameMemory
 from penstock.net.turn_share import Sent, TurnShare
 
@@ -77,6 +77,7 @@ class LinkSetup:
     frame_bytes_max: int
     turn: TurnShare
     """What the links of this process have of a turn of the loop."""
+    refusals: RefusalLog
     timeout_s: float | None = None
     """For the handshake; None where somebody else watches the time."""
     first: bytes = b""
@@ -99,6 +100,8 @@ class PeerLink(asyncio.BufferedProtocol):
         self.on_writable: Callable[[], None] = _ignore
         self.address = "?"
         """Where the other end connects from, for log lines."""
+        self.host = "?"
+        """The same without the port."""
         self.frame_bytes_max = 0
         """Largest frame that the other end takes."""
         self.has_received = False
@@ -216,6 +219,13 @@ class PeerLink(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def break_off(self, who: str, reason: str) -> None:
+        """End the link at once: the other end does what no peer may do. Logged, not too often."""
+        if not self.is_closed:
+            place, now_s = f"{who} at {self.address}", self._loop.time()
+            self._setup.refusals.note(self.host, place, reason, now_s, what="ended")
+            self.abort(reason)
+
     # --- the transport's side ------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -225,7 +235,7 @@ class PeerLink(asyncio.BufferedProtocol):
         _tune(transport.get_extra_info("socket"))
         address = transport.get_extra_info("peername")
         if address:
-            self.address = f"{address[0]}:{address[1]}"
+            self.host, self.address = str(address[0]), f"{address[0]}:{address[1]}"
         if self.is_closed:
             self._transport.abort()
         elif self._setup.first:

@@ -148,13 +148,13 @@ class PeerListener:
     def _admit(self, accepted: socket.socket, host: str) -> None:
         if self.link_count >= self.links_max:
             accepted.close()
-            self._note(f"from {host}", f"{self.links_max} links are open already")
+            self._note(host, "", f"{self.links_max} links are open already")
             return
         if len(self._strangers) >= self.strangers_max:
             self._end_stranger(self._least_missed(), "too many connections are shaking hands")
         accepted.setblocking(False)
         link = PeerLink(self._setup())
-        link.address = host
+        link.address = link.host = host
         task = self._loop.create_task(self._connect(link, accepted))
         self._strangers[link] = _Stranger(task, host)
         self._strangers_of[host] += 1
@@ -197,6 +197,7 @@ class PeerListener:
             on_shaken=on_shaken,
             frame_bytes_max=self._frame_bytes_max,
             turn=self._security.turn.share(),
+            refusals=self._security.refusals,
             timeout_s=self.handshake_timeout_ms / 1000,
             on_gone=self._forget_link,
         )
@@ -207,7 +208,7 @@ class PeerListener:
         try:
             await self._loop.connect_accepted_socket(lambda: link, accepted, ssl=tls, **limits)
         except ssl.SSLError as error:
-            self._note(f"from {link.address}", f"no TLS: {error}")
+            self._note(link.host, "", f"no TLS: {error}")
             link.abort("no TLS")
         except OSError as error:
             link.abort(str(error) or "the other end broke off the TLS handshake")
@@ -218,7 +219,7 @@ class PeerListener:
             self._keep_link(link)
             self.purposes[link.hello.purpose](link)
             return
-        host = link.address.rpartition(":")[0] or link.address
+        host = link.host
         if not link.has_received:
             log.debug("connection from %s without a word: %s", host, refusal)  # a probe, mostly
             return
@@ -227,10 +228,10 @@ class PeerListener:
         if claimed is not None:
             hello = claimed.hello
             who = f" peer={hello.peer_id} purpose={printable(hello.purpose)}"
-        self._note(f"from {host}{who}", refusal)
+        self._note(host, who, refusal)
 
-    def _note(self, place: str, reason: str) -> None:
-        self._security.refusals.note(place, reason, self._loop.time())
+    def _note(self, host: str, who: str, reason: str) -> None:
+        self._security.refusals.note(host, f"from {host}{who}", reason, self._loop.time())
 
     def _keep_link(self, link: PeerLink) -> None:
         self._links[link] = None

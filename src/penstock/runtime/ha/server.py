@@ -273,8 +273,7 @@ class ServedLink:
         session.close()
 
     def _offend(self, reason: str) -> None:
-        log.error("slave=%d broke the protocol: %s", self.live.peer_id, reason)
-        self.live.link.abort(reason)
+        self.live.link.break_off(f"ha slave={self.live.peer_id}", reason)
 
     def _on_closed(self, reason: str) -> None:
         log.info("slave=%d disconnected: %s", self.live.peer_id, reason)

@@ -6,7 +6,6 @@ its messages are handed over and not encoded. What is sent arrives later on the 
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Generator
 from typing import Protocol
 
@@ -14,8 +13,6 @@ from penstock.net.peer import PeerLink
 from penstock.net.peer_slices import in_slices
 from penstock.runtime.peer_codec import PeerMessageError
 from penstock.runtime.session.messages import SESSION_CODEC, SessionMessage
-
-log = logging.getLogger(__name__)
 
 OnMessage = Callable[[SessionMessage], None]
 OnClosed = Callable[[str], None]
@@ -95,9 +92,7 @@ class LinkChannel:
         on_message(message)
 
     def _offend(self, error: PeerMessageError) -> None:
-        address = self._link.address
-        log.warning("session peer=%d at %s ended: %s", self.peer_id, address, error)
-        self._link.close(str(error))
+        self._link.break_off(f"session peer={self.peer_id}", str(error))
 
     def send(self, message: SessionMessage) -> None:
         """Send one frame."""

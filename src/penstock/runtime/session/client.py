@@ -270,8 +270,8 @@ class SessionClient:
         if link.hello.peer_id != controller_id:
             reason = f"controller {controller_id} expected, found peer {link.hello.peer_id}"
             link.close(reason)
-            place = f"to {address[0]}:{address[1]}"
-            self._ports.security.refusals.note(place, reason, self._loop.time())
+            at = f"{address[0]}:{address[1]}"
+            self._ports.security.refusals.note(at, f"to {at}", reason, self._loop.time())
             raise PeerRefused(reason)
         return LinkChannel(link, session_id)
 
