@@ -32,6 +32,7 @@ from penstock.replication.wire import (
     decode_slices,
     encode,
     is_long,
+    kind_of,
 )
 
 SET, EPOCH = 7, 12
@@ -101,6 +102,7 @@ def test_a_long_list_of_masterships_is_read_in_slices() -> None:
     for message in (Hello(SET, EPOCH, 3, "process", many), HelloAnswer(SET, EPOCH, many)):
         frame = memoryview(frame_of(message))
         assert is_long(frame)
+        assert kind_of(frame) in {"HELLO", "HELLO_ANSWER"}
         slices = decode_slices(frame)
         for _ in range(-(-EPOCHS_MAX // SLICE)):
             next(slices)

@@ -109,6 +109,8 @@ def test_a_long_message_is_read_in_slices_and_comes_out_as_it_went_in() -> None:
     message = long_ask(5_000)
     frame = b"".join(BOUNDED.encode(message))
     assert BOUNDED.is_long(frame)
+    assert BOUNDED.kind_of(memoryview(frame)) == "Ask"
+    assert BOUNDED.kind_of(memoryview(b"\x09")) == "unknown"
     slices = BOUNDED.slices(frame)
     for _ in range(1 + 5_000 // SLICE):
         next(slices)

@@ -89,6 +89,7 @@ async def _connect(
             frame_bytes_max=frame_bytes_max,
             turn=security.turn.share(),
             refusals=security.refusals,
+            frames=security.turn.frames,
             first=handshake.start(),
         )
     )

@@ -29,6 +29,7 @@ from penstock.net.peer_auth import (
     looks_like_handshake,
 )
 from penstock.net.peer_errors import PeerFrameTooLarge, PeerRefused, RefusalLog
+from penstock.net.peer_measure import NOTED_SECONDS, FrameTurns
 from penstock.net.peer_receive import SIZE_BYTES, FrameMemory
 from penstock.net.turn_share import Sent, TurnShare
 
@@ -78,6 +79,7 @@ class LinkSetup:
     turn: TurnShare
     """What the links of this process have of a turn of the loop."""
     refusals: RefusalLog
+    frames: FrameTurns
     timeout_s: float | None = None
     """For the handshake; None where somebody else watches the time."""
     first: bytes = b""
@@ -87,6 +89,10 @@ class LinkSetup:
 
 def _ignore() -> None:
     """Stand for a callback that the owner does not want."""
+
+
+def _any_kind(_frame: memoryview) -> str:
+    return "frame"
 
 
 class PeerLink(asyncio.BufferedProtocol):
@@ -108,7 +114,10 @@ class PeerLink(asyncio.BufferedProtocol):
         """Whether the other end has sent anything, handshake or not."""
         self.was_refused = False
         """Whether the handshake ended with a refusal of either side."""
+        self.kind_of: Callable[[memoryview], str] = _any_kind
+        """Names what a frame is, for measures."""
         self.turn = setup.turn
+        self.frames = setup.frames
         self._setup = setup
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
@@ -310,7 +319,10 @@ class PeerLink(asyncio.BufferedProtocol):
                 return
             began = turn.stopwatch()
             on_frame(frame)
-            if not turn.spend(turn.stopwatch() - began) and len(memory.arrived()):
+            ended = turn.stopwatch()
+            if ended - began >= NOTED_SECONDS:
+                self.frames.note(self.kind_of(frame), ended - began, ended)
+            if not turn.spend(ended - began) and len(memory.arrived()):
                 self._wait_for_turn(Sent.MORE)
                 return
 

@@ -198,6 +198,7 @@ class PeerListener:
             frame_bytes_max=self._frame_bytes_max,
             turn=self._security.turn.share(),
             refusals=self._security.refusals,
+            frames=self._security.turn.frames,
             timeout_s=self.handshake_timeout_ms / 1000,
             on_gone=self._forget_link,
         )

@@ -9,15 +9,16 @@ The link is read no further until the last slice, so that its order is kept.
 from collections.abc import Generator
 
 from penstock.net.peer_link import PeerLink
+from penstock.net.peer_measure import NOTED_SECONDS
 from penstock.net.turn_share import Sent
 
 
-def in_slices(link: PeerLink, slices: Generator[None, None, None]) -> None:
+def in_slices(link: PeerLink, frame: memoryview, slices: Generator[None, None, None]) -> None:
     """Run a generator, one slice a step, from the next turn on; a link that closes ends it.
 
-    To be called while the link's frame is handled; the slices must not use its memory.
+    To be called while the link's `frame` is handled; the slices must not use its memory.
     """
-    turn = link.turn
+    turn, kind = link.turn, link.kind_of(frame)
 
     def go_on() -> None:
         if link.is_closed:
@@ -35,7 +36,10 @@ def in_slices(link: PeerLink, slices: Generator[None, None, None]) -> None:
                 link.abort("a frame could not be handled")
                 raise
             finally:
-                has_room = turn.spend(turn.stopwatch() - began)
+                ended = turn.stopwatch()
+                has_room = turn.spend(ended - began)
+                if ended - began >= NOTED_SECONDS:
+                    link.frames.note(kind, ended - began, ended)
         turn.wait(go_on, Sent.MORE)
 
     link.pause_reading()

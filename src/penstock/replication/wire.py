@@ -198,6 +198,12 @@ def decode(frame: memoryview) -> HaMessage:
         raise _cut_off(frame) from error
 
 
+def kind_of(frame: memoryview) -> str:
+    """Return the name of a frame's message, for measures."""
+    number = frame[1] if len(frame) > 1 else 0
+    return Kind(number).name if number in _READERS else "unknown"
+
+
 def is_long(frame: memoryview) -> bool:
     """Whether the frame should be read by `decode_slices`."""
     return len(frame) > LONG_BYTES and frame[1] in _LONG_KINDS

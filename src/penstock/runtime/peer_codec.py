@@ -54,7 +54,7 @@ class MalformedPeerMessage(PeerMessageError):
 class MessageCodec(Generic[M]):
     """One purpose's messages, e.g. `MessageCodec[Message]({1: VoteRequest, ...}, version=1)`."""
 
-    __slots__ = ("_bytes_max", "_decoders", "_encode", "_heads", "_long", "_version")
+    __slots__ = ("_bytes_max", "_decoders", "_encode", "_heads", "_long", "_names", "_version")
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class MessageCodec(Generic[M]):
         assert len(set(types.values())) == len(types), "a class has one number"
         bounds = bounds or {}
         self._version = version
+        self._names = {number: cls.__name__ for number, cls in types.items()}
         self._heads = {cls: bytes((number, version)) for number, cls in types.items()}
         self._bytes_max = {
             number: bounds.get(cls, _NO_BOUNDS).bytes_max for number, cls in types.items()
@@ -85,6 +86,10 @@ class MessageCodec(Generic[M]):
     def encode(self, message: M) -> tuple[bytes, bytes]:
         """Return a message of the table as buffers: `link.send(*codec.encode(message))`."""
         return self._heads[type(message)], self._encode(message)
+
+    def kind_of(self, frame: memoryview) -> str:
+        """Return the name of a frame's message, for measures."""
+        return self._names.get(frame[0], "unknown") if len(frame) else "empty"
 
     def is_long(self, frame: Buffer) -> bool:
         """Whether the frame should be read by `slices`."""

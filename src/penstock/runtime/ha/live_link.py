@@ -14,7 +14,7 @@ from penstock.net.peer_slices import in_slices
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.errors import InvalidHaMessage
 from penstock.replication.messages import HaMessage, KeepAlive
-from penstock.replication.wire import decode, decode_slices, encode, is_long
+from penstock.replication.wire import decode, decode_slices, encode, is_long, kind_of
 
 Handle = Callable[[HaMessage], None]
 Offend = Callable[[str], None]
@@ -26,6 +26,7 @@ class LiveLink:
     def __init__(self, link: PeerLink, clock: Clock, config: ReplicationConfig) -> None:
         self.link = link
         self.peer_id = link.hello.peer_id
+        link.kind_of = kind_of
         self._clock = clock
         self._config = config
         self._heard_ms = self._said_ms = clock.monotonic_ms()
@@ -37,7 +38,7 @@ class LiveLink:
         """
         self._heard_ms = self._clock.monotonic_ms()
         if is_long(frame):
-            in_slices(self.link, _read(bytes(frame), handle, offend))
+            in_slices(self.link, frame, _read(bytes(frame), handle, offend))
             return
         try:
             message = decode(frame)

@@ -27,6 +27,7 @@ from penstock.net.peer_errors import PeerFrameTooLarge
 from penstock.net.redial import RedialPause
 from penstock.raft.errors import InvalidMessage
 from penstock.runtime.peer_codec import PeerMessageError
+from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
 
 PURPOSE = b"raft"
@@ -202,6 +203,7 @@ class PeerTransport:
             if on_closed is not None:
                 on_closed()
 
+        link.kind_of = RAFT_CODEC.kind_of
         link.on_frame = heard
         link.on_closed = closed
 

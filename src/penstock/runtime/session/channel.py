@@ -68,7 +68,7 @@ class LinkChannel:
 
         def on_frame(frame: memoryview) -> None:
             if SESSION_CODEC.is_long(frame):
-                in_slices(link, self._read(bytes(frame), on_message))
+                in_slices(link, frame, self._read(bytes(frame), on_message))
                 return
             try:
                 message = SESSION_CODEC.decode(frame)
@@ -77,6 +77,7 @@ class LinkChannel:
                 return
             on_message(message)
 
+        link.kind_of = SESSION_CODEC.kind_of
         link.on_writable = self._go_on
         link.on_frame = on_frame
         link.on_closed = on_closed
