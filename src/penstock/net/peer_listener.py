@@ -25,6 +25,7 @@ from penstock.net.peer_auth import (
 )
 from penstock.net.peer_link import LinkSetup, PeerLink
 from penstock.net.sockets import OpenSocket, open_socket
+from penstock.net.tls_gate import TlsGate
 
 HANDSHAKE_TIMEOUT_MS = 5_000
 STRANGERS_MAX = 128
@@ -80,6 +81,7 @@ class PeerListener:
         self._frame_bytes_max = frame_bytes_max
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
+        self._tls_gate = TlsGate(self._loop, self._end_stranger)
         self._strangers: dict[PeerLink, _Stranger] = {}
         """The oldest first."""
         self._strangers_of: Counter[str] = Counter()
@@ -118,6 +120,7 @@ class PeerListener:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
             self._socket = None
+        self._tls_gate.close()
         for link in list(self._strangers):
             self._end_stranger(link, "the port is closed")
         for link in list(self._links):
@@ -170,9 +173,10 @@ class PeerListener:
         return max(self._strangers, key=lambda link: self._strangers_of[self._strangers[link].host])
 
     def _end_stranger(self, link: PeerLink, reason: str) -> None:
-        self._strangers[link].task.cancel()
-        self._forget_stranger(link)
-        link.abort(reason)
+        if link in self._strangers:
+            self._strangers[link].task.cancel()
+            self._forget_stranger(link)
+            link.abort(reason)
 
     def _forget_stranger(self, link: PeerLink) -> None:
         stranger = self._strangers.pop(link, None)
@@ -207,14 +211,20 @@ class PeerListener:
         tls = self._security.tls_server
         limits = {} if tls is None else {"ssl_handshake_timeout": self.handshake_timeout_ms / 1000}
         try:
+            if tls is not None:
+                await self._tls_gate.enter(link, accepted)
             await self._loop.connect_accepted_socket(lambda: link, accepted, ssl=tls, **limits)
         except ssl.SSLError as error:
             self._note(link.host, "", f"no TLS: {error}")
             link.abort("no TLS")
         except OSError as error:
             link.abort(str(error) or "the other end broke off the TLS handshake")
+        finally:
+            self._tls_gate.leave(link)
 
     def _on_shaken(self, link: PeerLink, refusal: str, handshake: ListenerHandshake) -> None:
+        if not link.is_connected and link in self._strangers:
+            self._strangers[link].task.cancel()  # it would wait for TLS for ever
         self._forget_stranger(link)
         if not refusal:
             self._keep_link(link)
