@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.ports import free_port
+from harness.ports import free_port
 
 from penstock.base.errors import ConfigError
 from penstock.cli.launch.node_files import settings_toml

@@ -7,7 +7,7 @@ from penstock.controller import session as s
 from penstock.controller.commands import command as c
 from penstock.controller.errors import InvalidMetadataRequest, StaleSyncStateSet
 from penstock.controller.metadata.causes import Cause
-from tests.controller.world import World
+from tests.controller.world import Broker, World
 
 
 def change(world: World, master: int, sync_state_set_epoch: int, *members: int) -> Any:
@@ -119,3 +119,61 @@ def test_a_controller_that_stood_still_does_not_say_that_it_is_active() -> None:
     assert said() == -1
     world.run(3 * timeout_ms)
     assert said() == world.leader
+
+
+def test_a_broker_that_was_removed_while_it_runs_is_answered_and_comes_back_at_once() -> None:
+    world = World(settings={"session_timeout_ms": 60_000})
+    joined = world.brokers[4] = Broker(world, 4, None, 1)
+    world.submit(c.RegisterBroker(broker_id=4, host="h", port=1, incarnation="run-4-1"))
+    world.submit(c.DrainBroker(broker_id=4))  # so that it is given no set
+    joined.start()
+    world.run(200)
+    assert world.ask(c.RemoveBroker(broker_id=4)) is None
+    session_id = joined.sessions[1]
+    world.run(2 * world.config.heartbeat_interval_ms)
+    assert 4 in world.image.brokers, "it was told to register with its next heartbeat"
+    assert joined.sessions[1] == session_id, "by the session that it had"
+    joined.kill()
+    world.run(200)
+    assert world.image.brokers[4].is_fenced, "and the close of that counts"
+
+
+def test_a_broker_that_was_removed_when_it_was_gone_is_not_remembered() -> None:
+    world = World()
+    joined = world.brokers[4] = Broker(world, 4, None, 1)
+    world.submit(c.RegisterBroker(broker_id=4, host="h", port=1, incarnation="run-4-1"))
+    world.submit(c.DrainBroker(broker_id=4))
+    joined.start()
+    world.run(200)
+    joined.kill()
+    world.ask(c.RemoveBroker(broker_id=4))
+    world.run(200)
+    assert 4 not in world.active._context.liveness._sessions
+
+
+def test_sets_that_nobody_knows_are_not_kept_of_heartbeats() -> None:
+    world = World()
+    session_id = world.brokers[1].sessions[1]
+    for start in range(0, 10_000, 1_000):
+        sets = tuple(
+            replace(world.brokers[1].report(1), replica_set_id=set_id)
+            for set_id in range(start, start + 1_000)
+        )
+        beat = s.Heartbeat(session_id=session_id, broker_id=1, incarnation="i", sets=sets)
+        assert world.active.on_heartbeat(1, beat) is not None
+    known = set(world.image.replica_sets)
+    assert world.active._context.liveness._sessions[1].set_ids <= known
+    assert set(world.active._context.reports[1]) <= known
+
+
+def test_an_answer_to_a_probe_counts_for_the_sets_that_were_asked_for_only() -> None:
+    world = World()
+    world.brokers[2].is_hung = world.brokers[3].is_hung = True
+    world.brokers[1].kill()
+    world.run(20)
+    (one,) = world.active._elections._rounds.values()
+    reports = tuple(
+        replace(world.brokers[2].report(1), replica_set_id=set_id) for set_id in range(1_000)
+    )
+    world.active.on_probe_answer(2, s.ProbeAnswer(request_id=one.request_id, reports=reports))
+    assert set(one.answers[2]) == set(one.set_ids)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from benchmarks.harness.ports import free_port
+from harness.ports import free_port
 
 from penstock.cli.launch.node_files import settings_toml
 from penstock.cli.machine.plan import PORT_STEP

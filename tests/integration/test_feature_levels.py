@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.harness.workload import Load, Workload, create_topic, wait_until
+from harness.waiting import wait_until
+from harness.workload import Load, Workload, create_topic
 
 from tests.integration.layouts import WAIT_SECONDS, Layout
 

@@ -8,8 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
-from benchmarks.harness.node import LOOPBACK, NodeFailed, Place
-from benchmarks.harness.workload import Load, Workload, create_topic, wait_until
+from harness.node import LOOPBACK, NodeFailed, Place
+from harness.waiting import wait_until
+from harness.workload import Load, Workload, create_topic
 
 from tests.integration.layouts import WAIT_SECONDS, Layout
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from harness.waiting import until
 
-from penstock.net.answer_room import (
+from penstock.net.answers.answer_room import (
     ANSWER_EIGHTHS,
     ANSWER_EIGHTHS_OF_MANY,
     FEW,

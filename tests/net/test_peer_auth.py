@@ -19,7 +19,7 @@ from penstock.net.peer_auth import (
     encode_identity,
     looks_like_handshake,
 )
-from penstock.net.peer_errors import PeerRefused, RefusalLog
+from penstock.net.peer_errors import ADDRESSES_MAX, REASONS_MAX, PeerRefused, RefusalLog
 
 SECRET = b"a secret of the tests"
 KEY = PeerSecurity(SECRET).key
@@ -167,10 +167,22 @@ def test_secret_is_not_shown() -> None:
 
 def test_one_refusal_is_logged_once_in_a_while_and_the_memory_is_bounded() -> None:
     log = RefusalLog()
-    assert log.note("a", "why", 0.0)
-    assert not log.note("a", "why", 29.9)
-    assert log.note("a", "other", 0.0)
-    assert log.note("a", "why", 30.0)
-    logged = sum(log.note(f"place {number}", "why", 31.0) for number in range(1_000))
-    assert logged <= 200
-    assert log.note("late", "why", 100.0)
+    assert log.note("a", "from a", "why", 0.0)
+    assert not log.note("a", "from a", "why", 29.9)
+    assert log.note("a", "from a", "other", 0.0)
+    assert log.note("a", "from a", "why", 30.0)
+    logged = sum(log.note(f"{number}", "from it", "why", 31.0) for number in range(1_000))
+    assert logged == ADDRESSES_MAX - 1
+    assert log.note("late", "from late", "why", 100.0)
+
+
+def test_an_address_that_names_another_peer_or_reason_each_time_fills_no_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = RefusalLog()
+    for number in range(1_000):
+        log.note("a", f"from a peer={number}", "wrong secret", 1.0)
+        log.note("b", "from b", f"belongs to cluster {number}", 1.0)
+    assert len(caplog.records) == 1 + REASONS_MAX
+    assert log.note("a", "from a peer=7", "wrong secret", 40.0)
+    assert "from a peer=7 refused: wrong secret (999 more before)" in caplog.text

@@ -1,7 +1,9 @@
 """Peer links over mutual TLS: certificates are asked for in both directions."""
 
 import asyncio
+import contextlib
 import shutil
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -10,8 +12,10 @@ import pytest
 from harness.waiting import until
 
 from penstock.base.errors import ConfigError
+from penstock.net import tls_gate
 from penstock.net.peer import PeerSecurity, dial
-from tests.net.peering import DIALER, SECRET, drained, peer_port
+from penstock.net.tls_gate import HANDSHAKES_MAX, TlsGate
+from tests.net.peering import DIALER, SECRET, Port, drained, is_ended, peer_port, raw
 from tests.net.serving import LOOPS, run
 
 pytestmark = [
@@ -124,6 +128,10 @@ def test_plain_dialler_and_tls_port_and_the_other_way_round_end_at_once(
         async with peer_port(security(certificates)) as port:
             with pytest.raises(OSError, match=r"."):
                 await port.dial()
+            reader, writer = await raw(port)
+            writer.write(b"GET / HTTP/1.1\r\n")
+            assert await is_ended(reader), "within the test's time, not the handshake's"
+            writer.close()
         async with peer_port() as port:
             with pytest.raises(OSError, match=r"."):
                 await port.dial(security=security(certificates))
@@ -169,3 +177,156 @@ def test_contexts_that_ask_for_no_certificate_are_refused(loop: str) -> None:
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with pytest.raises(ConfigError, match="both"):
         PeerSecurity(SECRET, tls_client=client)
+
+
+def first_words() -> bytes:
+    """Return what a TLS client says first."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    written = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), written).do_handshake()
+    return written.read()
+
+
+class Signatures:
+    """Counts in how many handshakes first words were answered, by turn of the loop."""
+
+    def __init__(self, security: PeerSecurity) -> None:
+        assert security.tls_server is not None
+        security.tls_server.sni_callback = self._answer
+        self.turns: list[int] = []
+        self._in_turn = 0
+
+    def _answer(self, *_: object) -> None:
+        if self._in_turn == 0:
+            asyncio.get_running_loop().call_soon(self._turn_over)
+        self._in_turn += 1
+
+    def _turn_over(self) -> None:
+        self.turns.append(self._in_turn)
+        self._in_turn = 0
+
+
+def connections(port: Port, count: int) -> list[socket.socket]:
+    return [socket.create_connection(port.address) for _ in range(count)]
+
+
+@pytest.mark.parametrize("split", [0, 1, 100])
+def test_first_words_of_many_strangers_are_answered_over_many_turns(
+    loop: str, certificates: Path, split: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of those who send a part first, and all the rest in one moment."""
+    count, words = 60, first_words()
+    monkeypatch.setattr(tls_gate, "PLACE_SECONDS", 0.1)
+
+    async def scenario() -> None:
+        both = security(certificates)
+        signed = Signatures(both)
+        async with peer_port(both) as port:
+            strangers = connections(port, count)
+            for stranger in strangers:
+                stranger.sendall(words[:split])
+            if split:
+                await until(lambda: port.listener.stranger_count == count)
+                await asyncio.sleep(0)
+            for stranger in strangers:
+                stranger.sendall(words[split:])
+            await until(lambda: sum(signed.turns) > HANDSHAKES_MAX)
+            for stranger in strangers:
+                stranger.close()
+            await until(lambda: port.listener.stranger_count == 0)
+        assert max(signed.turns) <= HANDSHAKES_MAX
+
+    run(scenario(), loop)
+
+
+def test_who_holds_a_place_and_says_no_more_gives_it_to_a_peer(
+    loop: str, certificates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_gate, "PLACE_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        both = security(certificates)
+        async with peer_port(both) as port:
+            strangers = connections(port, 20)
+            for stranger in strangers:
+                stranger.sendall(first_words())
+            link = await port.dial(security=both)
+            assert link.is_open
+            for stranger in strangers:
+                stranger.close()
+
+    run(scenario(), loop)
+
+
+def test_strangers_that_say_nothing_or_half_a_word_keep_no_peer_waiting(
+    loop: str, certificates: Path
+) -> None:
+    async def scenario() -> None:
+        both = security(certificates)
+        async with peer_port(both) as port:
+            strangers = connections(port, 40)
+            for stranger in strangers[::2]:
+                stranger.sendall(first_words()[:50])
+            await until(lambda: port.listener.stranger_count == 40)
+            link = await port.dial(security=both)
+            assert link.is_open
+            assert port.listener.stranger_count == 40
+            for stranger in strangers:
+                stranger.close()
+
+    run(scenario(), loop)
+
+
+def test_stranger_at_a_tls_port_without_a_word_is_gone_after_its_time(
+    loop: str, certificates: Path
+) -> None:
+    async def scenario() -> None:
+        async with peer_port(security(certificates)) as port:
+            port.listener.handshake_timeout_ms = 20
+            (stranger,) = connections(port, 1)
+            await until(lambda: port.listener.stranger_count == 1)
+            await until(lambda: port.listener.stranger_count == 0)
+            await drained()
+            stranger.setblocking(False)
+            assert stranger.recv(1) == b"", "closed, and its descriptor free"
+            stranger.close()
+
+    run(scenario(), loop)
+
+
+def test_places_go_to_the_address_that_has_fewest(loop: str) -> None:
+    class Asker:
+        def __init__(self, host: str) -> None:
+            self.host = host
+
+    async def scenario() -> None:
+        ended: list[Asker] = []
+        gate = TlsGate(asyncio.get_running_loop(), lambda link, _: ended.append(link))
+        pairs = [socket.socketpair() for _ in range(2 * HANDSHAKES_MAX + 1)]
+        for mine, other in pairs:
+            mine.setblocking(False)
+            other.sendall(b"no TLS at all")
+        many = [Asker("many") for _ in range(2 * HANDSHAKES_MAX)]
+        tasks = [
+            asyncio.ensure_future(gate.enter(one, mine))
+            for one, (mine, _) in zip(many, pairs, strict=False)
+        ]
+        await until(lambda: sum(task.done() for task in tasks) == HANDSHAKES_MAX)
+        first = [one for one, task in zip(many, tasks, strict=True) if task.done()]
+        few = Asker("few")
+        await gate.enter(few, pairs[-1][0])
+        assert ended == first[:1], "at once, in the place of the oldest"
+        gate.leave(few)
+        assert sum(task.done() for task in tasks) <= HANDSHAKES_MAX + 1
+        for one in many:
+            gate.leave(one)
+            await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+        gate.close()
+        for mine, other in pairs:
+            mine.close()
+            other.close()
+
+    run(scenario(), loop)

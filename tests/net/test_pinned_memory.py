@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from harness.waiting import until
 
+from penstock.net.answers.replies import ReplySlot
 from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind
 from penstock.net.memory_share import (
@@ -15,7 +16,6 @@ from penstock.net.memory_share import (
     share_of,
 )
 from penstock.net.receive import ANSWER_BYTES_MIN, SHARE, FrameBudget
-from penstock.net.replies import ReplySlot
 from tests.net.serving import LOOPS, Server, frame, run, serving
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)

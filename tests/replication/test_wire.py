@@ -24,7 +24,16 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
-from penstock.replication.wire import decode, encode
+from penstock.replication.wire import (
+    EPOCHS_MAX,
+    SLAVE_FRAME_BYTES_MAX,
+    SLICE,
+    decode,
+    decode_slices,
+    encode,
+    is_long,
+    kind_of,
+)
 
 SET, EPOCH = 7, 12
 
@@ -82,6 +91,44 @@ def test_a_message_that_is_cut_off_is_refused_or_read_as_a_shorter_payload(
             continue
         assert type(found) is type(message)
         assert isinstance(found, Refused | LogRun)
+
+
+def masterships(count: int) -> LogShape:
+    return shape(*((epoch, 2 * epoch) for epoch in range(count)), end=2 * count)
+
+
+def test_a_long_list_of_masterships_is_read_in_slices() -> None:
+    many = masterships(EPOCHS_MAX)
+    for message in (Hello(SET, EPOCH, 3, "process", many), HelloAnswer(SET, EPOCH, many)):
+        frame = memoryview(frame_of(message))
+        assert is_long(frame)
+        assert kind_of(frame) in {"HELLO", "HELLO_ANSWER"}
+        slices = decode_slices(frame)
+        for _ in range(-(-EPOCHS_MAX // SLICE)):
+            next(slices)
+        with pytest.raises(StopIteration) as end:
+            next(slices)
+        assert end.value.value == message == decode(frame)
+    assert len(frame) <= SLAVE_FRAME_BYTES_MAX
+    assert not is_long(memoryview(frame_of(HelloAnswer(SET, EPOCH, masterships(2_000)))))
+    assert not is_long(
+        memoryview(frame_of(LogRun(SET, EPOCH, 4, 0, 0, 0, 1 << 20, bytes(1 << 20))))
+    )
+
+
+def test_epochs_out_of_order_where_one_slice_ends_are_refused() -> None:
+    for at in (SLICE, SLICE + 1, 3 * SLICE):
+        entries = [(epoch, 2 * epoch) for epoch in range(4 * SLICE)]
+        entries[at] = (entries[at][0] - 2, entries[at][1])
+        with pytest.raises(InvalidHaMessage, match="out of order"):
+            decode(memoryview(frame_of(HelloAnswer(SET, EPOCH, shape(*entries, end=1 << 20)))))
+
+
+def test_a_long_frame_that_is_cut_off_or_of_another_version_is_refused() -> None:
+    frame = frame_of(Hello(SET, EPOCH, 3, "process", masterships(5_000)))
+    for bad in (frame[:-1], b"\x03" + frame[1:]):
+        with pytest.raises(InvalidHaMessage):
+            next(decode_slices(memoryview(bad)))
 
 
 def test_epochs_out_of_order_and_ranges_that_can_not_be_are_refused() -> None:

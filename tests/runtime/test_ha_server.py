@@ -39,11 +39,12 @@ class SlaveEnd:
         self.end = ""
         self.on_frame: Callable[[memoryview], None]
         self.on_closed: Callable[[str], None]
+        self.kind_of: Callable[[memoryview], str]
 
     def send(self, *buffers: Buffer) -> None:
         self.heard.append(decode(memoryview(b"".join(bytes(one) for one in buffers))))
 
-    def abort(self, reason: str) -> None:
+    def break_off(self, _who: str, reason: str) -> None:
         self.end = reason
 
     def say(self, message: HaMessage) -> None:

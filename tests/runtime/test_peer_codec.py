@@ -3,10 +3,12 @@
 import contextlib
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.runtime.long_message import SLICE, Bounds
 from penstock.runtime.peer_codec import (
     MalformedPeerMessage,
     MessageCodec,
@@ -88,3 +90,63 @@ def test_a_field_can_be_added_without_a_new_version() -> None:
 def test_deep_nesting_is_malformed_rather_than_a_crash() -> None:
     with pytest.raises(MalformedPeerMessage):
         CODEC.decode(b"\x01\x01" + b"\x81\xa5other" + b"\x91" * 100_000)
+
+
+BOUNDED = MessageCodec[Ask | Answer](
+    {1: Ask, 2: Answer},
+    version=1,
+    bounds={Ask: Bounds(bytes_max=1 << 20, counts={"parts": 5_000}), Answer: Bounds(100)},
+)
+
+
+def long_ask(count: int, size: int = 100) -> Ask:
+    return Ask(
+        number=count, parts=tuple(Part(name=f"{at}", data=bytes(size)) for at in range(count))
+    )
+
+
+def test_a_long_message_is_read_in_slices_and_comes_out_as_it_went_in() -> None:
+    message = long_ask(5_000)
+    frame = b"".join(BOUNDED.encode(message))
+    assert BOUNDED.is_long(frame)
+    assert BOUNDED.kind_of(memoryview(frame)) == "Ask"
+    assert BOUNDED.kind_of(memoryview(b"\x09")) == "unknown"
+    slices = BOUNDED.slices(frame)
+    for _ in range(1 + 5_000 // SLICE):
+        next(slices)
+    with pytest.raises(StopIteration) as end:
+        next(slices)
+    assert end.value.value == message
+    assert BOUNDED.decode(memoryview(frame)) == message
+
+
+def test_a_list_that_is_too_long_is_refused_before_anything_of_it_is_read() -> None:
+    body = msgspec.msgpack.encode({"number": 1, "parts": [0] * 100_000})
+    frame = b"\x01\x01" + body
+    with pytest.raises(MalformedPeerMessage, match="length <= 5000"):
+        next(BOUNDED.slices(frame))
+    with pytest.raises(MalformedPeerMessage, match="length <= 5000"):
+        BOUNDED.decode(frame)
+
+
+def test_a_message_of_more_bytes_than_its_kind_may_have_is_refused() -> None:
+    frame = b"".join(BOUNDED.encode(long_ask(5_000, 300)))
+    with pytest.raises(MalformedPeerMessage, match="at most 1048576"):
+        BOUNDED.decode(frame)
+    answer = b"\x02\x01" + msgspec.msgpack.encode({"is_fine": True, "more": bytes(100)})
+    with pytest.raises(MalformedPeerMessage, match="at most 100"):
+        BOUNDED.decode(answer)
+
+
+def test_a_long_message_whose_element_is_none_is_malformed() -> None:
+    parts = [{"name": f"{at}", "data": bytes(10)} for at in range(4_000)]
+    parts[3_000] = {"name": "no data", "more": 1}
+    frame = b"\x01\x01" + msgspec.msgpack.encode({"number": 1, "parts": parts})
+    with pytest.raises(MalformedPeerMessage, match="data"):
+        BOUNDED.decode(frame)
+
+
+def test_a_long_message_takes_defaults_and_passes_over_what_it_does_not_know() -> None:
+    frame = b"\x01\x01" + msgspec.msgpack.encode({"number": 3, "more": bytes(100_000)})
+    assert BOUNDED.is_long(frame)
+    assert BOUNDED.decode(frame) == Ask(number=3)

@@ -1,101 +1,107 @@
-"""How long a broker waits before it dials a controller again, after what the last attempt was."""
+"""How often a peer is dialled that shakes hands and ends each link, as one of another version."""
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
 
 import pytest
+from harness.waiting import until
 
-from penstock.runtime.session.channel import OnClosed, OnMessage
-from penstock.runtime.session.config import SessionConfig
-from penstock.runtime.session.link import ControllerSession, SessionDraws, SessionEvents
-from penstock.runtime.session.messages import SessionMessage
-from tests.net.serving import run
-from tests.storage.world import World
+from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
+from penstock.net.redial import RedialPause
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
+from penstock.runtime.ha.client import ClientPorts, MasterLink
+from penstock.runtime.io.clock import LoopScheduler, SystemClock
+from penstock.runtime.raft.config import RaftLogConfig
+from penstock.runtime.raft.transport import PeerTransport
+from tests.runtime.session_cluster import SECURITY
 
-CONFIG = SessionConfig(redial_min_ms=5, redial_max_ms=20)
-
-
-class Channel:
-    """A session that stays open for so long, by the world's clock."""
-
-    peer_id = 1
-    session_id = 1
-    is_closed = False
-
-    def __init__(self, world: World, open_ms: int) -> None:
-        self._world, self._open_ms = world, open_ms
-
-    def start(self, on_message: OnMessage, on_closed: OnClosed) -> None:
-        self._world.now_ms += self._open_ms
-        on_closed("the controller went")
-
-    def send(self, message: SessionMessage) -> None:
-        """Nobody listens."""
-
-    def close(self, reason: str) -> None:
-        self.is_closed = True
+GROWING = [1, 2, 4, 8, 16, 16, 16]
+"""Pauses in ms of the tests."""
 
 
-class Nobody:
-    """Who keeps sessions and has nothing to say."""
+class StoppedClock(SystemClock):
+    """No link lasts any time."""
 
-    def on_session_opened(self, session: ControllerSession) -> None: ...
-
-    def on_session_closed(self, session: ControllerSession) -> None: ...
-
-    def on_session_message(self, session: ControllerSession, message: SessionMessage) -> None: ...
+    def monotonic_ms(self) -> int:  # type: ignore[override]
+        return 1
 
 
-def waits_behind(monkeypatch: pytest.MonkeyPatch, *attempts: int | None) -> list[int]:
-    """Return the ms that are waited behind each attempt: refused, or open for so many ms."""
-    world, left, waits = World(), [*attempts], list[int]()
-    go_on: Callable[[float], asyncio.Future[None]] = asyncio.sleep
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    taken: list[int] = []
+    after: Callable[[RedialPause, int], int] = RedialPause.after
 
-    async def open_channel(_: int) -> Channel:
-        open_ms = left.pop(0)
-        if open_ms is None:
-            raise ConnectionRefusedError
-        return Channel(world, open_ms)
+    def noted(pause: RedialPause, lasted_ms: int) -> int:
+        taken.append(after(pause, lasted_ms))
+        return taken[-1]
 
-    async def wait(seconds: float) -> None:
-        waits.append(round(1000 * seconds))
-        await go_on(0)
-        if not left:
-            raise asyncio.CancelledError
-
-    session = ControllerSession(
-        1,
-        open_channel,
-        config=CONFIG,
-        clock=world,
-        events=cast("SessionEvents", Nobody()),
-        draws=SessionDraws(lambda: 1, lambda _low, high: high),
-    )
-
-    async def dial() -> None:
-        monkeypatch.setattr(asyncio, "sleep", wait)
-        with pytest.raises(asyncio.CancelledError):
-            await session.run()
-        monkeypatch.undo()
-
-    run(dial())
-    return waits
+    monkeypatch.setattr(RedialPause, "after", noted)
+    return taken
 
 
-def test_a_controller_that_refuses_is_dialled_ever_more_rarely(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert waits_behind(monkeypatch, *[None] * 5) == [5, 10, 20, 20, 20]
+def refusing(purpose: bytes) -> PeerListener:
+    """Return a port whose links end as soon as they are open."""
+
+    def end(link: PeerLink) -> None:
+        link.on_frame = lambda _: None
+        link.abort("a message of another release")
+
+    listener = PeerListener(
+        "127.0.0.1", 0, PeerHello(b"", "c", 2, 0), SECURITY, {purpose: end},
+        frame_bytes_max=SLAVE_FRAME_BYTES_MAX,
+    )  # fmt: skip
+    listener.start()
+    return listener
 
 
-def test_a_controller_that_was_there_for_long_is_dialled_at_once_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert waits_behind(monkeypatch, None, None, None, 21, None) == [5, 10, 20, 5, 10]
+class Listening:
+    """What a transport tells: nothing that is looked at here."""
+
+    def on_frame(self, peer_id: int, frame: memoryview) -> None:
+        raise AssertionError("nothing is sent")
+
+    def on_peer_lost(self, peer_id: int) -> None:
+        pass
 
 
-def test_a_session_that_ends_as_it_begins_is_no_reason_to_dial_faster(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert waits_behind(monkeypatch, None, None, None, 20, 0) == [5, 10, 20, 20, 20]
+def test_raft_dials_a_peer_that_ends_each_link_less_and_less_often(pauses: list[int]) -> None:
+    async def story() -> None:
+        listener = refusing(b"raft")
+        config = RaftLogConfig(redial_min_ms=1, redial_max_ms=16)
+        transport = PeerTransport(
+            lambda: PeerHello(b"raft", "c", 1, 1), SECURITY, StoppedClock(), config
+        )
+        transport.start(Listening())
+        transport.set_peers({2: ("127.0.0.1", listener.port)})
+        await until(lambda: len(pauses) >= len(GROWING))
+        transport.close()
+        listener.stop()
+        await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+    assert pauses[: len(GROWING)] == GROWING
+
+
+def test_a_slave_dials_a_master_that_ends_each_link_less_and_less_often(pauses: list[int]) -> None:
+    async def story() -> None:
+        listener = refusing(b"ha")
+        tasks: list[asyncio.Task[None]] = []
+        ports = ClientPorts(
+            hello=lambda: PeerHello(b"ha", "c", 1, 1),
+            security=PeerSecurity(b"a secret of the tests"),
+            address_of=lambda _: ("127.0.0.1", listener.port),
+            config=ReplicationConfig(reconnect_ms=1, reconnect_ms_max=16),
+            clock=StoppedClock(),
+            scheduler=LoopScheduler(asyncio.get_running_loop()),
+            spawn=lambda _, work: tasks.append(asyncio.create_task(work)),
+        )
+        link = MasterLink(2, ports, lambda _: None)
+        await until(lambda: len(pauses) >= len(GROWING))
+        link.stop("the test is over")
+        await asyncio.gather(*tasks)
+        listener.stop()
+        await asyncio.sleep(0)
+
+    asyncio.run(asyncio.wait_for(story(), 10))
+    assert pauses[: len(GROWING)] == GROWING

@@ -1,5 +1,6 @@
 """Reads landed tables as others would: by the formats' own libraries, knowing nothing of us."""
 
+import contextlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,3 +26,12 @@ def read_table(kind: str, path: Path) -> pa.Table:
         files, format="parquet", partitioning=partitioning, partition_base_dir=str(path)
     )
     return found.to_table()
+
+
+def held_open(directory: Path) -> list[str]:
+    """Return the files below a directory that this process has open."""
+    links = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            links.append(str(descriptor.readlink()))
+    return [link for link in links if link.startswith(str(directory))]

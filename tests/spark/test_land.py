@@ -3,6 +3,7 @@
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -26,7 +27,7 @@ from penstock.spark.land.options import TableFormat
 from penstock.spark.land.progress import Progress, Summary
 from penstock.spark.land.tables import DataFile, FileLayout, Table
 from tests.lying import NOT_GZIP, UNCHECKED, fill_around_a_lie
-from tests.spark.tables import read_table
+from tests.spark.tables import held_open, read_table
 from tests.spark.topics import NOON_MS, Topics
 
 if TYPE_CHECKING:
@@ -49,11 +50,16 @@ class Job:
     def options(self, topic: str, **more: Any) -> LandOptions:
         return LandOptions(topic=topic, to=self.table, bootstrap=self._bootstrap, **more)
 
+    def landing(self, options: LandOptions, access: BrokerAccess) -> Landing:
+        return Landing(options, self._spark, access, log=self.table / "log")
+
     def run(self, topic: str, *, die: "Death | None" = None, **more: Any) -> Summary:
         options = self.options(topic, **more)
         summary = Summary(topic=topic, table=str(self.table), format=options.format)
-        with BrokerAccess(options.bootstrap, 20) as access:
-            landing = Landing(options, self._spark, access, log=self.table / "log")
+        with (
+            BrokerAccess(options.bootstrap, 20) as access,
+            closing(self.landing(options, access)) as landing,
+        ):
             if die is not None:
                 landing._table = die.main(landing._table)
                 landing._dead = die.dead(landing._dead)
@@ -204,6 +210,9 @@ class _Dies:
     def facts(self) -> dict[str, str]:
         return self._table.facts()
 
+    def close(self) -> None:
+        self._table.close()
+
     def commit(self, files: Sequence[DataFile], ends: Mapping[int, int]) -> None:
         if self._when == "after":
             self._table.commit(files, ends)
@@ -247,11 +256,14 @@ def test_of_two_jobs_at_once_the_slower_one_plans_again(
     topics.fill(topic, _json(0, 30))
     options = job.options(topic, format=kind, schema="id long")
     summary = Summary(topic=topic, table=str(job.table), format=kind)
-    with BrokerAccess(topics.bootstrap, 20) as access:
-        landing = Landing(options, job._spark, access, log=job.table / "log")
+    with (
+        BrokerAccess(topics.bootstrap, 20) as access,
+        closing(job.landing(options, access)) as landing,
+    ):
         rival = _Rival(landing._table, lambda: job.run(topic, format=kind, schema="id long"))
         landing._table = rival
         landing.run(summary, Progress(summary, show=False), StopSignal())
+    assert held_open(job.table) == []
     assert summary.rows == 0
     assert sorted(row["id"] for row in job.rows(kind)) == list(range(30))
 
@@ -327,7 +339,7 @@ def test_an_error_in_a_task_is_told_without_its_stack(job: Job, topics: Topics) 
     job.run(topic, **options)
     topics.fill(topic, [b"v"] * 5)
     with BrokerAccess(topics.bootstrap, 20) as access:
-        landing = Landing(job.options(topic), job._spark, access, log=job.table / "log")
+        landing = job.landing(job.options(topic), access)
         blocked.rmdir()
         blocked.write_text("a file where a directory should be")
         summary = Summary(topic=topic, table=str(job.table), format="parquet")

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.spark.errors import TableConflict, TableMismatch
+from penstock.spark.land import tables
 from penstock.spark.land.files import FileTarget, RangeWriter
-from penstock.spark.land.tables import DataFile, Table, TableSpec, open_table, stored_facts
+from penstock.spark.land.tables import DataFile, Table, TableSpec, stored_facts
 from penstock.spark.ranges import OffsetRange
-from tests.spark.tables import read_table
+from tests.spark.tables import held_open, read_table
 
 NOON_US = 1_767_268_800_000_000
 SCHEMA = pa.schema(
@@ -25,7 +26,22 @@ SCHEMA = pa.schema(
 )
 Make = Callable[[], Table]
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+OPENED: list[Table] = []
+
+
+def open_table(kind: str, spec: TableSpec) -> Table:
+    OPENED.append(tables.open_table(kind, spec))
+    return OPENED[-1]
+
+
+@pytest.fixture(autouse=True)
+def opened() -> Iterator[None]:
+    """Close what a test has opened."""
+    yield
+    for table in OPENED:
+        table.close()
+    OPENED.clear()
 
 
 @pytest.fixture(params=["parquet", "delta", "iceberg"])
@@ -186,3 +202,18 @@ def test_an_iceberg_table_reads_without_its_catalog(spec: TableSpec) -> None:
     found = StaticTable.from_metadata(str(spec.path)).scan().to_arrow()
     assert sorted(found.column("_offset").to_pylist()) == list(range(5))
     shutil.rmtree(spec.path)
+
+
+def test_a_table_that_is_closed_holds_no_file_open(kind: str, spec: TableSpec) -> None:
+    table = open_table(kind, spec)
+    table.commit(_files(table, 0, 10), {0: 10})
+    table.close()
+    assert held_open(spec.path) == []
+
+
+def test_a_table_that_is_not_the_wanted_one_is_closed(kind: str, spec: TableSpec) -> None:
+    open_table(kind, spec).close()
+    with pytest.raises(TableMismatch):
+        open_table(kind, replace(spec, topic="u"))
+    assert stored_facts(kind, spec.path) is not None
+    assert held_open(spec.path) == []

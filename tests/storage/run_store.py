@@ -8,6 +8,8 @@ What it holds stands in the names of its files; it looks into them for everythin
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from harness.log_world import World
+
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk
@@ -26,7 +28,6 @@ from penstock.storage.stores.port import (
     TimestampHit,
 )
 from penstock.storage.stores.rules import RetentionRules
-from tests.storage.world import World
 
 DIRECTORY = "runs"
 

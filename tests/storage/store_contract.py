@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
+from harness.log_world import World
 
 from penstock.record.batch import read_header
 from penstock.storage.config import Retention
@@ -12,7 +13,6 @@ from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.read.chunk import NO_MORE, Chunk
 from penstock.storage.stores.port import EpochEnd, Held, PartitionStore, TimestampHit
 from penstock.storage.stores.rules import RetentionRules
-from tests.storage.world import World
 
 KEEP = Retention(-1, -1)
 

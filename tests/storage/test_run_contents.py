@@ -5,6 +5,7 @@ Checksums agree here: what lies is the master, or the disk that it read from.
 
 import pytest
 from crc32c import crc32c
+from harness.log_world import World, append, open_log, partition_number
 
 from penstock.storage.commit_log.frames import (
     FRAME_HEADER_BYTES,
@@ -20,7 +21,6 @@ from penstock.storage.replicate.run import Run
 from penstock.storage.replicate.run_check import COVERED_END, Checked, Follows, check_run
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import take_run
-from tests.storage.world import World, append, open_log, partition_number
 
 BASE_OFFSET = slice(FRAME_HEADER_BYTES, FRAME_HEADER_BYTES + 8)
 BATCH_CRC = slice(FRAME_HEADER_BYTES + 17, COVERED_END)

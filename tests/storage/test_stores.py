@@ -5,6 +5,16 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from harness.log_world import (
+    ALL,
+    SMALL,
+    World,
+    make_batch,
+    open_log,
+    partition_number,
+    read_all,
+    read_chunk,
+)
 
 from penstock.base.ports import Disk
 from penstock.record.batch import read_header
@@ -19,16 +29,6 @@ from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import copy_base, crashes, export_of, open_member
 from tests.storage.run_store import RunStore
 from tests.storage.store_contract import KEEP, Filled, StoreContract, Written, bodies_of, named
-from tests.storage.world import (
-    ALL,
-    SMALL,
-    World,
-    make_batch,
-    open_log,
-    partition_number,
-    read_all,
-    read_chunk,
-)
 
 KEY = partition_number(0)
 OTHER = partition_number(1)

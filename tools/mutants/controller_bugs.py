@@ -25,9 +25,9 @@ ELECTIONS = (
         "elect-without-probing", "Election",
         "a master is elected by old heartbeats, without asking what the members hold now",
         (ROUNDS,
-         "            for broker_id, reports in one.answers.items()\n            for report in reports\n",
+         "            for broker_id, reports in one.answers.items()\n",
          "            for broker_id, known in self._context.reports.items()\n"
-         "            for report in (each.report for each in known.values())\n"),
+         "            for reports in ({key: each.report for key, each in known.items()},)\n"),
         (ROUNDS, "        if one.waiting:\n            timeout_ms",
          "        one.waiting.clear()\n        if one.waiting:\n            timeout_ms"),
         kind=Kind.STALE, near=ELECTION,

@@ -62,7 +62,7 @@ ACKNOWLEDGING = (
     plant(
         "ack-run-counts-as-one-in-flight", "Acknowledgement",
         "a connection may have many times the requests in flight that it is allowed",
-        ("net/answering.py", "        self._in_flight += count\n", "        self._in_flight += 1\n"),
+        ("net/answers/answering.py", "        self._in_flight += count\n", "        self._in_flight += 1\n"),
         kind=Kind.RANGE, near=("tests/net/test_runs_of_frames.py",),
     ),
     plant(

@@ -70,8 +70,9 @@ class Heartbeat:
 
     `incarnation` is the process's, as in its registration, and `identity` that of its data
     directory: another process under the same id is not taken for the broker. `sets` may be left
-    out (empty) in most heartbeats; the last full report holds for status. `is_stopping`: the
-    process was told to stop, and waits a moment for its masterships to be taken over.
+    out (empty) in most heartbeats, or spread over several; the last report of each holds.
+    `is_stopping`: the process was told to stop, and waits a moment for its masterships to be taken
+    over.
     """
 
     session_id: int

@@ -1,7 +1,7 @@
 """Requests that are long enough to hold the loop: decoded, handled and answered in slices.
 
     on_frame ─► frame above LONG_FRAME_BYTES ─► connection held, frame copied ─► a place
-       ─► room for an answer (net/answer_room.py) ─► decode in slices
+       ─► room for an answer (net/answers/answer_room.py) ─► decode in slices
        ─► the handler, a piece at a time (pieces.py)
        ─► encode in slices ─► answer ─► let go in slices (let_go.py)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.base.ports import Buffer, Clock
 from penstock.broker.api_stats import NOT_TIMED, Measure
-from penstock.net.replies import ReplyPlace
+from penstock.net.answers.replies import ReplyPlace
 from penstock.protocol.header import RequestHeader, has_tagged_response_header
 from penstock.protocol.messages import encode_response, encode_response_slices
 

@@ -25,8 +25,8 @@ from struct import Struct
 from typing import Any, cast
 
 from penstock.base.ports import Buffer
-from penstock.net.answer_room import Begin
-from penstock.net.answering import (
+from penstock.net.answers.answer_room import Begin
+from penstock.net.answers.answering import (
     FREE_BYTES,
     PAUSED_DRAINING,
     PAUSED_FRAMES,
@@ -36,12 +36,12 @@ from penstock.net.answering import (
     PAUSED_WORK,
     AnsweringSide,
 )
+from penstock.net.answers.overdue import overdue
+from penstock.net.answers.replies import ReplyPlace, ReplySlot
 from penstock.net.context import ConnectionContext
 from penstock.net.errors import CloseKind, kind_of_size
 from penstock.net.limits import FRAME_BYTES_MIN, is_too_large
-from penstock.net.overdue import overdue
 from penstock.net.receive import SAVED_BYTES_MAX, PartFrame
-from penstock.net.replies import ReplyPlace, ReplySlot
 from penstock.net.sockets import has_hung_up
 from penstock.net.turn_share import Sent
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from penstock.net.answer_room import AnswerRoom
+from penstock.net.answers.answer_room import AnswerRoom
 from penstock.net.limits import NetLimits
 from penstock.net.receive import ReceiveBuffers
 from penstock.net.stats import NetStats

@@ -55,8 +55,9 @@ async def dial(
         async with asyncio.timeout(timeout_ms / 1000):
             return await _connect(address, hello, security, frame_bytes_max)
     except PeerRefused as error:
-        place = f"to {address[0]}:{address[1]} purpose={printable(hello.purpose)}"
-        security.refusals.note(place, error.reason, asyncio.get_running_loop().time())
+        at = f"{address[0]}:{address[1]}"
+        place = f"to {at} purpose={printable(hello.purpose)}"
+        security.refusals.note(at, place, error.reason, asyncio.get_running_loop().time())
         raise
     except TimeoutError:
         raise TimeoutError(f"{address[0]}:{address[1]} did not answer in {timeout_ms} ms") from None
@@ -87,6 +88,8 @@ async def _connect(
             on_shaken=on_shaken,
             frame_bytes_max=frame_bytes_max,
             turn=security.turn.share(),
+            refusals=security.refusals,
+            frames=security.turn.frames,
             first=handshake.start(),
         )
     )

@@ -8,11 +8,15 @@ Peers that can not be reached at all are OSErrors.
 """
 
 import logging
+from dataclasses import dataclass
 
 from penstock.base.errors import PlatformError
 
 _LOG_EVERY_SECONDS = 30.0
-_REMEMBERED_MAX = 200
+ADDRESSES_MAX = 200
+"""That are remembered; of others nothing is written until some are old."""
+REASONS_MAX = 4
+"""Of one address: it may have a new one each time."""
 
 log = logging.getLogger(__name__)
 
@@ -39,20 +43,40 @@ class PeerFrameTooLarge(PeerLinkError):
 
 
 class RefusalLog:
-    """Writes a refusal to the log at most every 30 seconds for each place and reason."""
+    """Writes of each address a few reasons in half a minute, and later how many it did not write.
+
+    By address and not by who somebody says to be: that may be anybody, and another one each time.
+    """
 
     def __init__(self) -> None:
-        self._due: dict[tuple[str, str], float] = {}
+        self._of: dict[str, _Lately] = {}
 
-    def note(self, place: str, reason: str, now_s: float) -> bool:
-        """Log the refusal unless it was logged lately; returns whether it was."""
-        seen = (place, reason)
-        if now_s < self._due.get(seen, now_s):
-            return False
-        if len(self._due) >= _REMEMBERED_MAX:
-            self._due = {key: due for key, due in self._due.items() if due > now_s}
-            if len(self._due) >= _REMEMBERED_MAX:
+    def note(
+        self, address: str, place: str, reason: str, now_s: float, *, what: str = "refused"
+    ) -> bool:
+        """Log "peer link `place` `what`: `reason`" if that is due; returns whether it was."""
+        lately = self._of.get(address)
+        if lately is None and len(self._of) >= ADDRESSES_MAX:
+            self._of = {key: one for key, one in self._of.items() if one.until_s > now_s}
+            if len(self._of) >= ADDRESSES_MAX:
                 return False
-        self._due[seen] = now_s + _LOG_EVERY_SECONDS
-        log.warning("peer link %s refused: %s", place, reason)
+        if lately is None or now_s >= lately.until_s:
+            before = 0 if lately is None else lately.untold
+            lately = self._of[address] = _Lately(now_s + _LOG_EVERY_SECONDS, set(), before)
+        if reason in lately.told or len(lately.told) >= REASONS_MAX:
+            lately.untold += 1
+            return False
+        more = f" ({lately.untold} more before)" if lately.untold else ""
+        lately.told.add(reason)
+        lately.untold = 0
+        log.warning("peer link %s %s: %s%s", place, what, reason, more)
         return True
+
+
+@dataclass(slots=True)
+class _Lately:
+    """What was written of an address, and how often it was not."""
+
+    until_s: float
+    told: set[str]
+    untold: int

@@ -28,7 +28,8 @@ from penstock.net.peer_auth import (
     Progress,
     looks_like_handshake,
 )
-from penstock.net.peer_errors import PeerFrameTooLarge, PeerRefused
+from penstock.net.peer_errors import PeerFrameTooLarge, PeerRefused, RefusalLog
+from penstock.net.peer_measure import NOTED_SECONDS, FrameTurns
 from penstock.net.peer_receive import SIZE_BYTES, FrameMemory
 from penstock.net.turn_share import Sent, TurnShare
 
@@ -77,6 +78,8 @@ class LinkSetup:
     frame_bytes_max: int
     turn: TurnShare
     """What the links of this process have of a turn of the loop."""
+    refusals: RefusalLog
+    frames: FrameTurns
     timeout_s: float | None = None
     """For the handshake; None where somebody else watches the time."""
     first: bytes = b""
@@ -86,6 +89,10 @@ class LinkSetup:
 
 def _ignore() -> None:
     """Stand for a callback that the owner does not want."""
+
+
+def _any_kind(_frame: memoryview) -> str:
+    return "frame"
 
 
 class PeerLink(asyncio.BufferedProtocol):
@@ -99,12 +106,18 @@ class PeerLink(asyncio.BufferedProtocol):
         self.on_writable: Callable[[], None] = _ignore
         self.address = "?"
         """Where the other end connects from, for log lines."""
+        self.host = "?"
+        """The same without the port."""
         self.frame_bytes_max = 0
         """Largest frame that the other end takes."""
         self.has_received = False
         """Whether the other end has sent anything, handshake or not."""
         self.was_refused = False
         """Whether the handshake ended with a refusal of either side."""
+        self.kind_of: Callable[[memoryview], str] = _any_kind
+        """Names what a frame is, for measures."""
+        self.turn = setup.turn
+        self.frames = setup.frames
         self._setup = setup
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = cast("asyncio.Transport", None)
@@ -114,7 +127,8 @@ class PeerLink(asyncio.BufferedProtocol):
         self._on_closed: Callable[[str], None] | None = None
         self._reason = ""
         self._is_reported = False
-        self._is_paused = False
+        self._pauses = 0
+        """Of those who hold the reading back: it goes on when there are none."""
         self._is_waiting = False
         """For a turn of the loop to come."""
         self._is_reading = True
@@ -186,13 +200,14 @@ class PeerLink(asyncio.BufferedProtocol):
             self.abort("the other end takes nothing of what is sent")
 
     def pause_reading(self) -> None:
-        """Take no more frames, also none of those that have arrived already."""
-        self._is_paused = True
+        """Take no more frames, also none of those that have arrived, until as many resumes."""
+        self._pauses += 1
         self._read_or_not()
 
     def resume_reading(self) -> None:
         """Go on with the frames that were left, soon, then with reading."""
-        self._is_paused = False
+        self._pauses -= 1
+        assert self._pauses >= 0, "more resumes than pauses"
         self._read_or_not()
         self._loop.call_soon(self._handle)
 
@@ -213,6 +228,13 @@ class PeerLink(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def break_off(self, who: str, reason: str) -> None:
+        """End the link at once: the other end does what no peer may do. Logged, not too often."""
+        if not self.is_closed:
+            place, now_s = f"{who} at {self.address}", self._loop.time()
+            self._setup.refusals.note(self.host, place, reason, now_s, what="ended")
+            self.abort(reason)
+
     # --- the transport's side ------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -222,7 +244,7 @@ class PeerLink(asyncio.BufferedProtocol):
         _tune(transport.get_extra_info("socket"))
         address = transport.get_extra_info("peername")
         if address:
-            self.address = f"{address[0]}:{address[1]}"
+            self.host, self.address = str(address[0]), f"{address[0]}:{address[1]}"
         if self.is_closed:
             self._transport.abort()
         elif self._setup.first:
@@ -287,8 +309,8 @@ class PeerLink(asyncio.BufferedProtocol):
             if frame is None:
                 return
             self._shake(bytes(frame))
-        turn = self._setup.turn
-        while not self.is_closed and not self._is_paused:
+        turn = self.turn
+        while not self.is_closed and not self._pauses:
             on_frame = self._on_frame
             if on_frame is None or (turn.left <= 0 and self._must_wait()):
                 return
@@ -297,14 +319,17 @@ class PeerLink(asyncio.BufferedProtocol):
                 return
             began = turn.stopwatch()
             on_frame(frame)
-            if not turn.spend(turn.stopwatch() - began) and len(memory.arrived()):
+            ended = turn.stopwatch()
+            if ended - began >= NOTED_SECONDS:
+                self.frames.note(self.kind_of(frame), ended - began, ended)
+            if not turn.spend(ended - began) and len(memory.arrived()):
                 self._wait_for_turn(Sent.MORE)
                 return
 
     def _must_wait(self) -> bool:
         """Wait with all that has come if the share of this turn is used up."""
         sent = Sent.SEVERAL if self._memory.has_several else Sent.ONE
-        if self._setup.turn.has_room(sent):
+        if self.turn.has_room(sent):
             return False
         self._wait_for_turn(sent)
         return True
@@ -312,7 +337,7 @@ class PeerLink(asyncio.BufferedProtocol):
     def _wait_for_turn(self, sent: Sent) -> None:
         self._is_waiting = True
         self._read_or_not()
-        self._setup.turn.wait(self._begin_turn, sent)
+        self.turn.wait(self._begin_turn, sent)
 
     def _begin_turn(self) -> None:
         self._is_waiting = False
@@ -348,7 +373,7 @@ class PeerLink(asyncio.BufferedProtocol):
 
     def _read_or_not(self) -> None:
         """Bring the transport in line with whether anybody wants frames."""
-        is_held = self._is_paused or self._is_waiting
+        is_held = self._pauses or self._is_waiting
         wanted = not is_held and (not self._is_open or self._on_frame is not None)
         if wanted is self._is_reading or self.is_closed:
             return

@@ -25,6 +25,7 @@ from penstock.net.peer_auth import (
 )
 from penstock.net.peer_link import LinkSetup, PeerLink
 from penstock.net.sockets import OpenSocket, open_socket
+from penstock.net.tls_gate import TlsGate
 
 HANDSHAKE_TIMEOUT_MS = 5_000
 STRANGERS_MAX = 128
@@ -80,6 +81,7 @@ class PeerListener:
         self._frame_bytes_max = frame_bytes_max
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = None
+        self._tls_gate = TlsGate(self._loop, self._end_stranger)
         self._strangers: dict[PeerLink, _Stranger] = {}
         """The oldest first."""
         self._strangers_of: Counter[str] = Counter()
@@ -118,6 +120,7 @@ class PeerListener:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
             self._socket = None
+        self._tls_gate.close()
         for link in list(self._strangers):
             self._end_stranger(link, "the port is closed")
         for link in list(self._links):
@@ -148,13 +151,13 @@ class PeerListener:
     def _admit(self, accepted: socket.socket, host: str) -> None:
         if self.link_count >= self.links_max:
             accepted.close()
-            self._note(f"from {host}", f"{self.links_max} links are open already")
+            self._note(host, "", f"{self.links_max} links are open already")
             return
         if len(self._strangers) >= self.strangers_max:
             self._end_stranger(self._least_missed(), "too many connections are shaking hands")
         accepted.setblocking(False)
         link = PeerLink(self._setup())
-        link.address = host
+        link.address = link.host = host
         task = self._loop.create_task(self._connect(link, accepted))
         self._strangers[link] = _Stranger(task, host)
         self._strangers_of[host] += 1
@@ -170,9 +173,10 @@ class PeerListener:
         return max(self._strangers, key=lambda link: self._strangers_of[self._strangers[link].host])
 
     def _end_stranger(self, link: PeerLink, reason: str) -> None:
-        self._strangers[link].task.cancel()
-        self._forget_stranger(link)
-        link.abort(reason)
+        if link in self._strangers:
+            self._strangers[link].task.cancel()
+            self._forget_stranger(link)
+            link.abort(reason)
 
     def _forget_stranger(self, link: PeerLink) -> None:
         stranger = self._strangers.pop(link, None)
@@ -197,6 +201,8 @@ class PeerListener:
             on_shaken=on_shaken,
             frame_bytes_max=self._frame_bytes_max,
             turn=self._security.turn.share(),
+            refusals=self._security.refusals,
+            frames=self._security.turn.frames,
             timeout_s=self.handshake_timeout_ms / 1000,
             on_gone=self._forget_link,
         )
@@ -205,20 +211,26 @@ class PeerListener:
         tls = self._security.tls_server
         limits = {} if tls is None else {"ssl_handshake_timeout": self.handshake_timeout_ms / 1000}
         try:
+            if tls is not None:
+                await self._tls_gate.enter(link, accepted)
             await self._loop.connect_accepted_socket(lambda: link, accepted, ssl=tls, **limits)
         except ssl.SSLError as error:
-            self._note(f"from {link.address}", f"no TLS: {error}")
+            self._note(link.host, "", f"no TLS: {error}")
             link.abort("no TLS")
         except OSError as error:
             link.abort(str(error) or "the other end broke off the TLS handshake")
+        finally:
+            self._tls_gate.leave(link)
 
     def _on_shaken(self, link: PeerLink, refusal: str, handshake: ListenerHandshake) -> None:
+        if not link.is_connected and link in self._strangers:
+            self._strangers[link].task.cancel()  # it would wait for TLS for ever
         self._forget_stranger(link)
         if not refusal:
             self._keep_link(link)
             self.purposes[link.hello.purpose](link)
             return
-        host = link.address.rpartition(":")[0] or link.address
+        host = link.host
         if not link.has_received:
             log.debug("connection from %s without a word: %s", host, refusal)  # a probe, mostly
             return
@@ -227,10 +239,10 @@ class PeerListener:
         if claimed is not None:
             hello = claimed.hello
             who = f" peer={hello.peer_id} purpose={printable(hello.purpose)}"
-        self._note(f"from {host}{who}", refusal)
+        self._note(host, who, refusal)
 
-    def _note(self, place: str, reason: str) -> None:
-        self._security.refusals.note(place, reason, self._loop.time())
+    def _note(self, host: str, who: str, reason: str) -> None:
+        self._security.refusals.note(host, f"from {host}{who}", reason, self._loop.time())
 
     def _keep_link(self, link: PeerLink) -> None:
         self._links[link] = None

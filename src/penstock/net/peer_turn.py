@@ -11,17 +11,20 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from penstock.net.peer_measure import FrameTurns
 from penstock.net.turn_share import TurnShare
 
 
 class PeerTurn:
     """The share of a process, of whichever loop it runs on."""
 
-    __slots__ = ("_loop", "_share", "_stopwatch")
+    __slots__ = ("_loop", "_share", "_stopwatch", "frames")
 
     def __init__(self, stopwatch: Callable[[], float] = time.perf_counter) -> None:
         """`stopwatch` tells seconds that pass while code runs, from any moment on."""
         self._stopwatch = stopwatch
+        self.frames = FrameTurns()
+        """How long they were."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._share: TurnShare | None = None
 
@@ -33,3 +36,7 @@ class PeerTurn:
             self._share = TurnShare(loop)
             self._share.stopwatch = self._stopwatch
         return self._share
+
+    def longest(self) -> dict[str, float]:
+        """Return the longest turns of the last one to two minutes, in seconds by kind of frame."""
+        return self.frames.longest(self._stopwatch())

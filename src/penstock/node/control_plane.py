@@ -99,6 +99,10 @@ class ControlPlane:
         """
         return PeerHello(purpose, self._cluster_id, self.own_id, METADATA_LEVELS.packed())
 
+    def frame_turns(self) -> dict[str, float]:
+        """Return how long frames of peers held the loop lately, in seconds by kind."""
+        return self._ports.security.turn.longest()
+
     def open(self, directory: Path) -> None:
         """Read the metadata log in `directory`. Waits for the disk.
 

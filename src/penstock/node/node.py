@@ -46,7 +46,7 @@ from penstock.node.registration import Registration
 from penstock.node.relief import Relief
 from penstock.node.settings.kafka_names import broker_entries
 from penstock.node.settings.settings import NodeSettings
-from penstock.runtime.ha.client import FRAME_BYTES_MAX as HA_FRAME_BYTES_MAX
+from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
 from penstock.runtime.ha.host import ManagerPorts
 from penstock.runtime.io.http_server import HttpServer, Page
 from penstock.runtime.io.memory import FreeLists
@@ -376,7 +376,7 @@ class Node:
         node, cluster = self._settings.node, self._settings.cluster
         ports: dict[int, tuple[Mapping[bytes, OnLink], int]] = {
             cluster.controller_port: (self._plane.purposes, CONTROLLER_FRAME_BYTES_MAX),
-            cluster.ha_port: ({HA_PURPOSE: manager.on_link}, HA_FRAME_BYTES_MAX),
+            cluster.ha_port: ({HA_PURPOSE: manager.on_link}, SLAVE_FRAME_BYTES_MAX),
         }
         return [
             listen(

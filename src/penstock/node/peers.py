@@ -11,9 +11,7 @@ from penstock.net.peer_turn import PeerTurn
 from penstock.net.sockets import OpenSocket, open_socket
 from penstock.node.settings.cluster_config import ClusterConfig
 from penstock.runtime.raft.transport import FRAME_BYTES_MAX as RAFT_FRAME_BYTES_MAX
-
-SESSION_FRAME_BYTES_MAX = 64 << 20
-"""Room for the status of a large cluster and for commands with many topics."""
+from penstock.runtime.session.messages import FRAME_BYTES_MAX as SESSION_FRAME_BYTES_MAX
 
 OnLink = Callable[[PeerLink], None]
 CONTROLLER_FRAME_BYTES_MAX = max(RAFT_FRAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX)

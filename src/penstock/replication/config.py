@@ -50,7 +50,8 @@ class ReplicationConfig:
     """A link on which nothing has come for this long is dead. (haHousekeepingInterval)"""
 
     reconnect_ms: Annotated[int, Ge(1), Le(60_000), Unit("ms")] = 20
-    """First pause before a lost link is dialled again; it doubles up to `reconnect_ms_max`."""
+    """First pause before a lost link is dialled again; it doubles up to `reconnect_ms_max`, also
+    where links are made and last no longer than that."""
 
     reconnect_ms_max: Annotated[int, Ge(1), Le(600_000), Unit("ms")] = 1_000
     """Longest pause between two attempts. (reconnect.backoff.max.ms)"""

@@ -15,7 +15,7 @@ Source: docs/formats/ha-link.md has every kind; RocketMQ's transfer header for t
 Lengths of frames are the link's business. Whatever does not fit raises InvalidHaMessage.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from enum import IntEnum
 from itertools import pairwise
 from struct import Struct
@@ -47,6 +47,10 @@ VERSION = 2
 """2: a Hello names the process."""
 EPOCHS_MAX = 65_536
 """Masterships in one message; a log that has more names the newest."""
+LONG_BYTES = 32 << 10
+"""Lists of masterships above it are read in slices; no other message of a size costs that much."""
+SLICE = 1_000
+"""Masterships between two turns."""
 TEXT_BYTES_MAX = 500
 INCARNATION_BYTES_MAX = 255
 
@@ -80,6 +84,10 @@ _IMAGE_WANTED = Struct(">B")
 _PIECE_WANTED = Struct(">qI")
 
 HEAD_BYTES = _HEAD.size
+SLAVE_FRAME_BYTES_MAX = (
+    HEAD_BYTES + _REPLICA.size + INCARNATION_BYTES_MAX + _SHAPE.size + EPOCHS_MAX * _EPOCH.size
+)
+"""Largest message of a slave, which is a Hello; masters send log bytes and base images."""
 RUN_HEAD_BYTES = _RUN.size
 
 assert HEAD_BYTES == 12
@@ -169,7 +177,7 @@ def _shape(shape: LogShape) -> bytes:
     fixed = _SHAPE.pack(
         shape.start_position, shape.end_position, shape.confirm_position, len(epochs)
     )
-    return fixed + b"".join(_EPOCH.pack(*epoch) for epoch in epochs)
+    return fixed + b"".join([_EPOCH.pack(*epoch) for epoch in epochs])
 
 
 def decode(frame: memoryview) -> HaMessage:
@@ -187,7 +195,38 @@ def decode(frame: memoryview) -> HaMessage:
             raise InvalidHaMessage(f"message kind {kind} is not known here")
         return read(replica_set_id, leader_epoch, frame)
     except StructError as error:
-        raise InvalidHaMessage(f"a replication message of {len(frame)} bytes is cut off") from error
+        raise _cut_off(frame) from error
+
+
+def kind_of(frame: memoryview) -> str:
+    """Return the name of a frame's message, for measures."""
+    number = frame[1] if len(frame) > 1 else 0
+    return Kind(number).name if number in _READERS else "unknown"
+
+
+def is_long(frame: memoryview) -> bool:
+    """Whether the frame should be read by `decode_slices`."""
+    return len(frame) > LONG_BYTES and frame[1] in _LONG_KINDS
+
+
+def decode_slices(frame: memoryview) -> Generator[None, None, HaMessage]:
+    """Read a long frame, which must stay as it is, a slice a step; as `decode` else."""
+    try:
+        version, kind, _, replica_set_id, leader_epoch = _HEAD.unpack_from(frame)
+        if version != VERSION:
+            return decode(frame)
+        if kind == Kind.HELLO_ANSWER:
+            shape = yield from _shape_slices(frame, HEAD_BYTES)
+            return HelloAnswer(replica_set_id, leader_epoch, shape)
+        replica_id, incarnation, at = _read_process(frame)
+        shape = yield from _shape_slices(frame, at)
+        return Hello(replica_set_id, leader_epoch, replica_id, incarnation, shape)
+    except StructError as error:
+        raise _cut_off(frame) from error
+
+
+def _cut_off(frame: memoryview) -> InvalidHaMessage:
+    return InvalidHaMessage(f"a replication message of {len(frame)} bytes is cut off")
 
 
 def _read_run(replica_set_id: int, leader_epoch: int, frame: memoryview) -> LogRun:
@@ -201,39 +240,56 @@ def _read_run(replica_set_id: int, leader_epoch: int, frame: memoryview) -> LogR
 
 
 def _read_shape(frame: memoryview, at: int) -> LogShape:
+    slices = _shape_slices(frame, at)
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            shape: LogShape = end.value
+            return shape
+
+
+def _shape_slices(frame: memoryview, at: int) -> Generator[None, None, LogShape]:
     start, end, confirmed, count = _SHAPE.unpack_from(frame, at)
     at += _SHAPE.size
     if count > EPOCHS_MAX or len(frame) != at + count * _EPOCH.size:
         raise InvalidHaMessage(f"a list of {count} epochs does not fill its frame")
     if not 0 <= start <= end or confirmed < 0:
         raise InvalidHaMessage(f"a log range [{start}, {end}) can not be")
-    entries = [
-        EpochStart(LeaderEpoch(epoch), Position(position))
-        for epoch, position in _EPOCH.iter_unpack(frame[at:])
-    ]
-    _check_epochs(entries, end)
+    entries: list[EpochStart] = []
+    for piece in range(at, len(frame), SLICE * _EPOCH.size):
+        read = _EPOCH.iter_unpack(frame[piece : piece + SLICE * _EPOCH.size])
+        known = len(entries)
+        entries += [EpochStart(LeaderEpoch(epoch), Position(position)) for epoch, position in read]
+        _check_epochs(entries[max(known - 1, 0) :])
+        yield
+    if entries and not 0 <= entries[-1].start_position <= end:
+        raise InvalidHaMessage(f"leader epoch {entries[-1].leader_epoch} starts above the end")
     return LogShape(entries, Position(start), Position(end), Position(confirmed))
 
 
-def _check_epochs(entries: Sequence[EpochStart], end: int) -> None:
+def _check_epochs(entries: Sequence[EpochStart]) -> None:
     for earlier, later in pairwise(entries):
         if later.leader_epoch <= earlier.leader_epoch:
             raise InvalidHaMessage(f"leader epoch {later.leader_epoch} is out of order")
         if later.start_position < earlier.start_position:
             raise InvalidHaMessage(f"leader epoch {later.leader_epoch} starts too early")
-    if entries and not 0 <= entries[-1].start_position <= end:
-        raise InvalidHaMessage(f"leader epoch {entries[-1].leader_epoch} starts above the end")
 
 
 def _read_hello(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Hello:
+    replica_id, incarnation, at = _read_process(frame)
+    return Hello(replica_set_id, leader_epoch, replica_id, incarnation, _read_shape(frame, at))
+
+
+def _read_process(frame: memoryview) -> tuple[int, str, int]:
+    """Return replica id and process of a Hello, and where its shape begins."""
     replica_id, length = _REPLICA.unpack_from(frame, HEAD_BYTES)
     at = HEAD_BYTES + _REPLICA.size
     try:
         incarnation = bytes(frame[at : at + length]).decode()
     except UnicodeDecodeError as error:
         raise InvalidHaMessage("the name of a process is no text") from error
-    shape = _read_shape(frame, at + length)
-    return Hello(replica_set_id, leader_epoch, replica_id, incarnation, shape)
+    return replica_id, incarnation, at + length
 
 
 def _read_refused(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Refused:
@@ -282,4 +338,5 @@ _READERS: dict[int, Callable[[int, int, memoryview], HaMessage]] = {
     Kind.PIECE: _read_piece,
     Kind.KEEP_ALIVE: lambda _s, _e, _: KeepAlive(),
 }
+_LONG_KINDS = (Kind.HELLO, Kind.HELLO_ANSWER)
 assert set(_READERS) == set(Kind), "every kind can be read"

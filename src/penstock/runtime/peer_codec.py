@@ -7,20 +7,29 @@ grows when a message changes its meaning. A field that one side lacks takes its 
 does not know is passed over, so that a field may be added without a new version. Types of fields
 are checked on reading, values are not: that is the business of whoever knows what they mean.
 
+A frame costs the loop what it holds, so a kind of message has bounds: bytes, which are looked at
+first, and elements of its lists, which are counted before any is read. A long frame is read in
+slices (long_message.py).
+
 Source: our own; MessagePack as msgspec reads and writes it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
 from penstock.base.ports import Buffer
 from penstock.net.peer import PeerLinkError
+from penstock.runtime.long_message import Bounds, LongMessage
 
 M = TypeVar("M")
 
+LONG_BYTES = 64 << 10
+"""Frames above it are read in slices, and their lists are counted before."""
+
 _HEAD_BYTES = 2
+_NO_BOUNDS = Bounds()
 
 
 class PeerMessageError(PeerLinkError):
@@ -45,16 +54,32 @@ class MalformedPeerMessage(PeerMessageError):
 class MessageCodec(Generic[M]):
     """One purpose's messages, e.g. `MessageCodec[Message]({1: VoteRequest, ...}, version=1)`."""
 
-    __slots__ = ("_decoders", "_encode", "_heads", "_version")
+    __slots__ = ("_bytes_max", "_decoders", "_encode", "_heads", "_long", "_names", "_version")
 
-    def __init__(self, types: Mapping[int, type[Any]], *, version: int) -> None:
-        """`types`: number (1 to 255) -> dataclass."""
+    def __init__(
+        self,
+        types: Mapping[int, type[Any]],
+        *,
+        version: int,
+        bounds: Mapping[type[Any], Bounds] | None = None,
+    ) -> None:
+        """`types`: number (1 to 255) -> dataclass; without `bounds` the link's alone count."""
         assert all(1 <= number <= 255 for number in types)
         assert len(set(types.values())) == len(types), "a class has one number"
+        bounds = bounds or {}
         self._version = version
+        self._names = {number: cls.__name__ for number, cls in types.items()}
         self._heads = {cls: bytes((number, version)) for number, cls in types.items()}
+        self._bytes_max = {
+            number: bounds.get(cls, _NO_BOUNDS).bytes_max for number, cls in types.items()
+        }
         self._decoders = {
             number: msgspec.msgpack.Decoder(cls).decode for number, cls in types.items()
+        }
+        self._long = {
+            number: LongMessage(cls, bounds[cls].counts)
+            for number, cls in types.items()
+            if cls in bounds and bounds[cls].counts
         }
         self._encode = msgspec.msgpack.Encoder().encode
 
@@ -62,19 +87,56 @@ class MessageCodec(Generic[M]):
         """Return a message of the table as buffers: `link.send(*codec.encode(message))`."""
         return self._heads[type(message)], self._encode(message)
 
+    def kind_of(self, frame: memoryview) -> str:
+        """Return the name of a frame's message, for measures."""
+        return self._names.get(frame[0], "unknown") if len(frame) else "empty"
+
+    def is_long(self, frame: Buffer) -> bool:
+        """Whether the frame should be read by `slices`."""
+        return len(frame) > LONG_BYTES and frame[0] in self._long
+
     def decode(self, frame: Buffer) -> M:
         """Return the message that a frame's body is; it shares no memory with the frame.
 
         Raises:
             UnknownPeerMessage, MalformedPeerMessage: see there.
         """
+        if self.is_long(frame):
+            return _run(self.slices(frame))
+        number, body = self._open(frame)
+        try:
+            return cast("M", self._decoders[number](body))
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise MalformedPeerMessage(f"message type {number}: {error}") from error
+
+    def slices(self, frame: Buffer) -> Generator[None, None, M]:
+        """Read a long frame, which must stay as it is; each step is one slice, raising as `decode`.
+
+        The generator returns the message.
+        """
+        number, body = self._open(frame)
+        try:
+            return cast("M", (yield from self._long[number].slices(body)))
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise MalformedPeerMessage(f"message type {number}: {error}") from error
+
+    def _open(self, frame: Buffer) -> tuple[int, memoryview]:
+        """Return which type a frame is of, and its fields, once its size is a possible one."""
         if len(frame) < _HEAD_BYTES:
             raise MalformedPeerMessage(f"a message of {len(frame)} bytes")
         number, version = frame[0], frame[1]
-        decode = self._decoders.get(number)
-        if decode is None or version != self._version:
+        if number not in self._decoders or version != self._version:
             raise UnknownPeerMessage(number, version)
+        if len(frame) > self._bytes_max[number]:
+            raise MalformedPeerMessage(
+                f"message type {number} of {len(frame)} bytes, at most {self._bytes_max[number]}"
+            )
+        return number, memoryview(frame)[_HEAD_BYTES:]
+
+
+def _run(slices: Generator[None, None, M]) -> M:
+    while True:
         try:
-            return cast("M", decode(memoryview(frame)[_HEAD_BYTES:]))
-        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            raise MalformedPeerMessage(f"message type {number}: {error}") from error
+            next(slices)
+        except StopIteration as end:
+            return cast("M", end.value)

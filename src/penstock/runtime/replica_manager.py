@@ -198,7 +198,7 @@ class ReplicaManager:
         """Return the durable state of the sets asked for, and promise what ProbeSets says."""
         asker = Asker(request.controller_epoch, request.request_id)
         found = []
-        for probed in request.sets:
+        for probed in {one.replica_set_id: one for one in request.sets}.values():
             driver = self.drivers.get(probed.replica_set_id)
             if driver is not None and driver.member is not None and not driver.member.log.is_busy:
                 if probed.is_promise_wanted:

@@ -201,12 +201,14 @@ class ActiveController:
         )
         if not is_counted:
             return None
-        named = (report.replica_set_id for report in heartbeat.sets)
+        sets, now_ms = context.image.replica_sets, context.now_ms
+        named = {
+            report.replica_set_id: Reported(report, now_ms)
+            for report in heartbeat.sets
+            if report.replica_set_id in sets
+        }
         has_opened = context.liveness.names_first(broker_id, named)
-        reports = context.reports.setdefault(broker_id, {})
-        for report in heartbeat.sets:
-            if report.replica_set_id in context.image.replica_sets:
-                reports[report.replica_set_id] = Reported(report, context.now_ms)
+        context.reports.setdefault(broker_id, {}).update(named)
         if self.is_active:
             self._promises.on_reports(broker_id, heartbeat.sets)
         if any(report.role == FAILED for report in heartbeat.sets):

@@ -54,7 +54,8 @@ class Round:
     promised: dict[int, int] = field(default_factory=dict)
     """Leader epochs, by set id, that those who were asked confirm nothing more for."""
     waiting: dict[int, None] = field(default_factory=dict)
-    answers: dict[int, tuple[SetReport, ...]] = field(default_factory=dict)
+    answers: dict[int, dict[int, SetReport]] = field(default_factory=dict)
+    """By broker, then by set id."""
     timer: Cancellable | None = None
     is_submitted: bool = False
 
@@ -190,7 +191,11 @@ class Elections:
         if one is None or one.is_submitted or broker_id not in one.waiting:
             return
         del one.waiting[broker_id]
-        one.answers[broker_id] = answer.reports
+        one.answers[broker_id] = {
+            report.replica_set_id: report
+            for report in answer.reports
+            if report.replica_set_id in one.asked_at
+        }
         self._maybe_conclude(one)
 
     def on_lost(self, broker_id: int) -> None:
@@ -316,8 +321,7 @@ class Elections:
         return {
             broker_id: report
             for broker_id, reports in one.answers.items()
-            for report in reports
-            if report.replica_set_id == replica_set.replica_set_id
+            if (report := reports.get(replica_set.replica_set_id)) is not None
             and replica_set.log_ids.get(broker_id) == report.log_id
             and report.role != FAILED
             and self._context.is_able(broker_id)

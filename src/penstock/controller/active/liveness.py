@@ -97,8 +97,10 @@ class Liveness:
             self._sessions[broker_id].is_open = False
 
     def forget(self, broker_id: int) -> None:
-        """The broker was removed from the cluster."""
-        self._sessions.pop(broker_id, None)
+        """The broker was removed from the cluster. One that runs has its session: it is told."""
+        session = self._sessions.get(broker_id)
+        if session is not None and not (session.is_open and session.session_id != NO_SESSION):
+            del self._sessions[broker_id]
 
     def tick(self, now_ms: int, interval_ms: int) -> None:
         """Take note of the time, at least every `interval_ms`; a longer gap was our own pause."""

@@ -16,11 +16,24 @@ from penstock.runtime.replica_manager import ReplicaManager
 _MS_PER_S = 1_000
 
 
+def _longest_turns(plane: ControlPlane) -> Metric:
+    turns = GaugeMetricFamily(
+        "penstock_peer_longest_turn_seconds",
+        "The longest time that a frame of a peer, or a slice of one, held the loop at once, in the "
+        "last one to two minutes; from 1 ms on.",
+        labels=["frame"],
+    )
+    for kind, seconds in sorted(plane.frame_turns().items()):
+        turns.add_metric([kind], seconds)
+    return turns
+
+
 def control_metrics(plane: ControlPlane, image: ClusterImage) -> Iterator[Metric]:
     """Yield what a process knows of the metadata log and of the cluster."""
     yield GaugeMetricFamily("penstock_topics", "Topics.", len(image.topics_by_id))
     if not plane.is_open:
         return
+    yield _longest_turns(plane)
     stats = plane.brain.stats
     yield _counter("penstock_metadata_entries", "Entries applied.", plane.log.applied_index)
     yield GaugeMetricFamily(

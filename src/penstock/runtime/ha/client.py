@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, assert_never
 
 from penstock.base.ports import Clock, Scheduler
 from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
+from penstock.net.redial import RedialPause
 from penstock.replication.config import ReplicationConfig
-from penstock.replication.errors import InvalidHaMessage
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
@@ -31,7 +31,6 @@ from penstock.replication.messages import (
     PieceWanted,
     Refused,
 )
-from penstock.replication.wire import decode
 from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.runtime.ha.live_link import LiveLink
 
@@ -138,8 +137,7 @@ class MasterLink:
     def abort(self, reason: str) -> None:
         """End the connection; another one is dialled."""
         if self.live is not None:
-            log.error("master=%d broke the protocol: %s", self.master_id, reason)
-            self.live.link.abort(reason)
+            self.live.link.break_off(f"ha master={self.master_id}", reason)
 
     def tick(self) -> None:
         """Look at the times of the link and of its sets."""
@@ -151,20 +149,18 @@ class MasterLink:
     # --- connecting ----------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        config = self._ports.config
-        failures = 0
+        config, clock = self._ports.config, self._ports.clock
+        pause = RedialPause(config.reconnect_ms, config.reconnect_ms_max)
         while not self._is_stopped:
+            lasted_ms = 0
             link = await self._dial()
-            if link is None:
-                pause_ms = min(config.reconnect_ms << min(failures, 16), config.reconnect_ms_max)
-                failures += 1
-                await self._pause(pause_ms)
-                continue
-            failures = 0
-            self._changed.clear()
-            self._attach(link)
-            await self._changed.wait()
-            await self._pause(config.reconnect_ms)
+            if link is not None:
+                began_ms = clock.monotonic_ms()
+                self._changed.clear()
+                self._attach(link)
+                await self._changed.wait()
+                lasted_ms = clock.monotonic_ms() - began_ms
+            await self._pause(pause.after(lasted_ms))
 
     async def _pause(self, pause_ms: int) -> None:
         if self._is_stopped:
@@ -192,8 +188,7 @@ class MasterLink:
             log.debug("master=%d at %s:%d: %s", self.master_id, *address, error)
             return None
         if link.hello.peer_id != self.master_id:
-            log.error("broker %d answers where %d should", link.hello.peer_id, self.master_id)
-            link.close("another broker was expected here")
+            link.break_off(f"ha master={self.master_id}", f"it is broker {link.hello.peer_id}")
             return None
         if self._is_stopped:
             link.close("nothing is followed here any more")
@@ -223,13 +218,7 @@ class MasterLink:
 
     def _on_frame(self, frame: memoryview) -> None:
         assert self.live is not None
-        self.live.heard()
-        try:
-            message = decode(frame)
-        except InvalidHaMessage as error:
-            self.abort(str(error))
-            return
-        self._handle(message)
+        self.live.take(frame, self._handle, self.abort)
 
     def _handle(self, message: HaMessage) -> None:
         match message:

@@ -6,11 +6,18 @@ closes the link, so that a peer that hangs or was cut off without a word counts 
 Source: RocketMQ haSendHeartbeatInterval and haHousekeepingInterval.
 """
 
+from collections.abc import Callable, Generator
+
 from penstock.base.ports import Clock
 from penstock.net.peer import PeerLink
+from penstock.net.peer_slices import in_slices
 from penstock.replication.config import ReplicationConfig
+from penstock.replication.errors import InvalidHaMessage
 from penstock.replication.messages import HaMessage, KeepAlive
-from penstock.replication.wire import encode
+from penstock.replication.wire import decode, decode_slices, encode, is_long, kind_of
+
+Handle = Callable[[HaMessage], None]
+Offend = Callable[[str], None]
 
 
 class LiveLink:
@@ -19,13 +26,26 @@ class LiveLink:
     def __init__(self, link: PeerLink, clock: Clock, config: ReplicationConfig) -> None:
         self.link = link
         self.peer_id = link.hello.peer_id
+        link.kind_of = kind_of
         self._clock = clock
         self._config = config
         self._heard_ms = self._said_ms = clock.monotonic_ms()
 
-    def heard(self) -> None:
-        """A frame has come."""
+    def take(self, frame: memoryview, handle: Handle, offend: Offend) -> None:
+        """A frame has come: read it, a long one in slices, and handle its message, or say why not.
+
+        What is handled at once may lie in the frame's memory.
+        """
         self._heard_ms = self._clock.monotonic_ms()
+        if is_long(frame):
+            in_slices(self.link, frame, _read(bytes(frame), handle, offend))
+            return
+        try:
+            message = decode(frame)
+        except InvalidHaMessage as error:
+            offend(str(error))
+            return
+        handle(message)
 
     def send(self, message: HaMessage) -> None:
         """Send one message; on a closed link nothing happens."""
@@ -39,3 +59,13 @@ class LiveLink:
             self.link.abort(f"nothing heard for {now_ms - self._heard_ms} ms")
         elif now_ms - self._said_ms >= self._config.keep_alive_ms and self.link.is_writable:
             self.send(KeepAlive())
+
+
+def _read(frame: bytes, handle: Handle, offend: Offend) -> Generator[None, None, None]:
+    try:
+        message = yield from decode_slices(memoryview(frame))
+    except InvalidHaMessage as error:
+        offend(str(error))
+        return
+    yield
+    handle(message)

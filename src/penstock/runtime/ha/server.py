@@ -25,7 +25,6 @@ from penstock.base.ports import Cancellable, Clock, Scheduler
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.net.peer import PeerLink
 from penstock.replication.config import ReplicationConfig
-from penstock.replication.errors import InvalidHaMessage
 from penstock.replication.messages import (
     Acknowledge,
     Begin,
@@ -42,7 +41,6 @@ from penstock.replication.messages import (
     Reason,
     Refused,
 )
-from penstock.replication.wire import decode
 from penstock.runtime.ha.live_link import LiveLink
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.slave_session import SlaveSession
@@ -141,13 +139,7 @@ class ServedLink:
         link.on_frame = self._on_frame
 
     def _on_frame(self, frame: memoryview) -> None:
-        self.live.heard()
-        try:
-            message = decode(frame)
-        except InvalidHaMessage as error:
-            self._offend(str(error))
-            return
-        self._handle(message)
+        self.live.take(frame, self._handle, self._offend)
 
     def _handle(self, message: HaMessage) -> None:
         match message:
@@ -281,8 +273,7 @@ class ServedLink:
         session.close()
 
     def _offend(self, reason: str) -> None:
-        log.error("slave=%d broke the protocol: %s", self.live.peer_id, reason)
-        self.live.link.abort(reason)
+        self.live.link.break_off(f"ha slave={self.live.peer_id}", reason)
 
     def _on_closed(self, reason: str) -> None:
         log.info("slave=%d disconnected: %s", self.live.peer_id, reason)

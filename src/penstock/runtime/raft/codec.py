@@ -4,6 +4,8 @@ Source: docs/formats/raft-log.md, "Messages"; the classes are those of raft/mess
 is built and checked stands in runtime/peer_codec.py.
 """
 
+from penstock.raft.config import RaftConfig
+from penstock.raft.entry import ENTRY_OVERHEAD_BYTES
 from penstock.raft.messages import (
     AppendEntries,
     AppendResponse,
@@ -16,7 +18,26 @@ from penstock.raft.messages import (
     VoteRequest,
     VoteResponse,
 )
+from penstock.runtime.long_message import Bounds
 from penstock.runtime.peer_codec import MessageCodec
+
+ENTRIES_MAX = RaftConfig().entries_bytes_max // ENTRY_OVERHEAD_BYTES + 1
+"""Of one message, were all of them empty; a leader cuts by their bytes."""
+VOTERS_MAX = 1_000
+
+_SHORT = Bounds(64 << 10)
+_VOTERS = {"voters": VOTERS_MAX, "directories": VOTERS_MAX}
+_BOUNDS: dict[type, Bounds] = {
+    AppendEntries: Bounds(counts={"entries": ENTRIES_MAX}),
+    InstallSnapshot: Bounds(counts=_VOTERS | {"vacant": VOTERS_MAX}),
+    LearnerWelcome: Bounds(1 << 20, _VOTERS),
+    VoteRequest: _SHORT,
+    VoteResponse: _SHORT,
+    AppendResponse: _SHORT,
+    SnapshotResponse: _SHORT,
+    TimeoutNow: _SHORT,
+    LearnerHello: _SHORT,
+}
 
 RAFT_CODEC = MessageCodec[Message](
     {
@@ -31,4 +52,5 @@ RAFT_CODEC = MessageCodec[Message](
         9: LearnerWelcome,
     },
     version=1,
+    bounds=_BOUNDS,
 )

@@ -59,7 +59,8 @@ class RaftLogConfig:
     """How long connecting to a peer and shaking hands may take."""
 
     redial_min_ms: Annotated[int, Ge(1), Le(60_000)] = 50
-    """Wait before the first new attempt to reach a peer; it doubles with every failure."""
+    """Wait before the first new attempt to reach a peer; it doubles with every failure, and with
+    every link that lasts no longer than `redial_max_ms`."""
 
     redial_max_ms: Annotated[int, Ge(1), Le(60_000)] = 1_000
     """Longest wait between two attempts. It bounds how late a returning peer is noticed."""

@@ -24,8 +24,10 @@ from penstock.base.ports import Buffer, Clock
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
 from penstock.net.peer import PeerHello, PeerLink, PeerRefused, PeerSecurity, dial
 from penstock.net.peer_errors import PeerFrameTooLarge
+from penstock.net.redial import RedialPause
 from penstock.raft.errors import InvalidMessage
 from penstock.runtime.peer_codec import PeerMessageError
+from penstock.runtime.raft.codec import RAFT_CODEC
 from penstock.runtime.raft.config import RaftLogConfig
 
 PURPOSE = b"raft"
@@ -199,14 +201,14 @@ class PeerTransport:
             try:
                 self._receiver.on_frame(peer_id, frame)
             except (InvalidMessage, PeerMessageError) as error:
-                log.warning("raft peer=%d: link ended: %s", peer_id, error)
-                link.abort(str(error))
+                link.break_off(f"raft peer={peer_id}", str(error))
 
         def closed(reason: str) -> None:
             self._drop(peer_id, entry, reason)
             if on_closed is not None:
                 on_closed()
 
+        link.kind_of = RAFT_CODEC.kind_of
         link.on_frame = heard
         link.on_closed = closed
 
@@ -222,14 +224,15 @@ class PeerTransport:
 
     async def _keep_dialled(self, peer_id: int, address: Address) -> None:
         """Keep one dialled link to the peer until cancelled."""
-        delay_ms = self._config.redial_min_ms
+        pause = RedialPause(self._config.redial_min_ms, self._config.redial_max_ms)
         while True:
+            lasted_ms = 0
             link = await self._dial(peer_id, address)
             if link is not None:
-                delay_ms = self._config.redial_min_ms
+                began_ms = self._clock.monotonic_ms()
                 await self._until_closed(link)
-            await asyncio.sleep(delay_ms / 1000)
-            delay_ms = min(2 * delay_ms, self._config.redial_max_ms)
+                lasted_ms = self._clock.monotonic_ms() - began_ms
+            await asyncio.sleep(pause.after(lasted_ms) / 1000)
 
     async def _dial(self, peer_id: int, address: Address) -> PeerLink | None:
         config = self._config
@@ -245,11 +248,8 @@ class PeerTransport:
             log.debug("raft peer=%d at %s:%d not reached: %s", peer_id, *address, error)
             return None
         if link.hello.peer_id != peer_id:
-            log.warning(
-                "raft peer=%d expected at %s:%d, found %d: check the controllers' addresses",
-                peer_id, *address, link.hello.peer_id,
-            )  # fmt: skip
-            link.close("another peer was expected here")
+            found = f"it is peer {link.hello.peer_id}: check the controllers' addresses"
+            link.break_off(f"raft peer={peer_id}", found)
             return None
         return link
 

@@ -6,15 +6,13 @@ its messages are handed over and not encoded. What is sent arrives later on the 
 """
 
 import asyncio
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Protocol
 
 from penstock.net.peer import PeerLink
+from penstock.net.peer_slices import in_slices
 from penstock.runtime.peer_codec import PeerMessageError
 from penstock.runtime.session.messages import SESSION_CODEC, SessionMessage
-
-log = logging.getLogger(__name__)
 
 OnMessage = Callable[[SessionMessage], None]
 OnClosed = Callable[[str], None]
@@ -48,8 +46,14 @@ class SessionChannel(Protocol):
 class LinkChannel:
     """A session over a peer link."""
 
-    def __init__(self, link: PeerLink, session_id: int) -> None:
+    def __init__(self, link: PeerLink, session_id: int, *, is_asked: bool = False) -> None:
+        """`is_asked`: it answers; who does not take answers is not read until it has.
+
+        Only one of the two ends may do so, or both could wait for each other.
+        """
         self._link = link
+        self._is_asked = is_asked
+        self._is_held = False
         self.peer_id = link.hello.peer_id
         self.session_id = session_id
 
@@ -63,21 +67,48 @@ class LinkChannel:
         link = self._link
 
         def on_frame(frame: memoryview) -> None:
+            if SESSION_CODEC.is_long(frame):
+                in_slices(link, frame, self._read(bytes(frame), on_message))
+                return
             try:
                 message = SESSION_CODEC.decode(frame)
             except PeerMessageError as error:
-                log.warning("session peer=%d at %s ended: %s", self.peer_id, link.address, error)
-                link.close(str(error))
+                self._offend(error)
                 return
             on_message(message)
 
+        link.kind_of = SESSION_CODEC.kind_of
+        link.on_writable = self._go_on
         link.on_frame = on_frame
         link.on_closed = on_closed
 
+    def _read(self, frame: bytes, on_message: OnMessage) -> Generator[None, None, None]:
+        """Read a long frame in slices."""
+        try:
+            message = yield from SESSION_CODEC.slices(frame)
+        except PeerMessageError as error:
+            self._offend(error)
+            return
+        yield
+        on_message(message)
+
+    def _offend(self, error: PeerMessageError) -> None:
+        self._link.break_off(f"session peer={self.peer_id}", str(error))
+
     def send(self, message: SessionMessage) -> None:
         """Send one frame."""
-        if not self._link.is_closed:
-            self._link.send(*SESSION_CODEC.encode(message))
+        link = self._link
+        if link.is_closed:
+            return
+        link.send(*SESSION_CODEC.encode(message))
+        if self._is_asked and not link.is_writable and not self._is_held:
+            self._is_held = True
+            link.pause_reading()
+
+    def _go_on(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._link.resume_reading()
 
     def close(self, reason: str) -> None:
         """End the link."""

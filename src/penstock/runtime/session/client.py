@@ -43,6 +43,7 @@ from penstock.runtime.session.commands import LocalLog, SessionCommands
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.link import ControllerSession, SessionDraws
 from penstock.runtime.session.messages import (
+    HEARTBEAT_SETS,
     PURPOSE,
     Operation,
     SessionMessage,
@@ -270,8 +271,8 @@ class SessionClient:
         if link.hello.peer_id != controller_id:
             reason = f"controller {controller_id} expected, found peer {link.hello.peer_id}"
             link.close(reason)
-            place = f"to {address[0]}:{address[1]}"
-            self._ports.security.refusals.note(place, reason, self._loop.time())
+            at = f"{address[0]}:{address[1]}"
+            self._ports.security.refusals.note(at, f"to {at}", reason, self._loop.time())
             raise PeerRefused(reason)
         return LinkChannel(link, session_id)
 
@@ -360,15 +361,18 @@ class SessionClient:
         sessions: Iterable[ControllerSession],
         reports: tuple[SetReport, ...],
     ) -> None:
+        starts = range(0, max(len(reports), 1), HEARTBEAT_SETS)
+        parts = [reports[at : at + HEARTBEAT_SETS] for at in starts]
         for session in sessions:
-            session.send(
-                Heartbeat(
-                    session_id=session.session_id,
-                    broker_id=self._identity.broker_id,
-                    incarnation=self._identity.incarnation,
-                    sets=reports,
-                    identity=self._identity.identity,
-                    is_stopping=self._is_stopping,
-                    metadata_levels=METADATA_LEVELS.packed(),
+            for part in parts:
+                session.send(
+                    Heartbeat(
+                        session_id=session.session_id,
+                        broker_id=self._identity.broker_id,
+                        incarnation=self._identity.incarnation,
+                        sets=part,
+                        identity=self._identity.identity,
+                        is_stopping=self._is_stopping,
+                        metadata_levels=METADATA_LEVELS.packed(),
+                    )
                 )
-            )

@@ -14,6 +14,7 @@ from annotated_types import Ge, Le
 
 from penstock.base.errors import ConfigError
 from penstock.controller.config import ControllerConfig
+from penstock.runtime.session.messages import FRAME_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class SessionConfig:
     commands_max: Annotated[int, Ge(1), Le(100_000)] = 1_000
     """Changes of one broker that may be on their way; further ones are refused at once."""
 
-    frame_bytes_max: Annotated[int, Ge(1_024), Le(1 << 30)] = 64 << 20
+    frame_bytes_max: Annotated[int, Ge(1_024), Le(1 << 30)] = FRAME_BYTES_MAX
     """Largest message taken from a controller: the status of a large cluster."""
 
     def __post_init__(self) -> None:

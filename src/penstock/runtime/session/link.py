@@ -23,6 +23,7 @@ from penstock.controller.errors import (
 )
 from penstock.controller.session import OperationAnswer, StatusAnswer
 from penstock.net.peer import PeerFrameTooLarge, PeerRefused
+from penstock.net.redial import RedialPause
 from penstock.runtime.session.channel import SessionChannel
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.messages import Answer, Question, SessionMessage, SubmitOutcome
@@ -103,15 +104,14 @@ class ControllerSession:
     async def run(self) -> None:
         """Keep the session open until cancelled."""
         config = self._config
-        delay_ms = config.redial_min_ms
+        pause = RedialPause(config.redial_min_ms, config.redial_max_ms)
         while True:
             began_ms = self._clock.monotonic_ms()
             await self._run_once()
-            if self._clock.monotonic_ms() - began_ms > config.redial_max_ms:
-                delay_ms = config.redial_min_ms  # it was open for a while, or slow to fail
+            # It was open for a while, or slow to fail.
+            pause_ms = pause.after(self._clock.monotonic_ms() - began_ms)
             # Spread, so that a returning controller is not met by all brokers at once.
-            await asyncio.sleep(delay_ms * self._draws.uniform(0.5, 1.0) / 1000)
-            delay_ms = min(2 * delay_ms, config.redial_max_ms)
+            await asyncio.sleep(pause_ms * self._draws.uniform(0.5, 1.0) / 1000)
 
     async def _run_once(self) -> None:
         self.session_id = self._draws.new_session_id()

@@ -7,10 +7,22 @@ the table again in docs/formats/peer-links.md. A number is given once and for ev
 from dataclasses import dataclass
 
 from penstock.controller import session as s
+from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
+from penstock.runtime.long_message import Bounds
 from penstock.runtime.peer_codec import MessageCodec
 
 PURPOSE = b"session"
 SESSION_VERSION = 1
+
+FRAME_BYTES_MAX = ENTRY_BYTES_MAX + (1 << 20)
+"""Largest message of a session: a command that just fits an entry, or a status as long."""
+SETS_MAX = 2_000
+"""Sets in one message: a broker is in `controller.sets_per_broker_max` of them, 1,000 at most, and
+in those that operators have put it in. A heartbeat of more than HEARTBEAT_SETS is cut."""
+HEARTBEAT_SETS = 200
+"""With 32 members each they are 0.8 MB."""
+_REPORTS_BYTES_MAX = 1 << 20
+_SHORT_BYTES_MAX = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +99,24 @@ ToController = s.Heartbeat | s.ProbeAnswer | s.TransferReady | Question
 ToBroker = s.HeartbeatAnswer | s.ProbeSets | s.PrepareTransfer | s.ReleasePromises | Answer
 SessionMessage = ToController | ToBroker
 
+_SHORT = Bounds(_SHORT_BYTES_MAX)
+_BOUNDS: dict[type, Bounds] = {
+    s.Heartbeat: Bounds(_REPORTS_BYTES_MAX, {"sets": SETS_MAX}),
+    s.ProbeAnswer: Bounds(_REPORTS_BYTES_MAX, {"reports": SETS_MAX}),
+    s.ProbeSets: Bounds(_REPORTS_BYTES_MAX, {"sets": SETS_MAX}),
+    s.ReleasePromises: Bounds(_REPORTS_BYTES_MAX, {"sets": SETS_MAX}),
+    s.StatusAnswer: Bounds(FRAME_BYTES_MAX, {"brokers": 10_000, "sets": 100_000}),
+    s.TransferReady: _SHORT,
+    s.PrepareTransfer: _SHORT,
+    s.HeartbeatAnswer: _SHORT,
+    s.ElectRequest: _SHORT,
+    s.TransferRequest: _SHORT,
+    s.DrainRequest: _SHORT,
+    s.StatusRequest: _SHORT,
+    ChangeControllers: _SHORT,
+    QuorumRequest: _SHORT,
+}
+
 SESSION_CODEC = MessageCodec[SessionMessage](
     {
         1: s.Heartbeat,
@@ -110,4 +140,5 @@ SESSION_CODEC = MessageCodec[SessionMessage](
         71: s.ReleasePromises,
     },
     version=SESSION_VERSION,
+    bounds=_BOUNDS,
 )

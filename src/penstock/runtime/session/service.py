@@ -226,7 +226,7 @@ class ControllerService:
 
     def on_link(self, link: PeerLink) -> None:
         """Take a link: the callback for purpose b"session" of the PeerListener."""
-        self.on_channel(LinkChannel(link, link.hello.session_id))
+        self.on_channel(LinkChannel(link, link.hello.session_id, is_asked=True))
 
     def open_local(self, broker_id: int, session_id: int) -> LocalChannel:
         """Open a session within this process and return the broker's end."""

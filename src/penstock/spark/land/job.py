@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import uuid
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -94,8 +95,12 @@ def _run_locked(options: LandOptions, access: BrokerAccess, log: Path) -> int:
     name = f"penstock land {options.topic}"
     with spark_session(name, options.master, options.spark_conf, log) as spark:
         summary = Summary(topic=options.topic, table=str(options.to), format=options.format)
-        with Progress(summary, show=options.progress) as progress, StopSignal() as stop:
-            Landing(options, spark, access, log=log).run(summary, progress, stop)
+        with (
+            Progress(summary, show=options.progress) as progress,
+            StopSignal() as stop,
+            closing(Landing(options, spark, access, log=log)) as landing,
+        ):
+            landing.run(summary, progress, stop)
         show_summary(summary, options.output)
     return 0
 
@@ -130,7 +135,17 @@ class Landing:
         table = open_table(options.format, main)
         if shape.kind == "raw" and not options.skip_corrupt:
             return table, None
-        return table, open_table(options.format, self._dead_spec())
+        try:
+            return table, open_table(options.format, self._dead_spec())
+        except BaseException:
+            table.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the tables."""
+        self._table.close()
+        if self._dead is not None:
+            self._dead.close()
 
     def _dead_spec(self) -> TableSpec:
         return TableSpec(
@@ -166,6 +181,7 @@ class Landing:
         except TableConflict:
             if conflicts >= CONFLICTS_MAX:
                 raise
+            self.close()
             self._table, self._dead = self._open()
             return conflicts + 1
         except SparkRoomError:

@@ -103,7 +103,16 @@ class LogParts:
         )
         self.retention = RetentionPass(self.commit_log, self.older, self._take_snapshot)
         self.runs = RunReader(disk=disk, store=self.store, writer=self.writer, reader=self.reader)
-        self.appender = RunAppender(
+        self.appender = self._appender(disk, directory)
+        self.partitions: dict[TopicPartition, PartitionLog] = self.commit_log.partitions
+        self.recovery = RecoveryReport()
+        self._next_serial = 0
+        self.writer.on_rolled = self._rolled
+        self.writer.on_turn = self.turn
+        self.checkpointer.every_partition = self.partitions.values
+
+    def _appender(self, disk: Disk, directory: str) -> RunAppender:
+        appender = RunAppender(
             disk=disk,
             directory=directory,
             offload=self.offload,
@@ -111,13 +120,8 @@ class LogParts:
             writer=self.writer,
             checkpointer=self.checkpointer,
         )
-        self.appender.open_partition = self.open_partition
-        self.partitions: dict[TopicPartition, PartitionLog] = self.commit_log.partitions
-        self.recovery = RecoveryReport()
-        self._next_serial = 0
-        self.writer.on_rolled = self._rolled
-        self.writer.on_turn = self.turn
-        self.checkpointer.every_partition = self.partitions.values
+        appender.open_partition = self.open_partition
+        return appender
 
     def replay(self, progress: Progress) -> Recovery:
         """Read the files, completing a change that was under way. Waits for the disk."""

@@ -70,6 +70,9 @@ class DeltaLakeTable:
     def _application(self, partition: int) -> str:
         return f"penstock/{self._spec.topic}/{partition}"
 
+    def close(self) -> None:
+        """No file is held open between two calls."""
+
     def layout(self, attempt: str) -> FileLayout:
         return FileLayout(directory=str(self._spec.path), attempt=attempt, suffix=".parquet")
 

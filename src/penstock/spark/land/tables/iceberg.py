@@ -49,10 +49,21 @@ class IcebergTable:
         (self._root / "data").mkdir(parents=True, exist_ok=True)
         self._catalog = _catalog(self._root)
         try:
-            self._table = self._catalog.load_table(TABLE_NAME)
+            self._table = self._open()
+            spec.check(self.facts())
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> NativeTable:
+        try:
+            return self._catalog.load_table(TABLE_NAME)
         except NoSuchTableError:
-            self._table = self._create()
-        spec.check(self.facts())
+            return self._create()
+
+    def close(self) -> None:
+        """Close the catalog, which keeps its file open."""
+        self._catalog.close()
 
     def _create(self) -> NativeTable:
         spec = self._spec
@@ -119,7 +130,8 @@ def facts_at(path: Path) -> dict[str, str] | None:
     root = path.absolute()
     if not (root / CATALOG_FILE).exists():
         return None
-    try:
-        return dict(_catalog(root).load_table(TABLE_NAME).properties)
-    except NoSuchTableError:
-        return None
+    with _catalog(root) as catalog:
+        try:
+            return dict(catalog.load_table(TABLE_NAME).properties)
+        except NoSuchTableError:
+            return None

@@ -71,6 +71,9 @@ class PlainTable:
     def ends(self, partitions: Sequence[int] = ()) -> dict[int, int]:
         return {int(partition): end for partition, end in self._state["ends"].items()}
 
+    def close(self) -> None:
+        """No file is held open between two calls."""
+
     def layout(self, attempt: str) -> FileLayout:
         directory = str(self._staging / attempt)
         return FileLayout(directory=directory, attempt=attempt, suffix=f".parquet{_STAGED}")

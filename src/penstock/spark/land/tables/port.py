@@ -115,6 +115,9 @@ class Table(Protocol):
     def facts(self) -> dict[str, str]:
         """Return what `TableSpec.facts` stored."""
 
+    def close(self) -> None:
+        """Let go of files that are held open; nothing else may be called after it."""
+
 
 def encode_schema(schema: pa.Schema) -> str:
     """Return the schema as text that fits a table property."""

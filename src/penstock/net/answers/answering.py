@@ -13,8 +13,8 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from penstock.base.ports import Buffer
+from penstock.net.answers.replies import ReplyPlace
 from penstock.net.context import ConnectionContext
-from penstock.net.replies import ReplyPlace
 from penstock.net.sockets import write_all
 
 PAUSED_IN_FLIGHT, PAUSED_WRITES, PAUSED_MEMORY, PAUSED_DRAINING, PAUSED_TURN = 1, 2, 4, 8, 16

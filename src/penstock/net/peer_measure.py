@@ -1,0 +1,46 @@
+"""How long frames of peers hold the loop at once, by kind of frame, for people.
+
+A kind is a word of whoever reads the frames, such as "session Heartbeat"; each has a few tens. What
+is shorter than NOTED_SECONDS is not of interest, and its kind is not even looked at.
+"""
+
+import logging
+
+NOTED_SECONDS = 0.001
+TOLD_SECONDS = 0.1
+"""From here on a longest one is told in the log."""
+WINDOW_SECONDS = 60.0
+
+log = logging.getLogger(__name__)
+
+
+class FrameTurns:
+    """The longest turn of each kind in this window of time, and in the last one."""
+
+    __slots__ = ("_before", "_began", "_longest")
+
+    def __init__(self) -> None:
+        self._began = 0.0
+        self._longest: dict[str, float] = {}
+        self._before: dict[str, float] = {}
+
+    def note(self, kind: str, seconds: float, now: float) -> None:
+        """Take one into account that ended at `now` of a clock that never goes back."""
+        self._turn_over(now)
+        if seconds > self._longest.get(kind, 0.0):
+            self._longest[kind] = seconds
+            if seconds >= TOLD_SECONDS:
+                log.warning("peer frame=%s held the loop for %d ms", kind, seconds * 1000)
+
+    def longest(self, now: float) -> dict[str, float]:
+        """Return seconds by kind."""
+        self._turn_over(now)
+        both = (*self._longest.items(), *self._before.items())
+        return {kind: max(one for key, one in both if key == kind) for kind, _ in both}
+
+    def _turn_over(self, now: float) -> None:
+        passed = now - self._began
+        if passed >= WINDOW_SECONDS:
+            self._before = self._longest if passed < 2 * WINDOW_SECONDS else {}
+            self._longest = {}
+            self._began = now

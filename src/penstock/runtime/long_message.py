@@ -1,0 +1,73 @@
+"""A long message of a peer, read in slices: its lists are counted first, then read part by part.
+
+    frame ─► envelope: every field but the lists, whose elements stay bytes ─► 100 elements ─► ...
+
+The envelope skips over elements at a tenth of what reading them costs; a list that is too long is
+refused by the number that stands before it, with nothing of it read.
+
+Source: our own; msgspec's Raw and its constraints of length.
+"""
+
+import dataclasses
+from collections.abc import Generator, Mapping
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
+
+import msgspec
+
+SLICE = 200
+"""Elements between two turns; an element is a set or a member of one, some microseconds."""
+
+
+class Bounds(NamedTuple):
+    """What a message of one kind may hold at most."""
+
+    bytes_max: int = (1 << 32) - 1
+    counts: Mapping[str, int] = {}
+    """Elements, by the name of a field that is a tuple of messages or texts."""
+
+
+class LongMessage:
+    """How one class of messages is read."""
+
+    __slots__ = ("_class", "_envelope", "_names", "_readers")
+
+    def __init__(self, cls: type[Any], counts: Mapping[str, int]) -> None:
+        """`cls` is a dataclass, `counts` as in Bounds."""
+        hints = get_type_hints(cls)
+        fields = dataclasses.fields(cls)
+        self._class = cls
+        self._names = [field.name for field in fields]
+        self._readers = {
+            name: msgspec.msgpack.Decoder(get_args(hints[name])[0]).decode for name in counts
+        }
+        envelope = msgspec.defstruct(
+            f"Long{cls.__name__}",
+            [_declared(field, hints[field.name], counts.get(field.name)) for field in fields],
+            kw_only=True,
+        )
+        self._envelope = msgspec.msgpack.Decoder(envelope).decode
+
+    def slices(self, body: memoryview) -> Generator[None, None, object]:
+        """Read the fields in `body`, a slice a step. Raises msgspec.MsgspecError."""
+        envelope = self._envelope(body)
+        yield
+        values = {name: getattr(envelope, name) for name in self._names}
+        for name, read in self._readers.items():
+            elements: list[object] = []
+            for at in range(0, len(values[name]), SLICE):
+                elements += map(read, values[name][at : at + SLICE])
+                yield
+            values[name] = tuple(elements)
+        return self._class(**values)
+
+
+def _declared(field: "dataclasses.Field[Any]", hint: Any, count_max: int | None) -> Any:
+    """Return the envelope's field: name, type and, where it may be missing, its default."""
+    kind = hint if count_max is None else Annotated[
+        list[msgspec.Raw], msgspec.Meta(max_length=count_max)
+    ]  # fmt: skip
+    if field.default is dataclasses.MISSING:
+        return field.name, kind
+    return field.name, kind, field.default if count_max is None else msgspec.field(
+        default_factory=list
+    )  # fmt: skip
