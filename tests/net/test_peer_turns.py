@@ -181,7 +181,7 @@ def test_frames_of_other_links_go_between_the_slices_of_a_long_one(loop: str) ->
             other = End(await port.dial(PeerHello(b"ha", "cluster", 9, 0)))
             quiet = await port.end(1)
             dialler.link.send(b"long")
-            await until(lambda: bool(done))
+            await until(lambda: bool(done), every_seconds=0)
             other.link.send(b"a heartbeat")
             await quiet.received(1)
             assert len(done) < SLICES
@@ -197,7 +197,7 @@ def test_a_link_that_closes_ends_the_slices_of_its_frame(loop: str) -> None:
         async with peer_port(work.security()) as port:
             dialler, listener, done = await long_frame(port, work)
             dialler.link.send(b"long")
-            await until(lambda: bool(done))
+            await until(lambda: bool(done), every_seconds=0)
             listener.link.close("enough")
             count = len(done)
             await dialler.closed()

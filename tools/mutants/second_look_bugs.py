@@ -9,7 +9,7 @@ SNAPSHOTS = ("tests/storage/test_memory_and_snapshot.py",)
 RAFT_FILES = ("tests/runtime/test_raft_storage.py",)
 RAFT_LOG = ("tests/runtime/test_raft_log.py",)
 RAFT_MEMBERS = ("tests/raft/test_members.py",)
-REDIAL = ("tests/runtime/test_redialling.py",)
+REDIAL = ("tests/runtime/test_session_redialling.py",)
 COMMANDS = ("tests/runtime/test_session_commands.py",)
 SESSION = ("tests/runtime/test_session.py",)
 FAILOVER = ("tests/controller/test_failover.py",)
@@ -32,7 +32,7 @@ STORAGE = (
           ("storage/recover/recovery.py", "            partition.sized_from = state.sized_from\n", ""),
           kind=Kind.SNAPSHOT, near=SNAPSHOTS),
     plant("recovery-log-start-behind-the-end", "Recovery", "a replayed log start lies behind the partition's end",
-          ("storage/recover/recovery.py", "                offset = min(offset, partition.log_end_offset)\n", ""),
+          ("storage/recover/recovery.py", "raise_log_start(min(offset, partition.log_end_offset))", "raise_log_start(offset)"),
           kind=Kind.SNAPSHOT, near=SNAPSHOTS),
     plant("recovery-claim-over-a-windows-edge", "Recovery", "durable records behind damage are cut off where the proof lies over the edge of what is read at a time",
           ("storage/recover/scan.py", "position += len(data) - FRAME_HEADER_BYTES", "position += len(data)"),
@@ -62,7 +62,7 @@ METADATA = (
 
 SESSIONS = (
     plant("sessions-redial-as-after-failures", "Sessions", "a controller that was there for hours is dialled as slowly as one that refuses",
-          ("runtime/session/link.py", "                delay_ms = config.redial_min_ms  # it", "                pass  # it"),
+          ("net/redial.py", "            self._next_ms = self._min_ms\n", "            pass\n"),
           kind=Kind.STALE, near=REDIAL),
     plant("sessions-refused-before-it-is-seen", "Sessions", "a master hears that its set has changed before its image says so",
           ("runtime/session/commands.py", "if error is None or isinstance(error, RefusedCommand):", "if error is None:"),

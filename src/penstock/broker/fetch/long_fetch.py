@@ -6,7 +6,7 @@
                └── room for an answer ◄── woken ◄┘ └──► deadline: answer
 
 One of a connection at a time, and looked at in the places of long requests, when there is room for
-an answer (net/answers/answer_room.py); that room is kept until the answer is sent. The partitions that
+an answer (net/answers/answer_room.py); that room is kept until the answer is sent. Partitions that
 all of them together look at and are parked on are bounded (partition_shares.py), and count in the
 budget. Room comes first: a client that does not take its answers waits without a share of those.
 

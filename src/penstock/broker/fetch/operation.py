@@ -9,11 +9,11 @@ A parked fetch is answered at once when a partition of it is lost to another mas
 At a slave it is served like at the master, up to the slave's own confirm position, where that is
 switched on (slave_reads.py).
 
-Before each look there is room for what it may find (net/answers/answer_room.py): who waits for that holds
-no records. A parked fetch costs nothing while nothing happens. Each look reads from the partitions
-in order until the answer is full; whole batches only, nothing above the high watermark. Only the
-first one found may be larger than the whole answer is to be; clients count on that with their own
-limits.
+Before each look there is room for what it may find (net/answers/answer_room.py): who waits for that
+holds no records. A parked fetch costs nothing while nothing happens. Each look reads from the
+partitions in order until the answer is full; whole batches only, nothing above the high watermark.
+Only the first one found may be larger than the whole answer is to be; clients count on that with
+their own limits.
 
 Source: Kafka `DelayedFetch`, `ReplicaManager.readFromLog`; KIP-74 (at least one batch), KIP-320
 (leader epochs of consumers), KIP-392 (slaves).

@@ -1,1 +1,1 @@
-"""Answers of client connections: their order, the room they are prepared in, and who is too slow."""
+"""Answers of client connections: their order, room for making them, and who is too slow."""
