@@ -18,6 +18,7 @@ from pathlib import Path
 
 from harness.cluster import get_page
 from harness.node import NodeFailed
+from harness.waiting import wait_until
 
 from reliability.faults.chaos_stage import Stage
 
@@ -157,9 +158,7 @@ class Lying:
 
     def begin(self) -> None:
         self._calls.begin()
-        deadline = time.monotonic() + _ATTACH_SECONDS
-        while self._calls.count() < 20 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_until(lambda: self._calls.count() >= 20, _ATTACH_SECONDS)
         self._lies = self._calls.count()
         _freeze(self.stage, self.hit)
         self.stage.disks[self.hit].cut_power()

@@ -32,8 +32,7 @@ class HeldRoom:
         """Nobody is told."""
 
     def wait_for(self, count: int) -> None:
-        while self.node.call(lambda: len(self.asked)) < count:
-            pass
+        assert self.node.until(lambda: len(self.asked) >= count)
 
     def give(self, size: int) -> int:
         """Let the first who asked begin; returns what it has found, and notes what it keeps."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness.ports import free_port
+from harness.waiting import until
 
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import DataDirectory, open_data_directories
@@ -79,8 +80,9 @@ async def controllers(directory: Path, count: int) -> AsyncIterator[Controllers]
 
 
 async def until_led(made: Controllers) -> int:
-    while (leader := made.leader()) is None:  # noqa: ASYNC110  nobody tells
-        await asyncio.sleep(0.005)
+    await until(lambda: made.leader() is not None)
+    leader = made.leader()
+    assert leader is not None
     return leader
 
 
