@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 
 from penstock.broker.sets.replica_set import Role
+from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.errors import MetadataTimeout
+from penstock.coordinator.records import UnreadRecord
+from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.replication.confirm import Membership
 from tests.broker.cluster import Asked, Cluster, Node
 from tests.groups.world import subscription
 
@@ -206,6 +210,77 @@ def test_a_partition_that_can_not_be_read_is_tried_again() -> None:
     assert committed(taker) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     cluster.world.advance(1_001)
     assert committed(taker) == 5
+
+
+def test_a_partition_that_is_lost_before_it_is_tried_again_stays_lost() -> None:
+    cluster = started()
+    commit(cluster.nodes[0], 5)
+    cluster.replicate()
+    taker, next_one = cluster.nodes[1:]
+    taker.disk.is_cold = True
+    taker.disk.fail("read", "log", 5)
+    cluster.lead(1)
+    taker.disk.is_cold = False
+    cluster.replicate()
+    assert committed(taker) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.lead(2)
+    cluster.replicate()
+    cluster.world.advance(1_001)
+    assert committed(taker) == ErrorCode.NOT_COORDINATOR
+    assert committed(next_one) == 5
+
+
+def test_a_partition_that_is_tried_again_has_nothing_twice() -> None:
+    cluster = started()
+    journal = cluster.nodes[0].journal
+    number = cluster.nodes[0].broker.groups.partition_of(GROUP)
+    journal.append(number, [UnreadRecord(None, b"of a later version")], lambda _: None)
+    for _ in range(30):
+        journal.append(number, [(b"\x00\x09later", bytes(5_000))], lambda _: None)
+        cluster.replicate()
+    cluster.lead(1)
+    cluster.replicate()
+    first, second = (cluster.nodes[one] for one in (1, 2))
+    expected = first.broker.groups.runtime.unread_bytes
+    assert expected > 0
+    second.disk.is_cold = True
+    second.disk.fail("read", "log", 5, after=1)
+    cluster.lead(2)
+    second.disk.is_cold = False
+    cluster.replicate()
+    assert committed(second) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    cluster.world.advance(1_001)
+    assert committed(second) == -1
+    assert second.broker.groups.runtime.unread_bytes == expected
+
+
+def test_a_commit_counts_that_is_confirmed_after_its_set_has_shrunk() -> None:
+    # It stands in the log: the next coordinator would find it.
+    cluster = started()
+    asked = commit(cluster.nodes[0], 5)
+    cluster.world.run()
+    cluster.nodes[0].member.change_members(Membership(replicas=(0, 1, 2), committed=(0, 1)))
+    cluster.replicate(1)
+    assert commit_error(asked) == 0
+    assert committed(cluster.nodes[0]) == 5
+
+
+@pytest.mark.parametrize("count", [1, 3, 7])
+def test_the_internal_topic_says_how_many_partitions_it_has_and_not_the_setting(count: int) -> None:
+    cluster = Cluster(3)
+    cluster.create("events")
+    topic = NewTopic(name=INTERNAL_TOPIC, partition_count=count)
+    cluster.metadata.submit(CreateTopics(topics=(topic,), internal=True))
+    for leader in (0, 1):
+        cluster.lead(leader)
+        cluster.replicate()
+        groups = cluster.nodes[leader].broker.groups
+        assert groups.partition_of(GROUP) == partition_of(GROUP, count)
+        states = groups.runtime.base.partitions
+        assert all(states.is_active(number) for number in range(count))
+        asked = commit(cluster.nodes[leader], 5 + leader)
+        cluster.replicate()
+        assert (commit_error(asked), committed(cluster.nodes[leader])) == (0, 5 + leader)
 
 
 def test_a_broker_without_the_role_owns_nothing() -> None:

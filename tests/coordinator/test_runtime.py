@@ -11,7 +11,7 @@ from penstock.coordinator.portions import PORTION
 from penstock.coordinator.runtime import DUE_TOGETHER
 from penstock.coordinator.unwritten import Unwritten
 from tests.coordinator.held_journal import HeldJournal
-from tests.coordinator.tally import TOGETHER, Tally, record_of
+from tests.coordinator.tally import TOGETHER, Put, Tally, record_of
 
 MANY = 3 * PORTION * TOGETHER
 
@@ -159,3 +159,33 @@ def test_the_number_of_partitions_changes_only_while_none_is_owned() -> None:
     world.runtime.unload(0)
     partitions.use_count(3)
     assert partitions.count == 3
+
+
+def test_whoever_is_told_of_a_write_finds_it_and_room_for_the_next_one() -> None:
+    world = World(writes_in_flight_max=1)
+    counts, writes = world.tally.counts[0], world.runtime.base.writes
+    found: list[tuple[Unwritten | None, dict[str, int], bool]] = []
+
+    def told(reason: Unwritten | None) -> None:
+        found.append((reason, dict(counts.values), writes.is_full))
+
+    writes.append(0, Put(counts, "a", 1), told)
+    world.journal.confirm()
+    world.all_turns()
+    world.journal.refuses = Unwritten.OVERTAKEN
+    writes.append(0, Put(counts, "b", 2), told)
+    world.all_turns()
+    assert found == [(None, {"a": 1}, False), (Unwritten.OVERTAKEN, {"a": 1}, False)]
+    assert counts.latest() == {"a": 1}
+
+
+def test_what_a_partition_kept_unread_goes_with_it() -> None:
+    world = World()
+    world.runtime.unload(0)
+    world.runtime.begin_loading(0)
+    world.runtime.load(0, (b"of a later version", b"x"))
+    world.runtime.finish_loading(0)
+    world.all_turns()
+    assert world.runtime.unread_bytes > 0
+    world.runtime.unload(0)
+    assert world.runtime.unread_bytes == 0

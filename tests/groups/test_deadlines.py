@@ -34,6 +34,21 @@ def test_members_that_come_and_go_do_not_grow_the_heap() -> None:
     assert len(deadlines._times) < 100
 
 
+def test_deadlines_come_in_their_order_also_when_most_of_those_before_were_cancelled() -> None:
+    deadlines = Deadlines()
+    for at_ms in range(400, 0, -1):
+        deadlines.set(key(at_ms), at_ms)
+    for at_ms in range(1, 400):
+        if at_ms % 7:
+            deadlines.cancel(key(at_ms))
+    deadlines.set(key(500), 500)
+    assert len(deadlines._times) < 100, "the leftovers are gone"
+    left = [at_ms for at_ms in (*range(1, 401), 500) if at_ms in {400, 500} or not at_ms % 7]
+    for at_ms in left:
+        assert deadlines.next_ms() == at_ms
+        assert [k.member_id for k in deadlines.pop_due(at_ms)] == [str(at_ms)]
+
+
 def test_sessions_that_begin_in_one_moment_share_one_time() -> None:
     deadlines = Deadlines()
     for name in range(1_000):

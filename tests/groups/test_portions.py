@@ -57,6 +57,18 @@ def test_works_that_begin_in_one_turn_share_it() -> None:
     assert loop.turn() == [str(number) for number in range(PORTION, 2 * PORTION)]
 
 
+def test_works_that_begin_while_another_waits_for_its_turn_ask_for_no_turns_of_their_own() -> None:
+    # Each turn that is asked for has a portion: ten of them in one turn of the loop are ten.
+    loop = Loop()
+    loop.begin("long", 2 * PORTION)
+    for number in range(10):
+        loop.begin(str(number), PORTION)
+    assert len(loop.done) == PORTION
+    assert len(loop.turns) == 1
+    assert len(loop.turn()) == PORTION
+    assert len(loop.turns) == 1
+
+
 def test_a_small_work_does_not_wait_for_a_large_one_that_began_before_it() -> None:
     loop = Loop()
     loop.begin("large", 100 * PORTION)
