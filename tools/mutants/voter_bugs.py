@@ -106,7 +106,7 @@ DIRECTORIES = (
     plant("voter-removed-though-another-is-lost", SUBJECT,
           "a voter is removed though one of those that are left has lost its directory",
           ("raft/roles/members.py", "((peer := replicator.counted(voter)) is not None",
-           "((one := replicator.peers.get(voter)) is not None"),
+           "((peer := replicator.peers.get(voter)) is not None"),
           kind=Kind.STALE, near=VOTERS),
     plant("voter-old-file-read-as-a-new-one", SUBJECT,
           "frames of a log without directory id are looked for where those of a new one begin",
