@@ -118,8 +118,8 @@ POSITIONS = (
     plant(
         "groups-topic-takes-confirmed-positions-only", "Groups",
         "a commit that is under way when its topic is deleted stays",
-        ("groups/offsets/commits.py", "found = group.offsets.latest_of(named) if named else {}",
-         "found = {key: group.offsets.values[key] for key in named if key in group.offsets.values}"),
+        ("groups/offsets/commits.py", "offsets = group.offsets.latest_of(named) if named else {}",
+         "offsets = {key: group.offsets.values[key] for key in named if key in group.offsets.values}"),
         kind=Kind.SNAPSHOT, near=("tests/groups/test_commits.py", *GROUPS),
     ),
     plant(

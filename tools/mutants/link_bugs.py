@@ -73,21 +73,21 @@ ALIGNING = (
     plant(
         "align-by-length", "Truncation",
         "a slave goes on at the shorter of the two ends, whatever masterships wrote them",
-        (ALIGNED, "end = min(slave.end_of(at), master.end_of(found))",
+        (ALIGNED, "end = min(slave.end_of(at), master.end_of(master_at))",
          "end = min(slave.end_position, master.end_position)"),
         kind=Kind.EPOCH, near=ALIGN,
     ),
     plant(
         "align-keeps-own-tail", "Truncation",
         "a slave keeps what it has of an epoch beyond where the master's ends",
-        (ALIGNED, "end = min(slave.end_of(at), master.end_of(found))", "end = slave.end_of(at)"),
+        (ALIGNED, "end = min(slave.end_of(at), master.end_of(master_at))", "end = slave.end_of(at)"),
         kind=Kind.GUARD, near=ALIGN,
     ),
     plant(
         "align-ignores-where-epochs-start", "Truncation",
         "two masterships with one number and different starts count as the same",
-        (ALIGNED, "if found is not None and master.epochs[found] == entry:",
-         "if found is not None:"),
+        (ALIGNED, "if master_at is not None and master.epochs[master_at] == entry:",
+         "if master_at is not None:"),
         kind=Kind.GUARD, near=ALIGN,
     ),
     plant(

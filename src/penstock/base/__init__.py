@@ -1,1 +1,1 @@
-"""Ids, ports, errors and `invariant()`: what every room may import and nothing else."""
+"""Ids, ports, errors and `invariant()`: every room may import these; they import no other room."""

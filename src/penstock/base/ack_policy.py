@@ -1,4 +1,4 @@
-"""How many copies an acknowledgement stands for, and what an election must ask for in return.
+"""How many copies an acknowledgement stands for, and how many answers an election needs for that.
 
     policy            a write with acks=all waits for          an election needs answers from
     all               every member of the sync-state set       one member of the sync-state set
@@ -8,11 +8,11 @@
     quorum            a majority of all replicas               a majority of all replicas
     async-may-lose    the master alone                         one member of the sync-state set
 
-Whoever is elected then has the longest log among those asked, and so every acknowledged record;
-`async-may-lose` promises nothing of the kind and says so in its name.
+The member with the longest log among those that answered is elected, so it has every acknowledged
+record. `async-may-lose` does not promise this, as its name says.
 
 Source: RIP-44 and RocketMQ's totalReplicas, inSyncReplicas, minInSyncReplicas and
-allAckInSyncStateSet; Gifford 1979 for overlapping counts. It knows numbers only, no logs.
+allAckInSyncStateSet; Gifford 1979 for overlapping counts. This module knows numbers only, no logs.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from penstock.base.errors import ConfigError
 
 
 class PolicyKind(StrEnum):
-    """Names as they stand in the configuration and in the metadata log."""
+    """The names are those of the configuration and of the metadata log."""
 
     ALL = "all"
     ADAPTIVE = "adaptive"

@@ -1,4 +1,4 @@
-"""Listeners by name: where a broker listens for clients, or where they are told that it does.
+"""Listeners by name: an address where a broker listens for clients, or one that it advertises.
 
     INTERNAL://10.0.0.1:9093        IPv6 addresses in brackets, as in INTERNAL://[fd00::1]:9093
 
@@ -12,7 +12,7 @@ FIRST_LISTENER = "kafka"
 """Name of the listener that `node.host` and `node.port` open."""
 
 LISTENERS_MAX = 16
-"""Listeners of one broker beside its first: all brokers hold all of them in memory."""
+"""Listeners of one broker besides its first: all brokers hold all of them in memory."""
 
 _ENDPOINT = re.compile(
     r"(?P<name>[A-Za-z0-9_-]{1,64})://(?P<host>\[[0-9A-Fa-f:.]+\]|[^:/\[\]\s]+):(?P<port>[0-9]{1,5})"
@@ -21,7 +21,7 @@ _PORT_MAX = 2**16 - 1
 
 
 class NamedEndpoint(NamedTuple):
-    """A listener's name and where it is, or where clients are told that it is."""
+    """A listener's name with its own or its advertised address."""
 
     name: str
     host: str
@@ -33,8 +33,8 @@ class NamedEndpoint(NamedTuple):
 
 
 def parse_endpoint(text: str) -> NamedEndpoint | None:
-    """Return what `NAME://host:port` says; None where the text is something else."""
-    found = _ENDPOINT.fullmatch(text)
-    if found is None or not 0 < int(found["port"]) <= _PORT_MAX:
+    """Return the endpoint in `NAME://host:port`; None if `text` has another form."""
+    match = _ENDPOINT.fullmatch(text)
+    if match is None or not 0 < int(match["port"]) <= _PORT_MAX:
         return None
-    return NamedEndpoint(found["name"], found["host"].strip("[]"), int(found["port"]))
+    return NamedEndpoint(match["name"], match["host"].strip("[]"), int(match["port"]))

@@ -1,4 +1,4 @@
-"""The root of the error tree. Every room draws its own branch in its `errors.py`.
+"""The root of the error tree. Every room documents its own branch in its `errors.py`.
 
     PlatformError
       ConfigError            settings, data directory, port: one line for the operator, exit code 2
@@ -25,12 +25,13 @@ class PlatformError(Exception):
 
 
 class ConfigError(PlatformError):
-    """A setting, a data directory or a port that can not be used; the text says what to change."""
+    """A setting, a data directory or a port that cannot be used; the text says what to change."""
 
 
 def as_answer(error: E) -> E:
-    """Return an error that is kept as an answer, without its traceback.
+    """Return `error` without its traceback, to be kept as an answer.
 
-    That holds the frame which keeps the error: a cycle that lies until a collection of everything.
+    The traceback refers to the frame that keeps the error: a cycle which only a full garbage
+    collection frees.
     """
     return error.with_traceback(None)

@@ -11,7 +11,7 @@ These are annotations only: nothing is wrapped at run time.
 from typing import NamedTuple, NewType
 
 TopicId = NewType("TopicId", bytes)
-"""16 bytes, the big-endian form of a UUID; never changes and is never used again."""
+"""16 bytes, the big-endian form of a UUID; never changes and is never reused."""
 
 Offset = NewType("Offset", int)
 Position = NewType("Position", int)
@@ -25,7 +25,7 @@ ProducerId = NewType("ProducerId", int)
 
 
 class TopicPartition(NamedTuple):
-    """One partition of one topic, by id: names can be used again, ids can not."""
+    """One partition of one topic, by id: unlike names, ids are never reused."""
 
     topic_id: TopicId
     partition: int

@@ -27,7 +27,7 @@ class Clock(Protocol):
 
 
 class Cancellable(Protocol):
-    """Something that was scheduled; `cancel` after it ran does nothing."""
+    """A scheduled callback; `cancel` after it ran does nothing."""
 
     def cancel(self) -> None: ...
 
@@ -40,7 +40,7 @@ class Scheduler(Protocol):
 
 
 class Randomness(Protocol):
-    """Random draws; the real ones are not to be guessed."""
+    """Random draws; the real implementation is not predictable."""
 
     def token_bytes(self, count: int, /) -> bytes:
         """Return `count` random bytes."""
@@ -77,7 +77,7 @@ class DiskFile(Protocol):
         """
 
     def gather_cached(self, places: list[tuple[int, int]]) -> list[memoryview]:
-        """Return the same for many places, (position, length) each, up to the first not there."""
+        """Do the same for many (position, length) pairs, up to the first one that is not cached."""
 
     def read(self, position: int, length: int) -> memoryview:
         """Read up to `length` bytes; fewer only at the end of the file. May wait for the disk."""
@@ -98,8 +98,8 @@ class DiskFile(Protocol):
         """Ranges [start, end) from `position` on that may hold bytes other than zero, in order.
 
         Allocated space that was never written is left out without reading it; a file system that
-        can not tell gives one range. Reading fills the page cache, which then counts as data: ask
-        before reading.
+        cannot tell gives one range. Reading fills the page cache, which then counts as data: call
+        this before reading.
         """
 
     def size(self) -> int: ...

@@ -1,7 +1,7 @@
-"""Topics, settings and offsets: what an operator changes and looks up.
+"""Topics, settings and offsets: administration for operators.
 
-The idea: one topic or resource per call, so that an error belongs to it. A change that was sent on
-a connection that then broke may have been carried out: when the second attempt finds it done, that
+The idea: one topic or resource per call, so that an error belongs to it. If a connection breaks
+after a change was sent, the change may have been made: if the next attempt finds it done, that
 counts as success.
 
 Source: KIP-4, KIP-195, KIP-204 (DeleteRecords), KIP-339 (incremental configs), KIP-734 (offset of
@@ -33,7 +33,7 @@ MAX_TIMESTAMP = -3
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 BROKER_DEFAULT = -1
-"""Partition count and replication factor as the broker's settings say."""
+"""Partition count and replication factor are taken from the broker's settings."""
 
 _SET, _DELETE = 0, 1
 _CONFIG_SOURCES = {1: "topic", 2: "broker", 3: "cluster", 4: "settings", 5: "default"}
@@ -41,7 +41,7 @@ _ANY_REPLICA = -1
 
 
 class Admin:
-    """Administration through a `Cluster`, which stays the caller's to close."""
+    """Administration through a `Cluster`, which the caller closes."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -67,9 +67,9 @@ class Admin:
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Create a topic, and return when brokers tell of it. Raises BrokerError.
+        """Create a topic, and return when brokers know of it. Raises BrokerError.
 
-        All of them that answer, within the bounds of `told`.
+        Waits for all brokers that answer, within the bounds of `told.py`.
         """
         entries = [{"name": key, "value": value} for key, value in (configs or {}).items()]
         topic = {
@@ -86,7 +86,7 @@ class Admin:
             self._wait(name, lambda told: told is not None)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, and return when no broker tells of it.
+        """Delete a topic, and return when no broker knows of it any more.
 
         Raises TopicNotFound, BrokerError.
         """
@@ -99,7 +99,7 @@ class Admin:
         self._wait(name, lambda told: told is None)
 
     def create_partitions(self, name: str, total: int) -> None:
-        """Grow a topic to `total` partitions, and return when brokers tell of them.
+        """Grow a topic to `total` partitions, and return when brokers know of them.
 
         Raises TopicNotFound, BrokerError.
         """
@@ -108,7 +108,7 @@ class Admin:
         self._wait(name, lambda told: told is not None and len(told.partitions) >= total)
 
     def _wait(self, topic: str, is_told: Judge) -> None:
-        """A broker that is late with it still gets it: no reason to fail a change that is made."""
+        """Wait until brokers know of a change. A late broker is no failure: the change is made."""
         wait_until_told(self._cluster, topic, is_told)
 
     def _change_topic(
@@ -162,7 +162,7 @@ class Admin:
         resource: int = TOPIC_RESOURCE,
         validate_only: bool = False,
     ) -> None:
-        """Set some settings and bring others back to their defaults, all or none.
+        """Set some settings and reset others to their defaults, all or none.
 
         Raises TopicNotFound, BrokerError.
         """
@@ -182,7 +182,7 @@ class Admin:
 
     def _resource_connection(self, resource: int, name: str) -> Any:
         if resource == BROKER_RESOURCE and name:
-            known = [one.broker_id for one in self._cluster.describe([]).brokers]
+            known = [broker.broker_id for broker in self._cluster.describe([]).brokers]
             if int(name) not in known:
                 raise BrokerNotFound(int(name), known)
             return self._cluster.connection(int(name))
@@ -200,29 +200,29 @@ class Admin:
         def attempt() -> dict[int, OffsetAndTime]:
             view = self._cluster.topic(topic)
             wanted = range(len(view.partitions)) if partitions is None else partitions
-            found: dict[int, OffsetAndTime] = {}
+            offsets: dict[int, OffsetAndTime] = {}
             for leader, led in self._by_leader(topic, wanted).items():
-                found |= self._list_offsets_at(leader, topic, time_ms, led)
-            return {partition: found[partition] for partition in wanted}
+                offsets |= self._list_offsets_at(leader, topic, time_ms, led)
+            return {partition: offsets[partition] for partition in wanted}
 
         return self._cluster.retry(f"offsets of {topic}", attempt)
 
     def _list_offsets_at(
         self, leader: int, topic: str, time_ms: int, partitions: Sequence[int]
     ) -> dict[int, OffsetAndTime]:
-        wanted = [{"partition_index": one, "timestamp": time_ms} for one in partitions]
+        wanted = [{"partition_index": number, "timestamp": time_ms} for number in partitions]
         answer = self._cluster.connection(leader).call(
             ApiKey.LIST_OFFSETS,
             {"replica_id": _ANY_REPLICA, "topics": [{"name": topic, "partitions": wanted}]},
         )
-        found: dict[int, OffsetAndTime] = {}
-        for one in _partitions(answer):
-            check_code(one.error_code, f"offsets of {topic}-{one.partition_index}")
-            found[one.partition_index] = OffsetAndTime(
-                offset=one.offset, timestamp_ms=one.timestamp
+        offsets: dict[int, OffsetAndTime] = {}
+        for result in _partitions(answer):
+            check_code(result.error_code, f"offsets of {topic}-{result.partition_index}")
+            offsets[result.partition_index] = OffsetAndTime(
+                offset=result.offset, timestamp_ms=result.timestamp
             )
-        _check_complete(found, partitions, topic)
-        return found
+        _check_complete(offsets, partitions, topic)
+        return offsets
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
         """Delete the records below an offset in each partition; return the new log starts.
@@ -231,10 +231,11 @@ class Admin:
         """
 
         def attempt() -> dict[int, int]:
-            found: dict[int, int] = {}
+            starts: dict[int, int] = {}
             for leader, led in self._by_leader(topic, list(before)).items():
-                found |= self._delete_records_at(leader, topic, {one: before[one] for one in led})
-            return found
+                part = {partition: before[partition] for partition in led}
+                starts |= self._delete_records_at(leader, topic, part)
+            return starts
 
         return self._cluster.retry(f"deleting records of {topic}", attempt)
 
@@ -242,26 +243,28 @@ class Admin:
         self, leader: int, topic: str, before: Mapping[int, int]
     ) -> dict[int, int]:
         timeout_ms = self._cluster.settings.request_timeout_ms
-        wanted = [{"partition_index": one, "offset": before[one]} for one in before]
+        wanted = [
+            {"partition_index": number, "offset": offset} for number, offset in before.items()
+        ]
         fields = {"topics": [{"name": topic, "partitions": wanted}], "timeout_ms": timeout_ms}
         connection = self._cluster.connection(leader)
         answer = connection.call(ApiKey.DELETE_RECORDS, fields, wait_ms=timeout_ms)
-        found: dict[int, int] = {}
-        for one in _partitions(answer):
-            check_code(one.error_code, f"deleting records of {topic}-{one.partition_index}")
-            found[one.partition_index] = one.low_watermark
-        _check_complete(found, list(before), topic)
-        return found
+        starts: dict[int, int] = {}
+        for result in _partitions(answer):
+            check_code(result.error_code, f"deleting records of {topic}-{result.partition_index}")
+            starts[result.partition_index] = result.low_watermark
+        _check_complete(starts, list(before), topic)
+        return starts
 
     def _by_leader(self, topic: str, partitions: Sequence[int]) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = {}
+        led: dict[int, list[int]] = {}
         for partition in partitions:
-            found.setdefault(self._cluster.leader(topic, partition), []).append(partition)
-        return found
+            led.setdefault(self._cluster.leader(topic, partition), []).append(partition)
+        return led
 
 
 def _once(attempt: Callable[[], None], already_done: ErrorCode | None) -> Callable[[], None]:
-    """Count `already_done` as success once an attempt broke off without an answer."""
+    """Count `already_done` as success after an attempt that ended without an answer."""
     is_unknown = False
 
     def guarded() -> None:
@@ -284,16 +287,16 @@ def _once(attempt: Callable[[], None], already_done: ErrorCode | None) -> Callab
 
 
 def _results(answer: Any) -> Any:
-    """The three requests that change topics name their results differently."""
+    """Return the results; the three requests that change topics name them differently."""
     for name in ("topics", "responses", "results"):
-        found = getattr(answer, name, None)
-        if found is not None:
-            return found
+        results = getattr(answer, name, None)
+        if results is not None:
+            return results
     raise AssertionError(answer)
 
 
 def _check_topic(code: int, what: str, message: str | None) -> None:
-    """As `check_code`, but a topic that is not there will not come by waiting."""
+    """As `check_code`, but an unknown topic is final: it does not appear by waiting."""
     if error_code(int(code)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise TopicNotFound(what.rpartition(" ")[2])
     check_code(code, what, message)
@@ -309,18 +312,18 @@ def _partitions(answer: Any) -> list[Any]:
 
 
 def _check_complete(found: Mapping[int, Any], wanted: Sequence[int], topic: str) -> None:
-    """A partition that the broker left out is one that it does not have."""
+    """Raise BrokerError for a partition that the broker left out: it does not have it."""
     for partition in wanted:
         if partition not in found:
             raise BrokerError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic}-{partition}")
 
 
-def _config_entry(one: Any) -> ConfigEntry:
+def _config_entry(config: Any) -> ConfigEntry:
     return ConfigEntry(
-        name=one.name,
-        value=one.value,
-        source=_CONFIG_SOURCES.get(one.config_source, "other"),
-        is_read_only=one.read_only,
-        is_sensitive=one.is_sensitive,
-        documentation=getattr(one, "documentation", None),
+        name=config.name,
+        value=config.value,
+        source=_CONFIG_SOURCES.get(config.config_source, "other"),
+        is_read_only=config.read_only,
+        is_sensitive=config.is_sensitive,
+        documentation=getattr(config, "documentation", None),
     )

@@ -1,11 +1,11 @@
-"""Which brokers there are, who leads which partition, and trying again within bounds.
+"""Brokers, leaders of partitions, connections, and retries within bounds.
 
-The idea: one `Cluster` per process or task. It keeps the metadata of the topics that were asked
-for and one connection per broker. `retry` is the one loop of the client that tries again: broken
-connections and retriable codes make it forget the metadata, wait (doubling) and go on until
-`deadline_ms` is over; everything else passes through at once.
+The idea: one `Cluster` per process or task. It keeps the metadata of the requested topics and one
+connection per broker. `retry` handles errors of single requests: after broken connections and
+retriable codes it drops the metadata, waits (doubling) and tries again until `deadline_ms` is over;
+all other errors are raised at once.
 
-Source: KIP-320 (leader epochs are passed on), Kafka `NetworkClient` and `Metadata` for the habit.
+Source: KIP-320 (leader epochs are passed on); modelled on Kafka's `NetworkClient` and `Metadata`.
 It deliberately does not refresh in the background: metadata is renewed when something fails.
 """
 
@@ -35,10 +35,10 @@ _GROUP_COORDINATOR = 0
 
 
 class Cluster:
-    """The client's picture of the platform. Use as a context manager, or close it."""
+    """The client's view of the cluster. Use as a context manager, or close it."""
 
     def __init__(self, settings: ClientSettings) -> None:
-        """Nothing is connected until something is asked for."""
+        """Connect to nothing yet; the first request does."""
         self.settings = settings
         self._brokers: dict[int, BrokerView] = {}
         self._controller_id = -1
@@ -68,16 +68,16 @@ class Cluster:
     # Metadata
 
     def describe(self, topics: list[str] | None = None) -> ClusterView:
-        """Ask for brokers and these topics, or all; never creates any. Retries.
+        """Fetch the brokers and these topics, or all; never creates any. Retries.
 
         Topics that do not exist are left out of the answer.
         """
         return self.retry("metadata", lambda: self._fetch_metadata(topics))
 
     def topic(self, name: str, *, create: bool = False) -> TopicView:
-        """Return a topic, from memory when it is known. Retries.
+        """Return a topic, from memory if it is known. Retries.
 
-        With `create` the broker may create it where it is set to. Raises TopicNotFound.
+        With `create` the broker may create it if its settings allow that. Raises TopicNotFound.
         """
         known = self._topics.get(name)
         if known is not None:
@@ -92,13 +92,13 @@ class Cluster:
         return partitions[partition]
 
     def forget(self, topic: str) -> None:
-        """Drop what is known of a topic: the next question goes to a broker."""
+        """Drop the metadata of a topic: the next use fetches it from a broker."""
         self._topics.pop(topic, None)
 
     def topic_at(self, broker_id: int, name: str) -> TopicView | None:
-        """Ask one broker for a topic, None when it knows of none; once, and nothing is kept.
+        """Ask one broker for a topic; None if it knows of none. Does not retry, keeps nothing.
 
-        Raises ConnectionFailed and the like, BrokerError for what may pass.
+        Raises ConnectionFailed and the like; BrokerError for errors that may pass.
         """
         fields = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
         (answer,) = self.connection(broker_id).call(ApiKey.METADATA, fields).topics
@@ -106,10 +106,10 @@ class Cluster:
 
     def _find_topic(self, name: str, create: bool) -> TopicView:
         self._fetch_metadata([name], create=create)
-        found = self._topics.get(name)
-        if found is None:
+        topic = self._topics.get(name)
+        if topic is None:
             raise TopicNotFound(name)
-        return found
+        return topic
 
     def _fetch_metadata(self, topics: list[str] | None, *, create: bool = False) -> ClusterView:
         wanted = None if topics is None else [{"name": name} for name in topics]
@@ -117,23 +117,23 @@ class Cluster:
             ApiKey.METADATA, {"topics": wanted, "allow_auto_topic_creation": create}
         )
         self._brokers = {
-            one.node_id: BrokerView(
-                broker_id=one.node_id, host=one.host, port=one.port, rack=one.rack
+            broker.node_id: BrokerView(
+                broker_id=broker.node_id, host=broker.host, port=broker.port, rack=broker.rack
             )
-            for one in answer.brokers
+            for broker in answer.brokers
         }
         self._controller_id = answer.controller_id
-        found: dict[str, TopicView] = {}
-        for one in answer.topics:
-            view = _topic_view(one)
-            self.forget(one.name)
+        views: dict[str, TopicView] = {}
+        for topic in answer.topics:
+            view = _topic_view(topic)
+            self.forget(topic.name)
             if view is not None:
-                found[one.name] = self._topics[one.name] = view
+                views[topic.name] = self._topics[topic.name] = view
         return ClusterView(
             cluster_id=answer.cluster_id or "",
             controller_id=answer.controller_id,
             brokers=tuple(self._brokers[broker_id] for broker_id in sorted(self._brokers)),
-            topics=found,
+            topics=views,
         )
 
     # Connections
@@ -144,7 +144,7 @@ class Cluster:
             return self._any
         addresses = parse_bootstrap(self.settings.bootstrap)
         random.shuffle(addresses)
-        known = [(one.host, one.port) for one in self._brokers.values()]
+        known = [(broker.host, broker.port) for broker in self._brokers.values()]
         reason = ""
         for host, port in dict.fromkeys(addresses + known):
             try:
@@ -158,15 +158,15 @@ class Cluster:
     def connection(self, broker_id: int) -> Connection:
         """Return the shared connection to a broker, for one request at a time.
 
-        Raises ConnectionFailed and the like; `retry` takes care of those.
+        Raises ConnectionFailed and the like; `retry` handles those.
         """
-        found = self._connections.get(broker_id)
-        if found is None or found.is_closed:
-            found = self._connections[broker_id] = self.open_connection(broker_id)
-        return found
+        connection = self._connections.get(broker_id)
+        if connection is None or connection.is_closed:
+            connection = self._connections[broker_id] = self.open_connection(broker_id)
+        return connection
 
     def open_connection(self, broker_id: int) -> Connection:
-        """Open a connection of the caller's own, for instance to have requests under way."""
+        """Open a connection for the caller alone, for instance to pipeline requests."""
         if broker_id not in self._brokers:
             self._fetch_metadata([])
         broker = self._brokers.get(broker_id)
@@ -175,11 +175,11 @@ class Cluster:
         try:
             return Connection(broker.host, broker.port, self.settings)
         except ClientError:
-            del self._brokers[broker_id]  # it may be back at another address
+            del self._brokers[broker_id]  # it may come back at another address
             raise
 
     def leader(self, topic: str, partition: int) -> int:
-        """Return the broker id of the leader. Raises BrokerError (retriable) when there is none."""
+        """Return the broker id of the leader. Raises BrokerError (retriable) if there is none."""
         leader = self.partition(topic, partition).leader
         if leader < 0:
             self.forget(topic)
@@ -187,7 +187,7 @@ class Cluster:
         return leader
 
     def controller_connection(self) -> Connection:
-        """Return a connection to the broker that takes changes of topics and settings."""
+        """Return a connection to the broker that accepts changes of topics and settings."""
         if self._controller_id < 0:
             self._fetch_metadata([])
         if self._controller_id < 0:
@@ -195,7 +195,7 @@ class Cluster:
         return self.connection(self._controller_id)
 
     def coordinator_connection(self, group: str) -> Connection:
-        """Return a connection to the coordinator of a group; asked for anew each time."""
+        """Return a connection to the coordinator of a group, which is looked up each time."""
         answer = self.any_connection().call(
             ApiKey.FIND_COORDINATOR, {"key": group, "key_type": _GROUP_COORDINATOR}
         )
@@ -209,10 +209,9 @@ class Cluster:
     # Retrying
 
     def retry(self, what: str, attempt: Callable[[], T]) -> T:
-        """Return what `attempt` returns, trying again after what may pass.
+        """Return what `attempt` returns, retrying after errors that may pass (`may_pass`).
 
-        Raises what the attempt raises when it will not pass; RequestTimedOut or NoBrokerReachable
-        when `deadline_ms` is over.
+        Raises all other errors; RequestTimedOut or NoBrokerReachable when `deadline_ms` is over.
         """
         retries = Retries(self.settings, what)
         while True:
@@ -223,15 +222,15 @@ class Cluster:
                 self._after_failure(error)
 
     def _after_failure(self, error: ClientError) -> None:
-        """Who leads what may have changed."""
+        """Drop metadata that may be outdated."""
         self._topics.clear()
         self._controller_id = -1
         if isinstance(error, BrokerError) and self._any is not None:
-            self._any.close()  # another broker may know better
+            self._any.close()  # another broker may have newer metadata
 
 
 class Retries:
-    """Time and pauses of one operation; used by every loop that tries again."""
+    """Deadline and pauses of one operation; used by every loop that retries."""
 
     def __init__(self, settings: ClientSettings, what: str) -> None:
         self._settings = settings
@@ -239,7 +238,7 @@ class Retries:
         self.restart()
 
     def restart(self) -> None:
-        """Progress was made: the whole time is there again."""
+        """Start the deadline and the pauses over, after progress."""
         self._deadline = time.monotonic() + self._settings.deadline_ms / 1000
         self._pause_ms = self._settings.backoff_ms
 
@@ -248,16 +247,16 @@ class Retries:
         return time.monotonic() > self._deadline
 
     def pause_or_raise(self, error: ClientError) -> None:
-        """As `pause` after an error that may pass, and raise any other.
+        """Call `pause` for an error that may pass, and raise any other.
 
-        Pauses double, with a random part so that many clients do not come back at once.
+        Pauses double, with a random part so that many clients do not retry at once.
         """
         if not may_pass(error):
             raise error
         self.pause(error)
 
     def pause(self, error: ClientError) -> None:
-        """Wait a little because of `error`; raise RequestTimedOut when time is over."""
+        """Wait after `error`; raise RequestTimedOut if the deadline would pass."""
         pause = self._pause_ms * random.uniform(0.5, 1.0) / 1000  # noqa: S311  no secret
         if time.monotonic() + pause > self._deadline:
             if isinstance(error, NoBrokerReachable):
@@ -268,7 +267,7 @@ class Retries:
 
 
 def may_pass(error: ClientError) -> bool:
-    """Whether trying again makes sense."""
+    """Whether a retry may succeed."""
     if isinstance(error, BrokerError):
         return error.is_retriable
     return isinstance(error, ConnectionFailed | RequestTimedOut | NoBrokerReachable)
@@ -276,30 +275,30 @@ def may_pass(error: ClientError) -> bool:
 
 def check_code(code: int, what: str, message: str | None = None) -> None:
     """Raise BrokerError unless `code` is 0."""
-    found = error_code(int(code))
-    if found is not ErrorCode.NONE:
-        raise BrokerError(found, what, message)
+    error = error_code(int(code))
+    if error is not ErrorCode.NONE:
+        raise BrokerError(error, what, message)
 
 
 def _topic_view(answer: Any) -> TopicView | None:
-    """Return None for a topic that does not exist. Raises BrokerError for what may pass."""
+    """Return a topic's view; None if it does not exist. Raises BrokerError for other codes."""
     code = error_code(int(answer.error_code))
     if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return None
     check_code(code, f"topic {answer.name}")
-    partitions = sorted(answer.partitions, key=lambda one: int(one.partition_index))
+    partitions = sorted(answer.partitions, key=lambda partition: int(partition.partition_index))
     return TopicView(
         name=answer.name,
         topic_id=getattr(answer, "topic_id", None),
         is_internal=answer.is_internal,
         partitions=tuple(
             PartitionView(
-                partition=one.partition_index,
-                leader=one.leader_id,
-                leader_epoch=getattr(one, "leader_epoch", -1),
-                replicas=tuple(one.replica_nodes),
-                in_sync_replicas=tuple(one.isr_nodes),
+                partition=partition.partition_index,
+                leader=partition.leader_id,
+                leader_epoch=getattr(partition, "leader_epoch", -1),
+                replicas=tuple(partition.replica_nodes),
+                in_sync_replicas=tuple(partition.isr_nodes),
             )
-            for one in partitions
+            for partition in partitions
         ),
     )

@@ -1,9 +1,9 @@
-"""One TCP connection to one broker: frames out, frames in, in the same order.
+"""One TCP connection to one broker: requests are sent, answers are received in the same order.
 
 The idea: `send` writes a request and remembers it, `receive` reads the next answer; several
-requests may be under way, and a broker answers in their order. Whatever goes wrong (time, broken
-socket, an answer that fits no request) closes the connection for good: what follows on the stream
-could not be trusted. The owner opens another one.
+requests may be under way, and a broker answers them in order. Any failure (time-out, broken socket,
+an answer that does not match) closes the connection for good, since the rest of the stream could
+not be trusted. The owner opens another one.
 
 It deliberately knows no topics and no retries: see `cluster.py`. Not for two threads at once.
 """
@@ -32,7 +32,7 @@ from penstock.protocol.messages import decode_response, encode_request
 Buffer = bytes | bytearray | memoryview
 
 IN_FLIGHT_MAX = 16
-"""As many as our brokers read ahead of one connection."""
+"""As many requests as our brokers read ahead from one connection."""
 
 _SIZE = struct.Struct(">i")
 _CORRELATION_MASK = 0x7FFFFFFF
@@ -45,7 +45,7 @@ class _Pending(NamedTuple):
 
 
 class Connection:
-    """An open connection that has learned which versions its broker offers."""
+    """An open connection, with the API versions that its broker offers."""
 
     def __init__(self, host: str, port: int, settings: ClientSettings) -> None:
         """Connect and negotiate. Raises ConnectionFailed, RequestTimedOut, MalformedAnswer."""
@@ -65,7 +65,7 @@ class Connection:
             self.close()
             raise BrokerError(code, f"ApiVersions of {self.address}")
         self._offered = {
-            int(one.api_key): (one.min_version, one.max_version) for one in answer.api_keys
+            int(api.api_key): (api.min_version, api.max_version) for api in answer.api_keys
         }
 
     @property
@@ -78,13 +78,13 @@ class Connection:
         return choose_version(api_key, self._offered)
 
     def fileno(self) -> int:
-        """For `select`: readable when an answer, or the end, has come."""
+        """For `select`: readable when an answer, or the end of the connection, has arrived."""
         return self._socket.fileno()
 
     def call(self, api_key: ApiKey, fields: Mapping[str, Any], *, wait_ms: int = 0) -> Any:
-        """Send a request and return the decoded answer; nothing else may be under way.
+        """Send a request and return the decoded answer; no other request may be under way.
 
-        `wait_ms` is what the broker was asked to wait, and is added to the time allowed.
+        `wait_ms` is how long the broker was asked to wait; it is added to the time-out.
         """
         assert not self._pending, "call between send and receive"
         version = self.version(api_key)
@@ -96,7 +96,7 @@ class Connection:
             raise self._malformed(str(error)) from error
 
     def send(self, api_key: ApiKey, api_version: int, *body: Buffer) -> None:
-        """Write one request; its answer comes from `receive` after those asked for before.
+        """Write one request; `receive` returns its answer after those of earlier requests.
 
         Raises ConnectionFailed, RequestTimedOut.
         """
@@ -141,7 +141,7 @@ class Connection:
 
     def _send_all(self, buffers: list[Buffer]) -> None:
         deadline = time.monotonic() + self._settings.request_timeout_ms / 1000
-        left = [memoryview(one).cast("B") for one in buffers if len(one)]
+        left = [memoryview(buffer).cast("B") for buffer in buffers if len(buffer)]
         try:
             while left:
                 self._socket.settimeout(self._remaining(deadline))
@@ -193,11 +193,13 @@ class Connection:
 def _connect(host: str, port: int, settings: ClientSettings) -> socket.socket:
     address = f"{host}:{port}"
     try:
-        found = socket.create_connection((host, port), timeout=settings.connect_timeout_ms / 1000)
+        connected = socket.create_connection(
+            (host, port), timeout=settings.connect_timeout_ms / 1000
+        )
     except TimeoutError:
         reason = f"no connection within {settings.connect_timeout_ms} ms"
         raise ConnectionFailed(address, reason) from None
     except (OSError, UnicodeError) as error:
         raise ConnectionFailed(address, getattr(error, "strerror", None) or str(error)) from error
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return found
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected

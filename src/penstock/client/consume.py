@@ -1,11 +1,11 @@
-"""Reading records of several partitions, to an end or for ever.
+"""Reading records of several partitions, up to given offsets or without end.
 
 The idea: every leader has one connection and at most one Fetch request under way, for all of its
-partitions, and the broker holds the request until there is something (long poll). `select` says
-whose answer has come. Partitions take turns in standing first in a request, so that none starves.
+partitions, and the broker holds the request until there are records (long poll). `select` shows
+which answers have arrived. Partitions take turns at being first in a request, so that none starves.
 
-Source: Kafka `Fetcher` for the habit. It deliberately joins no group and commits nothing, and gives
-no order between partitions.
+Source: modelled on Kafka's `Fetcher`. It deliberately joins no group and commits nothing, and there
+is no order between partitions.
 """
 
 import select
@@ -47,23 +47,23 @@ class ConsumedRecord(NamedTuple):
 def positions_at(admin: Admin, topic: str, time_ms: int) -> dict[Partition, int]:
     """Return for each partition the offset at a time, EARLIEST or LATEST.
 
-    Where no record is that late, it is the end of the partition.
+    If no record is that late, it is the end of the partition.
     """
-    found = admin.list_offsets(topic, time_ms)
-    ends = admin.list_offsets(topic, LATEST) if any(o.offset < 0 for o in found.values()) else {}
+    offsets = admin.list_offsets(topic, time_ms)
+    ends = admin.list_offsets(topic, LATEST) if any(o.offset < 0 for o in offsets.values()) else {}
     return {
         (topic, partition): at.offset if at.offset >= 0 else ends[partition].offset
-        for partition, at in found.items()
+        for partition, at in offsets.items()
     }
 
 
 class RecordStream:
-    """Iterate once. Positions are kept up to date, so that a caller can go on from them.
+    """Records of several partitions; iterate once. `positions` are updated, to go on from later.
 
-    With `ends` (exclusive offsets) it stops when all are reached, without it never, unless nothing
-    comes for `idle_ms`. Control batches are stepped over. Survives restarts and moves of leaders.
-    A batch whose records can not be read is given to `on_unreadable` and left out; without it the
-    iteration ends there, when all records before were yielded.
+    Stops when all `ends` (exclusive offsets) are reached; without `ends` only when no record comes
+    for `idle_ms`, if set. Control batches are skipped. Survives restarts and moves of leaders. A
+    batch whose records cannot be read is given to `on_unreadable` and skipped; without it
+    UnreadableRecords is raised once all records before it were yielded.
     Raises OffsetOutOfRange, TopicNotFound, RequestTimedOut, BrokerError, UnreadableRecords.
     """
 
@@ -100,10 +100,10 @@ class RecordStream:
                     retries.pause_or_raise(error)
                     continue
                 retries.restart()
-                for found in answers:
-                    for one in self._records(found):
+                for fetched in answers:
+                    for record in self._records(fetched):
                         last_record = time.monotonic()
-                        yield one
+                        yield record
                 if self._is_idle_since(last_record):
                     return
         finally:
@@ -113,30 +113,30 @@ class RecordStream:
         return self._idle_ms is not None and time.monotonic() > moment + self._idle_ms / 1000
 
     def _wanted(self) -> list[Partition]:
-        """Partitions that are not at their end."""
+        """Return the partitions that are not at their end."""
         if self._ends is None:
             return list(self.positions)
         ends = self._ends
-        return [one for one in self.positions if self.positions[one] < ends.get(one, 0)]
+        return [key for key, position in self.positions.items() if position < ends.get(key, 0)]
 
     def _poll(self) -> list[FetchedPartition]:
-        """Ask every leader that is not asked already, and take the answers that are there."""
+        """Send a request to every leader without one under way, and receive arrived answers."""
         self._ask_all()
-        waiting = {self._connections[one].fileno(): one for one in self._asked}
+        waiting = {self._connections[leader].fileno(): leader for leader in self._asked}
         poll = select.poll()
         for descriptor in waiting:
             poll.register(descriptor, select.POLLIN)
         ready = poll.poll(self._options.wait_ms + self._cluster.settings.request_timeout_ms)
-        # With nothing ready, receive from one of them: it tells what is wrong.
-        leaders = [waiting[one] for one, _ in ready] or list(self._asked)[:1]
-        return [found for leader in leaders for found in self._receive(leader)]
+        # If no answer came, receive from one leader: that raises what is wrong.
+        leaders = [waiting[descriptor] for descriptor, _ in ready] or list(self._asked)[:1]
+        return [fetched for leader in leaders for fetched in self._receive(leader)]
 
     def _ask_all(self) -> None:
-        busy = {one for asked in self._asked.values() for one in asked}
+        busy = {key for asked in self._asked.values() for key in asked}
         by_leader: dict[int, list[Partition]] = {}
-        for one in self._wanted():
-            if one not in busy:
-                by_leader.setdefault(self._cluster.leader(*one), []).append(one)
+        for key in self._wanted():
+            if key not in busy:
+                by_leader.setdefault(self._cluster.leader(*key), []).append(key)
         for leader, partitions in by_leader.items():
             if leader not in self._asked:
                 self._ask(leader, partitions)
@@ -146,7 +146,7 @@ class RecordStream:
         if connection is None:
             connection = self._connections[leader] = self._cluster.open_connection(leader)
         version = connection.version(ApiKey.FETCH)
-        asked = {one: self.positions[one] for one in partitions}
+        asked = {key: self.positions[key] for key in partitions}
         wants = [FetchWant(topic, number, at) for (topic, number), at in asked.items()]
         connection.send(ApiKey.FETCH, version, encode_fetch(version, wants, self._options))
         self._asked[leader] = asked
@@ -155,24 +155,24 @@ class RecordStream:
         connection = self._connections[leader]
         frame, at = connection.receive(wait_ms=self._options.wait_ms)
         asked = self._asked.pop(leader)
-        found = parse_fetch(connection.version(ApiKey.FETCH), frame, at)
-        known = [one for one in found if (one.topic, one.partition) in asked]
-        for one in known:
-            self._check(one, asked[one.topic, one.partition])
+        answers = parse_fetch(connection.version(ApiKey.FETCH), frame, at)
+        known = [fetched for fetched in answers if (fetched.topic, fetched.partition) in asked]
+        for fetched in known:
+            self._check(fetched, asked[fetched.topic, fetched.partition])
         return known
 
-    def _check(self, found: FetchedPartition, offset: int) -> None:
-        if found.error is not ErrorCode.NONE:
-            self._cluster.forget(found.topic)
-        check_fetched(found, offset)
+    def _check(self, fetched: FetchedPartition, offset: int) -> None:
+        if fetched.error is not ErrorCode.NONE:
+            self._cluster.forget(fetched.topic)
+        check_fetched(fetched, offset)
 
-    def _records(self, found: FetchedPartition) -> Iterator[ConsumedRecord]:
-        """Yield the records from the position on, and move it; the partition goes to the back."""
-        key = found.topic, found.partition
+    def _records(self, fetched: FetchedPartition) -> Iterator[ConsumedRecord]:
+        """Yield records from the position on, and move it; the partition becomes the last one."""
+        key = fetched.topic, fetched.partition
         position = self.positions.pop(key)
         self.positions[key] = position
         end = None if self._ends is None else self._ends.get(key)
-        for header, batch in iter_batches(found.data):
+        for header, batch in iter_batches(fetched.data):
             if header.last_offset < position:
                 continue
             for record in () if header.is_control else self._whole(key, header, batch):
@@ -182,17 +182,17 @@ class RecordStream:
                     self.positions[key] = end
                     return
                 self.positions[key] = record.offset + 1
-                yield ConsumedRecord(found.topic, found.partition, record)
+                yield ConsumedRecord(fetched.topic, fetched.partition, record)
             self.positions[key] = header.last_offset + 1
 
     def _whole(self, key: Partition, header: BatchHeader, batch: memoryview) -> list[DecodedRecord]:
         try:
             return whole_batch(header, batch)
         except UnreadableBatch as error:
-            found = UnreadableRecords(*key, error)
+            unreadable = UnreadableRecords(*key, error)
             if self._on_unreadable is None:
-                raise found from error
-            self._on_unreadable(found)
+                raise unreadable from error
+            self._on_unreadable(unreadable)
             return []
 
     def _drop_all(self) -> None:

@@ -1,9 +1,9 @@
-"""Getting sealed batches into the log once and in order: sequences, rounds, retries.
+"""Writing sealed batches to the log once and in order: sequences, rounds, retries.
 
-The idea: each partition has a lane of sealed batches. A round sends every leader one request with
-the first batch of each of its lanes, all leaders at once, then takes the answers. A lane thus has
-one batch under way and its order can not be turned around. A batch keeps its bytes: after a broken
-connection the very same bytes go out again, and the broker knows them by their sequences.
+The idea: each partition has a lane, a queue of sealed batches. A round sends every leader one
+request with the first batch of each of its lanes, to all leaders at once, then receives the
+answers. So a lane has one batch under way, and its order cannot change. A batch keeps its bytes:
+after a broken connection the same bytes are sent again, and the broker recognizes their sequences.
 
     answer                        what it means for the batch
     NONE, DUPLICATE_SEQUENCE      it is in the log, once
@@ -58,14 +58,14 @@ class ProduceOptions:
 
     codec: int = 0
     batch_bytes_max: int = 512 << 10
-    """Below the 1 MiB that topics take by default, before compression."""
+    """Size before compression; below the 1 MiB that topics accept by default."""
 
     record_bytes_max: int = 0
     """Largest batch of one record, as it is sent; 0: `batch_bytes_max`. A topic's limit is its
     `max.message.bytes`."""
 
     buffer_bytes_max: int = 16 << 20
-    """Sending begins at once when this much has been gathered."""
+    """`send` blocks to deliver batches when this much is buffered."""
 
     request_bytes_max: int = 8 << 20
     timeout_ms: int = 30_000
@@ -73,7 +73,7 @@ class ProduceOptions:
 
 
 class Delivered(NamedTuple):
-    """A batch was acknowledged: `record_count` records from `base_offset` on, -1 if unknown."""
+    """An acknowledged batch: `record_count` records from `base_offset` on (-1 if unknown)."""
 
     topic: str
     partition: int
@@ -83,7 +83,7 @@ class Delivered(NamedTuple):
 
 @dataclass(slots=True)
 class _Batch:
-    """A sealed batch; uncertain when an attempt broke off without a clear answer."""
+    """A sealed batch; `is_uncertain` after an attempt without a clear answer."""
 
     data: bytearray
     record_count: int
@@ -105,7 +105,7 @@ class _Lane:
 
 
 class _StateLost(ClientError):
-    """Not shown to callers: the broker does not know our sequences any more."""
+    """Internal: the broker does not know our sequences any more."""
 
 
 class Delivery:
@@ -126,7 +126,7 @@ class Delivery:
         self.acknowledged_count = 0
 
     def seal(self, topic: str, number: int, records: list[Record]) -> None:
-        """Make a batch of `records`, with the next sequences of the partition, and queue it."""
+        """Build a batch of `records` with the next sequences of the partition, and queue it."""
         if self._producer_id < 0:
             self._begin_producer_id()
         lane = self._lanes.get((topic, number))
@@ -154,7 +154,7 @@ class Delivery:
     # Sequences
 
     def _begin_producer_id(self) -> None:
-        """Get a producer id of our own."""
+        """Get a new producer id."""
 
         def attempt() -> Any:
             fields = {"transactional_id": None, "transaction_timeout_ms": -1}
@@ -176,7 +176,7 @@ class Delivery:
         lane.next_sequence = (lane.next_sequence + batch.record_count) % SEQUENCE_MODULUS
 
     def _begin_anew(self) -> None:
-        """Number everything that waits under a new producer id; nothing may be uncertain."""
+        """Renumber all waiting batches under a new producer id; none may be uncertain."""
         self._begin_producer_id()
         for lane in self._lanes.values():
             lane.next_sequence = 0
@@ -187,7 +187,7 @@ class Delivery:
     # Rounds
 
     def _round(self, waiting: list[_Lane]) -> ClientError | None:
-        """Send one request to each leader and take the answers; return the gravest error."""
+        """Send one request to each leader and receive the answers; return the worst error."""
         asked: list[tuple[Connection, list[_Lane]]] = []
         try:
             return self._ask_and_settle(waiting, asked)
@@ -223,8 +223,8 @@ class Delivery:
         return min(errors, key=_mildness, default=None)
 
     def _by_leader(self, waiting: list[_Lane], errors: list[ClientError]) -> dict[int, list[_Lane]]:
-        """Lanes by leader, as many as one request may carry; the others have their turn next."""
-        found: dict[int, list[_Lane]] = {}
+        """Return lanes by leader, up to request_bytes_max; the others follow in the next round."""
+        by_leader: dict[int, list[_Lane]] = {}
         sizes: dict[int, int] = {}
         for lane in waiting:
             try:
@@ -233,10 +233,10 @@ class Delivery:
                 errors.append(error)
                 continue
             size = sizes.get(leader, 0) + len(lane.batches[0].data)
-            if leader not in found or size <= self._options.request_bytes_max:
+            if leader not in by_leader or size <= self._options.request_bytes_max:
                 sizes[leader] = size
-                found.setdefault(leader, []).append(lane)
-        return found
+                by_leader.setdefault(leader, []).append(lane)
+        return by_leader
 
     def _encode(self, lanes: list[_Lane]) -> list[Buffer]:
         batches = {(lane.topic, lane.number): lane.batches[0].data for lane in lanes}
@@ -251,13 +251,13 @@ class Delivery:
             connection.close()
             raise MalformedAnswer(connection.address, str(error)) from error
         return {
-            (topic.name, one.index): one
+            (topic.name, partition.index): partition
             for topic in answer.responses
-            for one in topic.partition_responses
+            for partition in topic.partition_responses
         }
 
     def _settle(self, lane: _Lane, answer: Any) -> ClientError | None:
-        """Act on what the broker said of the first batch of a lane."""
+        """Apply the broker's answer to the first batch of a lane; return its error, if any."""
         what = f"produce to {lane.name}"
         if answer is None:
             error = BrokerError(ErrorCode.NETWORK_EXCEPTION, what, "left out of the answer")
@@ -269,7 +269,7 @@ class Delivery:
         return self._refused(lane, BrokerError(code, what, getattr(answer, "error_message", None)))
 
     def _refused(self, lane: _Lane, error: BrokerError) -> ClientError:
-        """Return what a refusal of the first batch of a lane means."""
+        """Return the error that a refusal of the first batch of a lane stands for."""
         code = error.code
         if code in _FENCED:
             return ProducerFenced(lane.topic, lane.number)
@@ -290,14 +290,14 @@ class Delivery:
             self._on_delivered(delivered)
 
     def _pause(self, retries: Retries, error: ClientError) -> None:
-        """Wait before the next round, or raise; uncertainty outweighs the last error met."""
+        """Wait before the next round, or raise: DeliveryUnknown if a batch is uncertain."""
         uncertain = [
             lane for lane in self._lanes.values() if lane.batches and lane.batches[0].is_uncertain
         ]
         try:
             if isinstance(error, _StateLost):
                 retries.pause(error)
-                if not uncertain:  # else those are settled first, under the old id
+                if not uncertain:  # otherwise those are settled first, under the old id
                     self._begin_anew()
             else:
                 retries.pause_or_raise(error)
@@ -315,7 +315,7 @@ def _now_uncertain(lanes: list[_Lane], error: ClientError) -> ClientError:
 
 
 def _mildness(error: ClientError) -> int:
-    """Final errors before lost state, and that before what passes."""
+    """Sort key: final errors come first, then lost state, then errors that may pass."""
     if isinstance(error, _StateLost):
         return 1
     return 2 if may_pass(error) else 0

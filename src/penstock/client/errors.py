@@ -1,4 +1,4 @@
-"""What a caller of the client can meet. Every text says what to look at next.
+"""Errors that callers of the client can get. Texts say what to check next where that helps.
 
 ClientError
   NoBrokerReachable(bootstrap, reason)      none of the given addresses answers as a broker
@@ -13,7 +13,7 @@ ClientError
   ProducerFenced(topic, partition)          a newer producer took over this producer id
   DeliveryUnknown(topic, partition, why)    a batch may or may not have been written
   RecordTooLarge(size, limit)               one record is larger than a batch may be
-  UnreadableRecords(topic, partition, why)  a batch in the log that no reader gets through
+  UnreadableRecords(topic, partition, why)  a batch in the log that cannot be read
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from penstock.record.errors import UnreadableBatch
 
 
 class ClientError(PlatformError):
-    """Anything that keeps the client from doing what it was asked."""
+    """Root of this room's errors."""
 
 
 class NoBrokerReachable(ClientError):
@@ -37,7 +37,7 @@ class NoBrokerReachable(ClientError):
 
 
 class ConnectionFailed(ClientError):
-    """A connection could not be made, or broke; the request may have been carried out."""
+    """A connection could not be opened, or broke; the request may have been carried out."""
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"connection to {address} failed: {reason}")
@@ -46,7 +46,7 @@ class ConnectionFailed(ClientError):
 
 
 class RequestTimedOut(ClientError):
-    """Time ran out, whatever was tried; `reason` is the last error met, if any."""
+    """The deadline passed, with or without retries; `reason` is the last error, if any."""
 
     def __init__(self, what: str, timeout_ms: int, reason: str = "no answer") -> None:
         super().__init__(f"{what}: not done within {timeout_ms} ms ({reason})")
@@ -56,7 +56,7 @@ class RequestTimedOut(ClientError):
 
 
 class MalformedAnswer(ClientError):
-    """Bytes that are no answer to what was asked."""
+    """Bytes that are not an answer to the request."""
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"{address} answered something that is not the Kafka protocol: {reason}")
@@ -83,7 +83,7 @@ class TopicNotFound(ClientError):
 
 
 class BrokerNotFound(ClientError):
-    """The cluster has no such broker, or it is not there now."""
+    """The cluster has no such broker, or not at the moment."""
 
     def __init__(self, broker_id: int, known: Sequence[int]) -> None:
         ids = ", ".join(map(str, known))
@@ -93,7 +93,7 @@ class BrokerNotFound(ClientError):
 
 
 class OffsetOutOfRange(ClientError):
-    """The log does not hold this offset: it was deleted, or is not written yet."""
+    """The log does not have this offset: it was deleted, or is not written yet."""
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
         super().__init__(f"offset {offset} is not in the log of {topic}-{partition}")
@@ -103,7 +103,7 @@ class OffsetOutOfRange(ClientError):
 
 
 class BrokerError(ClientError):
-    """A broker refused; `code` is Kafka's."""
+    """A broker refused a request; `code` is Kafka's."""
 
     def __init__(self, code: ErrorCode, what: str, message: str | None = None) -> None:
         shown = f": {message}" if message else ""
@@ -118,7 +118,7 @@ class BrokerError(ClientError):
 
 
 class ProducerFenced(ClientError):
-    """Somebody else produces with this producer id and a newer epoch."""
+    """Another producer uses this producer id with a newer epoch."""
 
     def __init__(self, topic: str, partition: int) -> None:
         super().__init__(f"a newer producer took over while writing to {topic}-{partition}")
@@ -146,7 +146,7 @@ class RecordTooLarge(ClientError):
 
 
 class UnreadableRecords(ClientError):
-    """A batch in the log lies about its records, or is more than a reader may unpack."""
+    """A batch in the log does not match its header, or is too large decompressed."""
 
     def __init__(self, topic: str, partition: int, why: UnreadableBatch) -> None:
         super().__init__(
@@ -161,7 +161,7 @@ class UnreadableRecords(ClientError):
 
 
 def error_code(code: int) -> ErrorCode:
-    """Return the code; one that is newer than our table becomes UNKNOWN_SERVER_ERROR."""
+    """Return the code; one that is not in our table becomes UNKNOWN_SERVER_ERROR."""
     try:
         return ErrorCode(code)
     except ValueError:

@@ -1,15 +1,14 @@
-"""Reading a partition as raw batches, fast: Fetch requests, and their answers without a copy.
+"""Reading a partition as raw batches: Fetch requests, and their answers without a copy.
 
-The idea: `PartitionFetcher` reads [start, end) of one partition over a connection of its own. As
-soon as an answer is there, the request for what follows is sent, and only then is the answer handed
-over: while the caller decodes, the broker reads and the kernel receives. Records stay a memoryview
-into the frame.
+The idea: `PartitionFetcher` reads [start, end) of one partition over a connection of its own. When
+an answer arrives, the next request is sent before the answer is returned: while the caller decodes,
+the broker reads and the kernel receives. Records stay a memoryview into the frame.
 
     partition in an answer: number i32 | error i16 | high watermark i64 | last stable offset i64 |
         log start i64 (v5) | aborted: count i32, (producer id i64, first offset i64) ... |
         preferred replica i32 (v11) | records: length i32, bytes
 
-Source: Kafka FetchRequest and FetchResponse 4 to 11; KIP-74 (one whole batch at least), KIP-320.
+Source: Kafka FetchRequest and FetchResponse 4 to 11; KIP-74 (at least one whole batch), KIP-320.
 It deliberately uses no fetch sessions, and reads uncommitted records too.
 """
 
@@ -47,10 +46,10 @@ _ABORTED_BYTES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchOptions:
-    """How much to ask for at once, and how long a broker may wait for it to be there."""
+    """How much to request at once, and how long a broker may wait for it."""
 
     partition_bytes_max: int = 4 << 20
-    """Few large answers cost least; memory is about twice this for each fetcher."""
+    """Large answers cost least per record; memory is about twice this for each fetcher."""
 
     request_bytes_max: int = 32 << 20
     bytes_min: int = 1
@@ -67,7 +66,7 @@ class FetchWant(NamedTuple):
 
 
 class FetchedPartition(NamedTuple):
-    """What an answer says about one partition; `data` is a run of batches, the last maybe cut."""
+    """The answer for one partition; `data` is a run of batches, of which the last may be cut."""
 
     topic: str
     partition: int
@@ -78,10 +77,10 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchedRun(NamedTuple):
-    """Whole batches (and maybe a cut one) with what follows them.
+    """Whole batches, maybe followed by a cut one, and the offset after them.
 
-    `offset` is where reading began, which may lie within the first batch; `next_offset` is the
-    offset after the last whole batch. Both can lie beyond the range that was asked for.
+    `offset` is the fetch offset, which may lie within the first batch; `next_offset` is the offset
+    after the last whole batch. Batches may begin before, and end after, the requested range.
     """
 
     offset: int
@@ -110,7 +109,7 @@ def encode_fetch(version: int, wants: Sequence[FetchWant], options: FetchOptions
         "min_bytes": options.bytes_min,
         "max_bytes": options.request_bytes_max,
         "session_epoch": _NO_SESSION_EPOCH,
-        "topics": [{"topic": name, "partitions": found} for name, found in topics.items()],
+        "topics": [{"topic": name, "partitions": parts} for name, parts in topics.items()],
         "forgotten_topics_data": [],
     }
     return encode_request(ApiKey.FETCH, version, fields)
@@ -137,7 +136,7 @@ def _parse_fetch(version: int, frame: memoryview, at: int) -> list[FetchedPartit
         at += _TOP.size
     (topic_count,) = _INT32.unpack_from(frame, at)
     at += _INT32.size
-    found: list[FetchedPartition] = []
+    fetched: list[FetchedPartition] = []
     for _ in range(topic_count):
         (name_bytes,) = _INT16.unpack_from(frame, at)
         if name_bytes < 0:
@@ -148,9 +147,9 @@ def _parse_fetch(version: int, frame: memoryview, at: int) -> list[FetchedPartit
         (partition_count,) = _INT32.unpack_from(frame, at)
         at += _INT32.size
         for _ in range(partition_count):
-            one, at = _parse_partition(version, frame, at, name)
-            found.append(one)
-    return found
+            partition, at = _parse_partition(version, frame, at, name)
+            fetched.append(partition)
+    return fetched
 
 
 def _parse_partition(
@@ -177,18 +176,18 @@ def _parse_partition(
     return FetchedPartition(topic, partition, error, high_watermark, log_start, data), end
 
 
-def check_fetched(found: FetchedPartition, offset: int) -> None:
-    """Raise OffsetOutOfRange or BrokerError when a partition could not be read."""
-    if found.error is ErrorCode.OFFSET_OUT_OF_RANGE:
-        raise OffsetOutOfRange(found.topic, found.partition, offset)
-    if found.error is not ErrorCode.NONE:
+def check_fetched(fetched: FetchedPartition, offset: int) -> None:
+    """Raise OffsetOutOfRange or BrokerError if the partition could not be read."""
+    if fetched.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+        raise OffsetOutOfRange(fetched.topic, fetched.partition, offset)
+    if fetched.error is not ErrorCode.NONE:
         raise BrokerError(
-            found.error, f"fetch of {found.topic}-{found.partition} at offset {offset}"
+            fetched.error, f"fetch of {fetched.topic}-{fetched.partition} at offset {offset}"
         )
 
 
 class PartitionFetcher:
-    """Iterate once: runs of batches that together hold the offsets [start, end).
+    """Runs of batches that together contain the offsets [start, end); iterate once.
 
     Survives restarts and moves of the leader within `deadline_ms` without progress. Raises
     OffsetOutOfRange, TopicNotFound, RequestTimedOut, BrokerError; RecordError for damaged batches.
@@ -230,23 +229,23 @@ class PartitionFetcher:
             self._drop()
 
     def _next_run(self) -> FetchedRun:
-        """Receive one answer, and ask for what follows it before it is returned."""
+        """Receive one answer, and send the next request before returning it."""
         connection = self._ensure_asked()
         frame, at = connection.receive(wait_ms=self._options.wait_ms)
         answers = parse_fetch(connection.version(ApiKey.FETCH), frame, at)
         if len(answers) != 1 or answers[0].partition != self._partition:
             raise MalformedAnswer(connection.address, "Fetch answer for another partition")
-        found = answers[0]
-        check_fetched(found, self._offset)
+        fetched = answers[0]
+        check_fetched(fetched, self._offset)
         offset = self._offset
         try:
-            self._offset = run_end(found.data, offset)
+            self._offset = run_end(fetched.data, offset)
         except RecordError:
             self._drop()
             raise
         if self._offset < self._end:
             self._ask(connection)
-        return FetchedRun(offset, self._offset, found.high_watermark, found.data)
+        return FetchedRun(offset, self._offset, fetched.high_watermark, fetched.data)
 
     def _ensure_asked(self) -> Connection:
         if self._connection is None or self._connection.is_closed:
@@ -258,7 +257,7 @@ class PartitionFetcher:
         return self._connection
 
     def _ask(self, connection: Connection) -> None:
-        """A connection that breaks here is noticed, and opened again, at the next receive."""
+        """Send a request. If that fails, the next receive opens the connection again."""
         want = FetchWant(self._topic, self._partition, self._offset)
         version = connection.version(ApiKey.FETCH)
         try:
@@ -267,7 +266,7 @@ class PartitionFetcher:
             connection.close()
 
     def _stop_when_stuck(self, retries: Retries) -> None:
-        """The broker waited and had nothing: fine for a while, not for ever."""
+        """Raise RequestTimedOut if there was nothing to read until the deadline."""
         if retries.is_over():
             reason = f"nothing readable at offset {self._offset}"
             raise RequestTimedOut(retries.what, self._cluster.settings.deadline_ms, reason)

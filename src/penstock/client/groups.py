@@ -1,10 +1,10 @@
-"""Consumer groups as an operator sees them: list, describe, delete, positions and their reset.
+"""Consumer groups for operators: list, describe, delete, read and reset positions.
 
-The idea: lists are gathered from every broker, as each coordinator knows only its own groups; all
-else goes to the coordinator of the group.
+The idea: lists are collected from every broker, since each coordinator knows only its own groups;
+all other requests go to the coordinator of the group.
 
-Source: KIP-88, KIP-222 (delete), KIP-496 (OffsetDelete), `ConsumerProtocolAssignment` for what a
-member reads. It deliberately does not join groups.
+Source: KIP-88, KIP-222 (delete), KIP-496 (OffsetDelete), `ConsumerProtocolAssignment` for the
+partitions of a member. It deliberately does not join groups.
 """
 
 import struct
@@ -23,7 +23,7 @@ _INT32 = struct.Struct(">i")
 
 
 class Groups:
-    """Groups through a `Cluster`, which stays the caller's to close."""
+    """Administration of groups through a `Cluster`, which the caller closes."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -32,12 +32,12 @@ class Groups:
         """Return the groups of all brokers by id."""
 
         def attempt() -> list[ListedGroup]:
-            found: dict[str, ListedGroup] = {}
+            groups: dict[str, ListedGroup] = {}
             for broker in self._cluster.describe([]).brokers:
                 answer = self._cluster.connection(broker.broker_id).call(ApiKey.LIST_GROUPS, {})
                 check_code(answer.error_code, f"groups of broker {broker.broker_id}")
-                found |= {one.group_id: _listed(one) for one in answer.groups}
-            return [found[group_id] for group_id in sorted(found)]
+                groups |= {group.group_id: _listed(group) for group in answer.groups}
+            return [groups[group_id] for group_id in sorted(groups)]
 
         return self._cluster.retry("list of groups", attempt)
 
@@ -45,14 +45,14 @@ class Groups:
         """Return state and members; a group that does not exist has the state Dead."""
 
         def ask(connection: Connection) -> GroupView:
-            (found,) = connection.call(ApiKey.DESCRIBE_GROUPS, {"groups": [group_id]}).groups
-            check_code(found.error_code, f"group {group_id}")
+            (group,) = connection.call(ApiKey.DESCRIBE_GROUPS, {"groups": [group_id]}).groups
+            check_code(group.error_code, f"group {group_id}")
             return GroupView(
                 group_id=group_id,
-                state=found.group_state,
-                protocol_type=found.protocol_type,
-                protocol=found.protocol_data,
-                members=tuple(map(_member, found.members)),
+                state=group.group_state,
+                protocol_type=group.protocol_type,
+                protocol=group.protocol_data,
+                members=tuple(map(_member, group.members)),
             )
 
         return self._ask(group_id, "describe", ask)
@@ -70,22 +70,24 @@ class Groups:
         self, group_id: str, partitions: Sequence[Partition] | None = None
     ) -> dict[Partition, CommittedOffset]:
         """Return the positions that a group committed: all, or of these partitions."""
-        topics = None if partitions is None else _by_topic({one: one[1] for one in partitions})
+        topics = None if partitions is None else _by_topic({key: key[1] for key in partitions})
         if topics is not None:
             topics = [
-                {"name": one["name"], "partition_indexes": one["partitions"]} for one in topics
+                {"name": topic["name"], "partition_indexes": topic["partitions"]}
+                for topic in topics
             ]
 
         def ask(connection: Connection) -> dict[Partition, CommittedOffset]:
             answer = connection.call(ApiKey.OFFSET_FETCH, {"group_id": group_id, "topics": topics})
             check_code(getattr(answer, "error_code", 0), f"offsets of group {group_id}")
-            found: dict[Partition, CommittedOffset] = {}
+            offsets: dict[Partition, CommittedOffset] = {}
             for topic in answer.topics:
-                for one in topic.partitions:
-                    check_code(one.error_code, f"offset of {topic.name}-{one.partition_index}")
-                    if one.committed_offset >= 0:
-                        found[topic.name, one.partition_index] = _committed(one)
-            return found
+                for result in topic.partitions:
+                    partition = result.partition_index
+                    check_code(result.error_code, f"offset of {topic.name}-{partition}")
+                    if result.committed_offset >= 0:
+                        offsets[topic.name, partition] = _committed(result)
+            return offsets
 
         return self._ask(group_id, "offsets", ask)
 
@@ -96,35 +98,36 @@ class Groups:
         """
         topics = _by_topic(
             {
-                one: {
-                    "partition_index": one[1],
+                key: {
+                    "partition_index": key[1],
                     "committed_offset": offset,
                     "committed_metadata": "",
                 }
-                for one, offset in offsets.items()
+                for key, offset in offsets.items()
             }
         )
         fields = {"group_id": group_id, "member_id": "", "topics": topics, "retention_time_ms": -1}
 
         def ask(connection: Connection) -> None:
             for topic in connection.call(ApiKey.OFFSET_COMMIT, fields).topics:
-                for one in topic.partitions:
-                    what = f"commit of {topic.name}-{one.partition_index} by group {group_id}"
-                    check_code(one.error_code, what)
+                for result in topic.partitions:
+                    what = f"commit of {topic.name}-{result.partition_index} by group {group_id}"
+                    check_code(result.error_code, what)
 
         self._ask(group_id, "commit", ask)
 
     def delete_offsets(self, group_id: str, partitions: Sequence[Partition]) -> None:
-        """Forget positions. Raises BrokerError: GROUP_SUBSCRIBED_TO_TOPIC while it is read."""
-        topics = _by_topic({one: {"partition_index": one[1]} for one in partitions})
+        """Delete positions. Raises BrokerError: GROUP_SUBSCRIBED_TO_TOPIC while members read it."""
+        topics = _by_topic({key: {"partition_index": key[1]} for key in partitions})
 
         def ask(connection: Connection) -> None:
             fields = {"group_id": group_id, "topics": topics}
             answer = connection.call(ApiKey.OFFSET_DELETE, fields)
             check_code(answer.error_code, f"deleting offsets of group {group_id}")
             for topic in answer.topics:
-                for one in topic.partitions:
-                    check_code(one.error_code, f"offset of {topic.name}-{one.partition_index}")
+                for result in topic.partitions:
+                    partition = f"{topic.name}-{result.partition_index}"
+                    check_code(result.error_code, f"offset of {partition}")
 
         self._ask(group_id, "delete offsets", ask)
 
@@ -136,47 +139,47 @@ class Groups:
 
 
 def _by_topic(entries: Mapping[Partition, Any]) -> list[dict[str, Any]]:
-    """Group what is said of each partition as requests want it."""
-    found: dict[str, list[Any]] = {}
+    """Group entries of partitions by topic, as requests need them."""
+    by_topic: dict[str, list[Any]] = {}
     for (topic, _), entry in entries.items():
-        found.setdefault(topic, []).append(entry)
-    return [{"name": topic, "partitions": entries} for topic, entries in found.items()]
+        by_topic.setdefault(topic, []).append(entry)
+    return [{"name": topic, "partitions": entries} for topic, entries in by_topic.items()]
 
 
-def _listed(one: Any) -> ListedGroup:
+def _listed(group: Any) -> ListedGroup:
     return ListedGroup(
-        group_id=one.group_id,
-        protocol_type=one.protocol_type,
-        state=getattr(one, "group_state", ""),
+        group_id=group.group_id,
+        protocol_type=group.protocol_type,
+        state=getattr(group, "group_state", ""),
     )
 
 
-def _committed(one: Any) -> CommittedOffset:
+def _committed(partition: Any) -> CommittedOffset:
     return CommittedOffset(
-        offset=one.committed_offset,
-        leader_epoch=getattr(one, "committed_leader_epoch", -1),
-        metadata=one.metadata or "",
+        offset=partition.committed_offset,
+        leader_epoch=getattr(partition, "committed_leader_epoch", -1),
+        metadata=partition.metadata or "",
     )
 
 
-def _member(one: Any) -> GroupMember:
+def _member(member: Any) -> GroupMember:
     return GroupMember(
-        member_id=one.member_id,
-        group_instance_id=getattr(one, "group_instance_id", None),
-        client_id=one.client_id,
-        client_host=one.client_host,
-        partitions=parse_assignment(bytes(one.member_assignment)),
+        member_id=member.member_id,
+        group_instance_id=getattr(member, "group_instance_id", None),
+        client_id=member.client_id,
+        client_host=member.client_host,
+        partitions=parse_assignment(bytes(member.member_assignment)),
     )
 
 
 def parse_assignment(data: bytes) -> tuple[Partition, ...]:
-    """Return the partitions of a consumer's assignment; none where it is of another protocol.
+    """Return the partitions of a consumer's assignment; none if it is of another protocol.
 
         version i16 | topic count i32, { name string16, count i32, partition i32... } | user data
 
-    The bytes are the members' own: a broker does not look at them, so anything may stand there.
+    A broker does not check these bytes, which members choose, so they may be anything.
     """
-    found: list[Partition] = []
+    assigned: list[Partition] = []
     try:
         (topic_count,) = _INT32.unpack_from(data, _INT16.size)
         at = _INT16.size + _INT32.size
@@ -189,7 +192,7 @@ def parse_assignment(data: bytes) -> tuple[Partition, ...]:
             (count,) = _INT32.unpack_from(data, at)
             partitions = struct.unpack_from(f">{count}i", data, at + _INT32.size)
             at += _INT32.size * (1 + count)
-            found += [(topic, partition) for partition in partitions]
+            assigned += [(topic, partition) for partition in partitions]
     except (struct.error, UnicodeDecodeError):
         return ()
-    return tuple(found)
+    return tuple(assigned)

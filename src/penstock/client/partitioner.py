@@ -1,7 +1,7 @@
-"""Which partition a record goes to: by its key as Java clients do, otherwise one batch at a time.
+"""Which partition a record goes to: by its key, as in Java clients.
 
 Source: Kafka `Utils.murmur2` and `BuiltInPartitioner.partitionForKey` (same keys, same partitions
-as Java producers); KIP-480 for staying with one partition until its batch is sent.
+as Java producers). Records without a key are spread by produce.py (KIP-480).
 """
 
 import struct

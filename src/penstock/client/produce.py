@@ -1,12 +1,12 @@
-"""An idempotent producer that blocks: each record once, in order, or an error that says so.
+"""A blocking idempotent producer: each record is written once and in order, or an error is raised.
 
-The idea: records gather per partition until a batch is full; full batches are delivered when
-enough of them wait, everything is on `flush`. How a batch gets into the log exactly once stands in
-`delivery.py`. After an error the producer takes nothing more: what was not acknowledged is for the
-caller to decide on.
+The idea: records are collected per partition until a batch is full; full batches are delivered when
+enough of them wait, and everything is delivered by `flush`. `delivery.py` writes each batch to the
+log exactly once. After an error the producer accepts nothing more: the caller decides about the
+records that were not acknowledged.
 
-Source: Kafka `KafkaProducer` and `RecordAccumulator` for the habit; KIP-480 for keyless records.
-It deliberately has no thread: time does not send a batch, `flush` does.
+Source: modelled on Kafka's `KafkaProducer` and `RecordAccumulator`; KIP-480 for records without a
+key. It deliberately has no thread and no linger time: batches are sent by `send` and `flush`.
 """
 
 import random
@@ -27,7 +27,7 @@ __all__ = ["Delivered", "ProduceOptions", "Producer"]
 
 
 class _Gathering:
-    """The records of one partition that are not sealed yet."""
+    """The records of one partition that are not in a sealed batch yet."""
 
     __slots__ = ("bytes", "number", "records", "topic")
 
@@ -38,7 +38,9 @@ class _Gathering:
 
 
 class Producer:
-    """Produces through a `Cluster`, which stays the caller's. Leaving it without error flushes."""
+    """Produces through a `Cluster`, which the caller closes. As a context manager it flushes at
+    the end, unless there was an error.
+    """
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class Producer:
         on_delivered: Callable[[Delivered], None] | None = None,
         may_create_topics: bool = False,
     ) -> None:
-        """`may_create_topics` counts only where the broker is set to create topics by itself."""
+        """`may_create_topics` matters only if the broker's settings allow auto-creation."""
         self._cluster = cluster
         self._options = options or ProduceOptions()
         self._delivery = Delivery(cluster, self._options, on_delivered)
@@ -72,7 +74,7 @@ class Producer:
 
     @property
     def acknowledged_count(self) -> int:
-        """Records that are in the log for good."""
+        """Number of records that were acknowledged."""
         return self._delivery.acknowledged_count
 
     def send(
@@ -82,10 +84,9 @@ class Producer:
         *,
         partition: int | None = None,
     ) -> int:
-        """Take one record; may block to deliver what was gathered before. Returns its partition.
+        """Add one record and return its partition; may block to deliver earlier records.
 
-        Raises RecordTooLarge and TopicNotFound with nothing taken, other ClientErrors from
-        delivery.
+        Raises RecordTooLarge or TopicNotFound without adding it, other ClientErrors from delivery.
         """
         self._raise_failure()
         size = record_bytes_max(record)
@@ -95,7 +96,7 @@ class Producer:
         into = self._gathering(topic, record.key, partition)
         while into.bytes and into.bytes + size > limit:
             self._guard(partial(self._seal, into))
-            into = self._gathering(topic, record.key, partition)  # another one without a key
+            into = self._gathering(topic, record.key, partition)  # may be another partition now
         into.records.append(record)
         into.bytes += size
         self._gathered_bytes += size
@@ -104,7 +105,7 @@ class Producer:
         return into.number
 
     def _check_alone(self, record: Record) -> None:
-        """A record larger than a usual batch has one of its own. Raises RecordTooLarge."""
+        """Check a record that needs a batch of its own. Raises RecordTooLarge."""
         limit = self._options.record_bytes_max or self._options.batch_bytes_max
         if record_bytes_max(record) + BATCH_HEADER_BYTES > limit:
             size = len(build_batch([record], codec=self._options.codec))
@@ -117,7 +118,7 @@ class Producer:
         self._guard(self._deliver_all)
 
     def _make_room(self) -> None:
-        """Deliver the full batches; the others too where full ones are the smaller part."""
+        """Deliver the full batches, and the others too if full ones are less than half."""
         if self._delivery.waiting_bytes * 2 >= self._options.buffer_bytes_max:
             self._guard(self._delivery.deliver)
         else:
@@ -129,7 +130,7 @@ class Producer:
         self._delivery.deliver()
 
     def _guard(self, action: Callable[[], None]) -> None:
-        """An error is final: it is raised again by whatever is asked of the producer next."""
+        """Run `action`; an error is final, and is raised again by every later call."""
         try:
             action()
         except ClientError as error:
@@ -153,14 +154,14 @@ class Producer:
 
     def _gathering(self, topic: str, key: bytes | None, partition: int | None) -> _Gathering:
         number = self._choose(topic, key) if partition is None else partition
-        found = self._gathered.get((topic, number))
-        if found is None:
+        gathering = self._gathered.get((topic, number))
+        if gathering is None:
             self._cluster.partition(topic, number)
-            found = self._gathered[topic, number] = _Gathering(topic, number)
-        return found
+            gathering = self._gathered[topic, number] = _Gathering(topic, number)
+        return gathering
 
     def _seal(self, gathered: _Gathering) -> None:
-        """Close the batch that is being filled; records without a key go elsewhere next."""
+        """Seal the batch; next records without a key go to another partition (KIP-480)."""
         if not gathered.records:
             return
         topic, number = gathered.topic, gathered.number
@@ -173,5 +174,5 @@ class Producer:
 
 
 def now_ms() -> int:
-    """Return the time for records that have none of their own."""
+    """Return the current time, for records without a timestamp."""
     return time.time_ns() // 1_000_000

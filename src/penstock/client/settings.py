@@ -1,7 +1,7 @@
-"""What a client needs to know before it can do anything: addresses, times, caps.
+"""Settings of a client: addresses, times, limits.
 
-Times are milliseconds. `deadline_ms` bounds everything that is retried; it is longer than the
-restart of a node takes, so that work in hand survives one.
+Times are milliseconds. `deadline_ms` bounds all retries of one operation; it is longer than the
+restart of a node, so that operations survive one.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ class ClientSettings:
     """Fixed for the life of a client."""
 
     bootstrap: str
-    """`host:port[,host:port...]`; the port may be left out, IPv6 hosts stand in brackets."""
+    """`host:port[,host:port...]`; the port is optional, IPv6 hosts are in brackets."""
 
     client_id: str = "penstock"
     connect_timeout_ms: int = 5_000
     request_timeout_ms: int = 30_000
-    """One request and its answer, without what the broker was asked to wait."""
+    """One request and its answer, without the time that the broker was asked to wait."""
 
     deadline_ms: int = 120_000
     """All attempts of one operation together."""
@@ -32,7 +32,7 @@ class ClientSettings:
 
     backoff_ms_max: int = 1_000
     response_bytes_max: int = 256 << 20
-    """A larger answer ends its connection: nothing we ask for is that large."""
+    """A larger answer closes the connection: no valid answer is that large."""
 
     def __post_init__(self) -> None:
         parse_bootstrap(self.bootstrap)
@@ -40,10 +40,10 @@ class ClientSettings:
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
     """Return the addresses of a bootstrap list. Raises ConfigError with what to change."""
-    found = [_parse_address(part.strip()) for part in text.split(",") if part.strip()]
-    if not found:
+    addresses = [_parse_address(part.strip()) for part in text.split(",") if part.strip()]
+    if not addresses:
         raise ConfigError("bootstrap is empty, use host:port[,host:port...]")
-    return found
+    return addresses
 
 
 def _parse_address(text: str) -> tuple[str, int]:

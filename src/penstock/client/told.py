@@ -1,9 +1,9 @@
-"""After a change of a topic: wait until the brokers tell of it.
+"""Waiting, after a change of a topic, until the brokers know of it.
 
-The controllers have a change when they answer for it; each broker learns of it a moment later. A
-command that returned at once would let the next one, at another broker, hear that a topic is not
-there. A broker that is not there or does not answer is not waited for: it learns of the change
-before it serves again. Nor is any longer than `WAIT_MS`: the change is made either way.
+The controllers have recorded a change when they answer; each broker learns of it a moment later. If
+a command returned at once, the next one could be told by another broker that a topic does not
+exist. A broker that is down or does not answer is skipped: it learns of the change before it serves
+again. The wait ends after `WAIT_MS` in any case: the change is made either way.
 """
 
 import time
@@ -15,22 +15,22 @@ from penstock.client.errors import BrokerError, ClientError
 from penstock.client.views import TopicView
 
 WAIT_MS = 5_000
-"""In sum, for all brokers."""
+"""Limit for all brokers together."""
 ANSWER_MS = 1_000
-"""For a connection to one broker, and for one answer."""
+"""Limit for a connection to one broker, and for one answer."""
 PAUSE_MS = 20
 
 Judge = Callable[[TopicView | None], bool]
-"""Whether what a broker says of the topic, None when it knows of none, is the change."""
+"""Returns whether a broker's view of the topic (None if it knows of none) shows the change."""
 
 
 def wait_until_told(cluster: Cluster, topic: str, is_told: Judge) -> bool:
-    """Return whether each broker that answers tells of a change. Never raises ClientError."""
+    """Return whether each broker that answers knows of the change. Never raises ClientError."""
     settings = replace(cluster.settings, connect_timeout_ms=ANSWER_MS, request_timeout_ms=ANSWER_MS)
     time_ms = min(WAIT_MS, settings.deadline_ms)
     with Cluster(replace(settings, deadline_ms=time_ms)) as asking:
         try:
-            brokers = [one.broker_id for one in asking.describe([]).brokers]
+            brokers = [broker.broker_id for broker in asking.describe([]).brokers]
         except ClientError:
             return False
         deadline = time.monotonic() + time_ms / 1000
@@ -51,9 +51,9 @@ def all_told(
     is_over: Callable[[], bool],
     pause: Callable[[], None],
 ) -> bool:
-    """Ask each broker again and again until it tells of the change, fails to answer, or time ends.
+    """Ask each broker until it knows of the change, does not answer, or time is over.
 
-    A code for the topic other than "unknown" (`BrokerError`, no leader yet) is asked about again.
+    After an error code for the topic (`BrokerError`, such as no leader yet) it is asked again.
     """
     for broker_id in brokers:
         while True:

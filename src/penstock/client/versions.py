@@ -1,8 +1,8 @@
-"""The request versions that our client can write, and read the answers of.
+"""The request versions that our client supports.
 
-Both ends lie in what Penstock and Apache Kafka 2.1 to 4.x offer. Upper ends are where the shape
-that our code reads ends (FindCoordinator 4 and OffsetFetch 8 ask for many at once, DeleteTopics 6
-and Produce 13 go by topic id), or where a later version has nothing that we use.
+Both ends of a range are offered by Penstock and Apache Kafka 2.1 to 4.x. The upper end is the last
+version with the layout that our code reads (FindCoordinator 4 and OffsetFetch 8 take many keys at
+once, DeleteTopics 6 and Produce 13 use topic ids), or later versions add nothing that we use.
 
 Source: Kafka's message JSON; KIP-896 for the lower ends.
 """

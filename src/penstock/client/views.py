@@ -1,6 +1,6 @@
-"""What the client tells about the platform: small immutable objects without behaviour.
+"""Results of the client: small immutable objects without behaviour.
 
-Offsets that name an end are exclusive, those that name a start inclusive; times are ms since 1970.
+End offsets are exclusive, start offsets inclusive; times are ms since 1970.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicView:
-    """A topic; `partitions` stand at their number. `topic_id` is None with old brokers."""
+    """A topic; partition n is `partitions[n]`. `topic_id` is None with old brokers."""
 
     name: str
     topic_id: UUID | None
@@ -72,7 +72,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """A member and the partitions it reads, where its assignment could be read."""
+    """A member and its assigned partitions; none if its assignment could not be decoded."""
 
     member_id: str
     group_instance_id: str | None
@@ -94,7 +94,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAndTime:
-    """Answer of a search by time: -1 and -1 when no record is that late."""
+    """Result of a search by time; both are -1 if no record is that late."""
 
     offset: int
     timestamp_ms: int
@@ -102,7 +102,7 @@ class OffsetAndTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittedOffset:
-    """The next offset that a group reads, as it committed it."""
+    """A group's committed offset: the next one that it reads."""
 
     offset: int
     leader_epoch: int

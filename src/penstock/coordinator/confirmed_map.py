@@ -1,13 +1,13 @@
-"""A map whose changes count once the journal has confirmed them.
+"""A map whose changes take effect once the journal has confirmed them.
 
     begin(changes) -> ticket      appended to the journal, not yet durable
     confirm(ticket)               durable: `values` shows the changes
-    refuse(ticket)                not written: they are forgotten
+    refuse(ticket)                not written: the changes are dropped
 
-The order of tickets is the order of the journal, and it decides: when two changes of one key are
-under way, the one appended later wins, whichever is confirmed first. `latest()` is the map as the
-journal has it, unconfirmed changes included; a rewrite of the journal must use that, since writing
-an older value behind a newer one would undo the newer one at the next start.
+Tickets are in the order of the journal, and that order decides: of two changes of one key under
+way, the one appended later wins, whichever is confirmed first. `latest()` is the map as the journal
+has it, unconfirmed changes included. A rewrite of the journal must use it: an older value written
+behind a newer one would undo the newer one at the next start.
 
 Source: redpanda#31483 (live state and replay disagree when the last writer is decided on any other
 order than the log's).
@@ -34,7 +34,7 @@ class ConfirmedMap(Generic[K, V]):
         self._ticket = 0
 
     def restore(self, values: Mapping[K, V]) -> None:
-        """Take what was read from the log."""
+        """Set values that were read from the log."""
         for key, value in values.items():
             self._change(key, value)
 
@@ -58,12 +58,12 @@ class ConfirmedMap(Generic[K, V]):
         self._forget_order_when_idle()
 
     def refuse(self, ticket: int) -> None:
-        """Forget the changes of a ticket."""
+        """Drop the changes of a ticket."""
         self._ended(self._end(ticket))
         self._forget_order_when_idle()
 
     def is_in_flight(self, key: K) -> bool:
-        """Tell whether a change of `key` waits for its confirmation."""
+        """Return whether a change of `key` waits for its confirmation."""
         return key in self._under_way
 
     @property
@@ -85,14 +85,14 @@ class ConfirmedMap(Generic[K, V]):
         return merged
 
     def keys(self) -> Iterator[K]:
-        """Go through the keys that there are now, or may be once changes under way are confirmed.
+        """Iterate over a snapshot of the keys, those of changes under way included.
 
         The map may change meanwhile.
         """
         return iter([*self.values, *(key for key in self._under_way if key not in self.values)])
 
     def latest_of(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return the same of some keys; those that are gone are left out."""
+        """Return `latest()` for some keys; absent ones are left out."""
         wanted = dict.fromkeys(keys)
         merged = {key: self.values[key] for key in wanted if key in self.values}
         for ticket, changes in self._in_flight.items():
@@ -105,7 +105,7 @@ class ConfirmedMap(Generic[K, V]):
         _change(self.values, key, value)
 
     def _ended(self, changes: Mapping[K, V | None]) -> None:
-        """The changes of a ticket are under way no more; for who counts them."""
+        """Hook for subclasses: these changes are no longer under way."""
 
     def _end(self, ticket: int) -> Mapping[K, V | None]:
         changes = self._in_flight.pop(ticket)

@@ -3,11 +3,11 @@
     times (a heap)   ─► 1005 ─► {key, key, ...}   in the order in which they were set
                         1007 ─► {key}
 
-A heartbeat moves a deadline back many times before it is due. So the buckets are not touched then:
-only `_due` changes, and the key moves to a later bucket when its own is come to. Cancelling takes
-the key out. A bucket that is empty goes; its time stays in the heap until it surfaces, or until
-such leftovers are in the majority: making a heap of numbers is quick, also of a hundred thousand.
-Thousands of sessions that begin in one moment end in one, and share a bucket.
+Heartbeats move a deadline back many times before it is due. Moving back leaves the buckets alone:
+only `_due` changes, and the key goes to a later bucket when its own one is reached. Cancelling
+removes the key. An empty bucket is removed; its time stays in the heap until it comes to the top,
+or until such leftovers are the majority and the heap is rebuilt, which is fast even with a hundred
+thousand numbers. Thousands of sessions that begin at one time end at one time and share a bucket.
 
 Source: the usual lazy heap; Kafka uses a hierarchical timing wheel for the same purpose
 (kafka.server.DelayedOperationPurgatory). Times are monotonic milliseconds.
@@ -31,7 +31,7 @@ class Deadlines(Generic[K]):
     def __init__(self) -> None:
         self._times: list[int] = []
         self._buckets: dict[int, OrderedDict[K, None]] = {}
-        """Ordered ones: the first of a plain dict is slow to find once many before it are gone."""
+        """OrderedDict, since a plain dict finds its first key slowly after many deletions."""
         self._due: dict[K, int] = {}
         self._queued: dict[K, int] = {}
 
@@ -51,17 +51,17 @@ class Deadlines(Generic[K]):
             self._take(key, self._queued[key])
 
     def at(self, key: K) -> int | None:
-        """Return when a deadline is due, or None."""
+        """Return when a deadline is due; None if it is not set."""
         return self._due.get(key)
 
     def next_ms(self) -> int | None:
-        """Return a time not after the earliest deadline, or None when there is none."""
+        """Return a time not after the earliest deadline; None if there is none."""
         while self._times and self._times[0] not in self._buckets:
             heapq.heappop(self._times)
         return self._times[0] if self._times else None
 
     def pop_due(self, now_ms: int) -> Iterator[K]:
-        """Yield, and forget, what is due at `now_ms`; handlers may set and cancel meanwhile."""
+        """Yield and remove the keys due at `now_ms`; callers may set and cancel meanwhile."""
         while (at_ms := self.next_ms()) is not None and at_ms <= now_ms:
             key = next(iter(self._buckets[at_ms]))
             self._take(key, at_ms)

@@ -18,8 +18,8 @@ class Journal(Protocol):
     def append(self, partition: int, records: Sequence[JournalRecord], done: JournalDone) -> None:
         """Append the records, together and in order, to a partition.
 
-        Calls of one partition keep their order in the log. `done(None)` runs once they are durable
-        and replicated, `done(reason)` when they are refused or lost; exactly one of them runs,
-        possibly before `append` returns; `done(LATE)` may run once before it. A value
-        of None is a tombstone.
+        Appends to one partition keep their order in the log. `done(None)` runs once the records are
+        durable and replicated, `done(reason)` if they are refused or lost: exactly one of the two,
+        possibly before `append` returns. `done(LATE)` may run once before it. A value of None is a
+        tombstone.
         """

@@ -1,12 +1,12 @@
-"""Answers leave when the state that caused them is complete.
+"""Answers are sent only when the state change that caused them is complete.
 
 A rebalance answers many members in the middle of its work. If such an answer made a connection
-hand in the next request at once, that request would see half a state change. So callbacks given to
-the coordinator are wrapped: calling one only queues its answer, and the queue is emptied when the
-outermost turn of the coordinator ends. The order of answers is the order of the calls.
+deliver its next request at once, that request would see half a state change. So callbacks given to
+the coordinator are wrapped: calling one only queues its answer, and the queue is sent when the
+outermost `turn()` ends. Answers keep the order of the calls.
 
-A rebalance of thousands of members owes thousands of answers at once. `TOGETHER` of them leave
-when the turn ends, the others in turns of the loop to come; what is answered meanwhile waits.
+A rebalance of thousands of members queues thousands of answers at once. `TOGETHER` of them are sent
+when the turn ends, the rest in later iterations of the event loop; newer answers wait behind them.
 
 Source: the run-to-completion rule of etcd-io/raft's Ready (messages leave after the state changed).
 """
@@ -18,23 +18,23 @@ from typing import TypeVar
 
 A = TypeVar("A")
 Later = Callable[[Callable[[], None]], object]
-"""Runs a callback in a later turn of the loop."""
+"""Runs a callback in a later iteration of the event loop."""
 
 TOGETHER = 100
-"""Answers that leave in one turn: a millisecond of encoding and sending."""
+"""Answers sent in one iteration of the loop: about a millisecond of encoding and sending."""
 
 
 class Outbox:
-    """Queues answers while a turn lasts; each one leaves exactly once."""
+    """Queues answers during a turn; each one is sent exactly once."""
 
     __slots__ = ("_answers", "_depth", "_is_leaving", "_later")
 
     def __init__(self, later: Later | None = None) -> None:
-        """Without `later` all answers leave when the turn ends."""
+        """Without `later` all answers are sent when the turn ends."""
         self._answers: deque[Callable[[], None]] = deque()
         self._depth = 0
         self._is_leaving = False
-        """Whether answers leave now, or will in a turn that was asked for."""
+        """Whether answers are being sent, or a later iteration to send them is scheduled."""
         self._later = later
 
     def wrap(self, reply: Callable[[A], None]) -> Callable[[A], None]:
@@ -47,7 +47,7 @@ class Outbox:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Change state inside; what was answered leaves when the outermost turn ends."""
+        """Change state inside; answers are sent when the outermost turn ends."""
         self._depth += 1
         try:
             yield
@@ -57,7 +57,7 @@ class Outbox:
             self._leave()
 
     def _leave(self) -> None:
-        """Deliver some answers; receivers may begin turns, whose answers wait behind these."""
+        """Send some answers; receivers may begin turns, whose answers queue behind these."""
         self._is_leaving = True
         left = TOGETHER
         try:

@@ -1,4 +1,4 @@
-"""Which partitions of an internal topic a coordinator has, and whether it may answer for them.
+"""Which partitions of an internal topic a coordinator owns, and whether they are loaded.
 
 Source: Kafka, CoordinatorRuntime.CoordinatorState.
 """
@@ -10,33 +10,33 @@ from penstock.base.invariant import invariant
 
 
 class PartitionState(Enum):
-    """Of a partition that is owned; one that is not has none."""
+    """State of an owned partition."""
 
     LOADING = "loading"
     ACTIVE = "active"
 
 
 class Partitions:
-    """The states by partition, and how many partitions the internal topic has."""
+    """The state of each owned partition, and how many partitions the internal topic has."""
 
     __slots__ = ("_states", "count")
 
     def __init__(self, count: int) -> None:
         self._states: dict[int, PartitionState] = {}
         self.count = count
-        """Of the internal topic, once it exists; until then what it will be made with."""
+        """Partitions of the internal topic; before it exists, the count it will be created with."""
 
     def use_count(self, count: int) -> None:
-        """Go by the internal topic's own number of partitions, which the setting may differ from.
+        """Use the internal topic's real number of partitions, which may differ from the setting.
 
-        It never changes once the topic exists; so no partition may be owned when it does.
+        It never changes once the topic exists. Invariant: no partition is owned if it changes here.
         """
         if count != self.count:
             invariant(not self._states, "an internal topic keeps its partitions", n=count)
             self.count = count
 
     def state(self, partition: int) -> PartitionState | None:
-        """Return the state of a partition, None for one that is not owned."""
+        """Return the state of a partition; None if it is not owned."""
         return self._states.get(partition)
 
     def is_active(self, partition: int) -> bool:
@@ -44,7 +44,7 @@ class Partitions:
         return self._states.get(partition) is PartitionState.ACTIVE
 
     def put(self, partition: int, state: PartitionState | None) -> None:
-        """Change the state of a partition; None: it is owned no more."""
+        """Change the state of a partition; None means not owned any more."""
         assert 0 <= partition < self.count, partition
         if state is None:
             self._states.pop(partition, None)
@@ -59,5 +59,5 @@ class Partitions:
 
     @property
     def is_loading(self) -> bool:
-        """Whether something may be missing still."""
+        """Whether some partition is still being loaded."""
         return PartitionState.LOADING in self._states.values()

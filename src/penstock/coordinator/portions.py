@@ -1,10 +1,10 @@
-"""Work that a group owes to thousands of members or positions, a portion in each turn of the loop.
+"""Long work, such as for thousands of members, a portion in each iteration of the event loop.
 
-    begin(steps) ─► as many steps as this turn has left ─► (later) ─► a portion of the next work ...
+    begin(steps) ─► as many steps as this portion has left ─► (later) ─► a portion of the next work
 
-Steps are a generator that yields what each of them cost. Works take turns, a portion each: a large
-group does not keep small ones waiting. What is to be decided is decided before `begin`; a step
-looks again at whatever may have changed since the one before it.
+`steps` is a generator that yields the cost of each step. Works alternate, a portion each, so that a
+large group does not keep small ones waiting. Decisions are made before `begin`; a step checks again
+whatever may have changed since the one before it.
 
 Source: run to completion as in outbox.py, cut where a run would be long (ADR 0051).
 """
@@ -15,31 +15,31 @@ from collections.abc import Iterator
 from penstock.coordinator.outbox import Later, Outbox
 
 PORTION = 200
-"""What the steps of one turn may cost; one is about 10 us of processor time, so 2 ms."""
+"""Cost of the steps in one iteration: a unit is about 10 us of processor time, so 2 ms."""
 TO_TELL = 3
-"""What an answer to a member costs, with its encoding and its session."""
+"""Cost of an answer to a member, with its encoding and its session."""
 TO_LOG = 3
-"""What is told with a line in the log costs so much more."""
+"""Additional cost of a line in the log."""
 TO_WRITE = 8
-"""What a write to the journal costs beside its records."""
+"""Cost of a write to the journal, besides its records."""
 POSITIONS = 10
-"""Positions, or entries like them, that are looked at for one."""
+"""Positions, or similar entries, that can be looked at for one unit."""
 
 Steps = Iterator[int]
 
 
 class Portions:
-    """Works that have begun, in the order of their turns."""
+    """Works that have begun, in the order in which they get their next portion."""
 
     __slots__ = ("_is_due", "_is_running", "_later", "_left", "_outbox", "_works")
 
     def __init__(self, outbox: Outbox, later: Later | None = None) -> None:
-        """Without `later` every work is done when it begins."""
+        """Without `later` every work is completed by `begin`."""
         self._outbox = outbox
         self._later = later
         self._works: deque[Steps] = deque()
         self._left = PORTION
-        """Of this turn; only looked after once it is used up, so a small work may wait a turn."""
+        """Cost left in this portion. It is only renewed once used up, so small work may wait."""
         self._is_due = False
         self._is_running = False
 
@@ -47,7 +47,7 @@ class Portions:
         return len(self._works)
 
     def begin(self, steps: Steps) -> None:
-        """Do the steps, now and in turns to come."""
+        """Do the steps, now and in later iterations of the loop."""
         if self._later is None:
             with self._outbox.turn():
                 for _ in steps:
@@ -63,7 +63,7 @@ class Portions:
         self._run()
 
     def _run(self) -> None:
-        """Spend what is left of this turn, and ask for another if that is not enough."""
+        """Use up what is left of this portion, and schedule another one if work remains."""
         self._is_running = True
         try:
             with self._outbox.turn():
@@ -78,7 +78,7 @@ class Portions:
                 self._later(self._next_turn)
 
     def _spend_on(self, work: Steps) -> bool:
-        """Do steps of one work; return whether there are more of them."""
+        """Do steps of one work; return whether more of them may be left."""
         for cost in work:
             self._left -= cost
             if self._left <= 0:

@@ -1,4 +1,4 @@
-"""Records of an internal partition, as a coordinator writes them and finds them again.
+"""Records of an internal partition, as a coordinator writes and reads them.
 
 Source: none.
 """
@@ -9,14 +9,14 @@ from typing import NamedTuple
 NO_TIMESTAMP = -1
 
 RECORD_OVERHEAD_BYTES = 12
-"""About what a record costs in a batch beside key and value."""
+"""Approximate size of a record in a batch besides key and value."""
 
 REWRITE_BATCH_BYTES = 256 * 1024
-"""A large group's records are written in several batches: any log takes one of this size."""
+"""A rewrite is split into batches of about this size, which every log accepts."""
 
 
 class UnreadRecord(NamedTuple):
-    """A record of which something could not be understood, whole: a rewrite writes it as it was."""
+    """A record that this version cannot read in full, kept whole: a rewrite copies it as it is."""
 
     key: bytes | None
     value: bytes | None
@@ -25,7 +25,7 @@ class UnreadRecord(NamedTuple):
 
 
 JournalRecord = tuple[bytes, bytes | None] | UnreadRecord
-"""Key and value, of which None is a tombstone; or a record that is written as it was read."""
+"""Key and value (None is a tombstone), or a record that is written as it was read."""
 
 
 def records_bytes(records: Sequence[JournalRecord]) -> int:
@@ -34,7 +34,7 @@ def records_bytes(records: Sequence[JournalRecord]) -> int:
 
 
 def in_batches(records: Iterable[JournalRecord]) -> Iterator[list[JournalRecord]]:
-    """Yield the records in their order, as many together as one batch of a rewrite holds."""
+    """Yield the records in order, in lists of at most REWRITE_BATCH_BYTES or of one record."""
     batch: list[JournalRecord] = []
     size_bytes = 0
     for record in records:

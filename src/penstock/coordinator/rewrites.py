@@ -1,22 +1,22 @@
-"""When a partition of the internal topic is due to be written anew.
+"""When a partition of the internal topic is due for a rewrite.
 
-Nothing compacts the internal topic. Instead its owner now and then appends every live record once
+The internal topic is not compacted. Instead its owner now and then appends every live record once
 more, and then raises the log start to where it began:
 
     old records ... | rewrite: every live record | commits since
                     ▲ log start goes here once the rewrite is durable
 
-A rewrite costs what is live, so it waits until at least as much was appended since the last one
-(write amplification at most two) and never runs below a floor. Group by group, each group's
-records are taken at the moment they are appended, so that a commit between two groups lies before
-or behind them as the log has it.
+A rewrite costs the size of the live records, so it waits until at least as much was appended since
+the last one (write amplification at most two), and never runs below a threshold. It goes group by
+group. Each group's records are read at the moment they are appended, so that a commit between two
+groups lies before or behind them as in the log.
 
 Source: the log-structured cleaning argument (Rosenblum and Ousterhout 1992, section 3.4); Kafka
 compacts instead (LogCleaner).
 """
 
 FRUITLESS_MAX = 6
-"""A rewrite that can not cut is tried again after at most 2^6 times."""
+"""After rewrites that could not cut the log, at most 2^6 due ones are skipped."""
 
 
 class RewriteTracker:
@@ -33,7 +33,7 @@ class RewriteTracker:
         self._live: dict[int, int] = {}
 
     def appended(self, partition: int, size_bytes: int) -> None:
-        """Note bytes appended, or found while loading."""
+        """Note bytes appended, or read while loading."""
         self._appended[partition] = self._appended.get(partition, 0) + size_bytes
 
     def rewritten(self, partition: int, live_bytes: int) -> None:
@@ -44,13 +44,13 @@ class RewriteTracker:
         self._wait.pop(partition, None)
 
     def failed(self, partition: int) -> None:
-        """Note a rewrite that cut nothing off: the next one waits twice as long as this did."""
+        """Note a rewrite that cut nothing off: the next one waits twice as long."""
         fruitless = self._fruitless.get(partition, 0)
         self._fruitless[partition] = min(fruitless + 1, FRUITLESS_MAX)
         self._wait[partition] = 2**fruitless
 
     def live_bytes(self, partition: int) -> int:
-        """Return at most how many bytes a rewrite of the partition takes."""
+        """Return an upper bound for the bytes of a rewrite of the partition."""
         appended = self._appended.get(partition, 0)
         return self._live.get(partition, 0) + appended
 
@@ -63,7 +63,7 @@ class RewriteTracker:
         self._held.discard(partition)
 
     def hold(self, partition: int) -> None:
-        """Note that the partition has what a rewrite would lose: it stays as it is."""
+        """Note that a rewrite would lose records of the partition: it is not rewritten."""
         self._held.add(partition)
 
     @property
@@ -72,7 +72,7 @@ class RewriteTracker:
         return tuple(sorted(self._held))
 
     def due(self) -> tuple[int, ...]:
-        """Return the partitions to rewrite, in ascending order; ask once for each time to do so."""
+        """Return the partitions to rewrite, in ascending order. Each call counts down waits."""
         grown = [
             partition
             for partition, appended in sorted(self._appended.items())

@@ -1,15 +1,15 @@
-"""Taking partitions of an internal topic over, giving them up, and having them rewritten.
+"""Loading, unloading and rewriting the partitions of an internal topic.
 
     (not owned) ── begin_loading, load each record, finish_loading ──► active
          ▲                     │                                         │
          └──────── unload ─────┴─────────────────────────────────────────┘
 
-The state of a partition may be large: it is made, and those who wait in it are told of its end, in
-portions. It is shown all at once when all of it is made, and gone all at once before anybody is
-told.
+The state of a partition may be large: it is built in portions, and at its end waiting clients are
+answered in portions. It becomes visible all at once when it is complete, and is hidden all at once
+before any client is answered.
 
-Single owner: all calls come from one thread, answers run on it, and nothing waits. Who owns a
-partition is the master of its replica set; broker/coordinators/hosting.py moves it. The owner calls
+Single owner: all calls come from one thread, answers run on it, and nothing blocks. The master of a
+partition's replica set owns the partition; broker/coordinators/hosting.py moves it. The owner calls
 `tick` no later than `next_deadline_ms`.
 
 Source: Kafka, CoordinatorRuntime (scheduleLoadOperation, scheduleUnloadOperation); rewrites.py for
@@ -37,13 +37,13 @@ S = TypeVar("S")
 K = TypeVar("K", bound=Hashable)
 
 DUE_TOGETHER = 100
-"""Deadlines of one tick: a whole group's sessions may end in one moment, at 10 us each and 20 for a
-line in the log, or as many rebalances begin."""
+"""Deadlines handled in one tick. All sessions of a group may end at once, at 10 us each and 20 us
+for a line in the log, or as many rebalances may begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorConfig:
-    """Bounds of one kind of coordinator; see GroupConfig for what each is good for."""
+    """Bounds of one kind of coordinator; GroupConfig explains each of them."""
 
     kind: str
     partition_count: int
@@ -54,12 +54,12 @@ class CoordinatorConfig:
 
 
 class Foundation(Generic[K]):
-    """What a shard stands on: made before it, and shared with its runtime."""
+    """The parts that a shard uses: created before it, and shared with its runtime."""
 
     __slots__ = ("config", "deadlines", "outbox", "partitions", "portions", "rewrites", "writes")
 
     def __init__(self, config: CoordinatorConfig, journal: Journal, later: Later | None) -> None:
-        """`later` runs a callback in a later turn of the loop; without it nothing waits."""
+        """`later` runs a callback in a later iteration of the event loop; without it, at once."""
         self.config = config
         self.outbox = Outbox(later)
         self.portions = Portions(self.outbox, later)
@@ -83,7 +83,7 @@ class _Loading(Generic[S]):
 
 
 class CoordinatorRuntime(Generic[S, K]):
-    """Which partitions a shard has, for the broker that gives and takes them."""
+    """The partitions of a shard, for the broker that assigns and revokes them."""
 
     __slots__ = ("_leaving", "_loading", "_shard", "_unread", "base")
 
@@ -94,12 +94,12 @@ class CoordinatorRuntime(Generic[S, K]):
         self._loading: dict[int, _Loading[S]] = {}
         self._unread: dict[int, UnreadRecords] = {}
         self._leaving: dict[int, int] = {}
-        """How often each partition was given up with somebody who is not told of it yet."""
+        """Partition -> how many of its former states still have clients to be answered."""
 
-    # Taking over, giving up
+    # Loading and unloading
 
     def begin_loading(self, partition: int) -> None:
-        """Take over a partition: whoever asks for something in it hears that it is being loaded."""
+        """Take over a partition. Requests for it are answered with "loading" from now on."""
         assert self.base.partitions.state(partition) is None, partition
         self.base.partitions.put(partition, PartitionState.LOADING)
         unread = UnreadRecords(partition, self.base.config.unread_bytes_max)
@@ -112,19 +112,19 @@ class CoordinatorRuntime(Generic[S, K]):
         loading.loaded_bytes += records_bytes((record,))
 
     def load_unread_batch(self, partition: int, reason: str) -> None:
-        """Note a batch whose records count only by what stands elsewhere: it stays in the log."""
+        """Note a batch that cannot be read on its own, as of a transaction: it stays in the log."""
         self._loading[partition].loader.leave_in_log(reason)
 
     def finish_loading(self, partition: int) -> None:
-        """Answer for the partition once its state is made, which is done in portions.
+        """Build the partition's state, in portions, then answer for it.
 
-        Until all of it is there, whoever asks hears that it is being loaded.
+        Until it is complete, requests are answered with "loading".
         """
         with self.base.outbox.turn():
             self.base.portions.begin(self._adopt(partition, self._loading[partition]))
 
     def unload(self, partition: int) -> None:
-        """Give a partition up: who is parked hears of it, in portions."""
+        """Give a partition up; parked requests are answered in portions."""
         self._loading.pop(partition, None)
         self._unread.pop(partition, None)
         self.base.rewrites.forget(partition)
@@ -141,18 +141,18 @@ class CoordinatorRuntime(Generic[S, K]):
         """Yield the live records of a partition, some at a time, for a rewrite.
 
         Each list holds what the journal has at the moment it is taken; the owner must append it
-        before anything else can be appended. Between two lists anything may be. When all of them
-        are durable, the log may start where the first one lies, and `rewritten` is to be called.
+        before anything else is appended. Between two lists other writes may happen. When all lists
+        are durable, the log may start at the first of them, and `rewritten` is to be called.
 
         Invariant: the partition is loaded; what is not in memory would be lost with the old log.
         """
         invariant(
             self.base.partitions.is_active(partition),
-            "only a loaded partition is rewritten",
+            "a partition is rewritten only when loaded",
             n=partition,
         )
         unread = self._unread[partition]
-        invariant(not unread.is_in_log_only, "what is only in the log stays there", n=partition)
+        invariant(not unread.is_in_log_only, "records in the log only are not lost", n=partition)
         return self._live_records(partition, unread)
 
     def rewritten(self, partition: int, live_bytes: int) -> None:
@@ -160,19 +160,19 @@ class CoordinatorRuntime(Generic[S, K]):
         self.base.rewrites.rewritten(partition, live_bytes)
 
     def is_movable(self, partition: int) -> bool:
-        """Whether the partition can be rewritten here and now."""
+        """Whether the partition can be rewritten now."""
         is_active = self.base.partitions.is_active(partition)
         return is_active and partition not in self.base.rewrites.held
 
     @property
     def unread_bytes(self) -> int:
-        """About what records that could not be read take in memory, as found when loading."""
+        """Approximate memory, in bytes, of the records that could not be read when loading."""
         return sum(unread.size_bytes for unread in self._unread.values())
 
     # Time
 
     def tick(self, now_ms: int) -> None:
-        """Do what is due at this monotonic time; of very much a part, and the rest later."""
+        """Handle deadlines due at this monotonic time, at most DUE_TOGETHER of them."""
         with self.base.outbox.turn():
             for key in islice(self.base.deadlines.pop_due(now_ms), DUE_TOGETHER):
                 self._shard.on_due(key)
@@ -181,20 +181,20 @@ class CoordinatorRuntime(Generic[S, K]):
         """Return when `tick` must be called next at the latest, in monotonic milliseconds."""
         return self.base.deadlines.next_ms()
 
-    # What the methods above share
+    # Helpers
 
     def _live_records(self, partition: int, unread: UnreadRecords) -> Iterator[list[JournalRecord]]:
         yield from self._shard.live_records(partition)
         yield from in_batches(unread.records())
 
     def _adopt(self, partition: int, loading: _Loading[S]) -> Steps:
-        """Make the state of a partition, show it all at once, then begin what it owes."""
+        """Build the state of a partition, show it all at once, then start its sessions."""
 
         def is_over() -> bool:
             return self._loading.get(partition) is not loading
 
         while partition in self._leaving and not is_over():
-            # Deadlines go by names: those of the state before must be gone.
+            # Deadlines are keyed by name: those of the former state must be cancelled first.
             yield PORTION
         making = loading.loader.make()
         while not is_over():

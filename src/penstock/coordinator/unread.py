@@ -1,11 +1,11 @@
-"""Records of one internal partition that this version can not read, kept for its rewrites.
+"""Records of one internal partition that this version cannot read, kept for its rewrites.
 
-    keep(record)      it stands in a rewrite as it is, until the next one of its key
-    more than the bound, or a batch whose records can not be told one by one
-                      ──► is_in_log_only: memory keeps none, and the partition is never rewritten
+    keep(record)      a rewrite copies it as it is, until the next record of its key
+    more than the bound, or a batch whose records cannot be read one by one
+                      ──► is_in_log_only: none are kept in memory, the partition is not rewritten
 
-Who downgrades a broker for a day finds everything as it was after the upgrade. The price of too
-much that can not be read is a log that is not cut, which a metric and a log line say.
+So nothing is lost when a broker is downgraded for a day and upgraded again. The price of too many
+unreadable records is a log that is not cut, which a metric and a log line report.
 
 Source: none; Kafka keeps such records by compacting without understanding (LogCleaner).
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from penstock.coordinator.records import UnreadRecord
 
 RECORD_OVERHEAD_BYTES = 200
-"""About what one record costs in memory beside its bytes."""
+"""Approximate memory of one record besides its bytes."""
 
 IN_LOG_ONLY = UnreadRecord(None, None)
 """Stands for a record that is not kept in memory: its partition is not rewritten."""
@@ -25,13 +25,13 @@ _log = logging.getLogger("penstock.groups")
 
 
 def unread_bytes(record: UnreadRecord) -> int:
-    """Return about what keeping a record costs."""
+    """Return the approximate memory of a record, in bytes."""
     headers = sum(len(name) + len(value or b"") for name, value in record.headers)
     return RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
 
 
 class UnreadRecords:
-    """What one partition holds of them; records of known keys lie with their groups."""
+    """The unreadable records of one partition; those with known keys are kept by their groups."""
 
     __slots__ = ("_by_key", "_bytes_max", "_keyless", "is_in_log_only", "partition", "size_bytes")
 
@@ -44,7 +44,7 @@ class UnreadRecords:
         self._keyless: list[UnreadRecord] = []
 
     def put(self, record: UnreadRecord) -> None:
-        """Take a record that belongs to no group: the newest of its key counts."""
+        """Keep a record that belongs to no group, in place of the older one of its key."""
         if record.key is None:
             if self.keep(record) is record:
                 self._keyless.append(record)
@@ -56,20 +56,20 @@ class UnreadRecords:
             self._by_key[record.key] = record
 
     def keep(self, record: UnreadRecord) -> UnreadRecord:
-        """Count a record as kept and return it, or what stands for it where there is no room."""
+        """Count a record as kept and return it; IN_LOG_ONLY if there is no room."""
         if not self.is_in_log_only:
             self.size_bytes += unread_bytes(record)
             if self.size_bytes > self._bytes_max:
-                self.leave_in_log(f"more than {self._bytes_max} bytes can not be read")
+                self.leave_in_log(f"more than {self._bytes_max} bytes cannot be read")
         return IN_LOG_ONLY if self.is_in_log_only else record
 
     def drop(self, record: UnreadRecord) -> None:
-        """Count a record as kept no longer: a later one of its key took its place."""
+        """Stop counting a record: a later one of its key replaced it."""
         if not self.is_in_log_only:
             self.size_bytes -= unread_bytes(record)
 
     def leave_in_log(self, reason: str) -> None:
-        """Keep nothing in memory: the partition is not rewritten while it is owned."""
+        """Keep nothing in memory, so that the partition is not rewritten while it is owned."""
         if self.is_in_log_only:
             return
         self.is_in_log_only = True
@@ -79,6 +79,6 @@ class UnreadRecords:
         _log.warning("internal partition=%d is not rewritten: %s", self.partition, reason)
 
     def records(self) -> Iterator[UnreadRecord]:
-        """Yield those that belong to no group, keyless ones first."""
+        """Yield the kept records that belong to no group, keyless ones first."""
         yield from self._keyless
         yield from self._by_key.values()

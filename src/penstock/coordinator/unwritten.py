@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Unwritten(Enum):
-    """What the journal says of a write that it did not confirm."""
+    """The reason that the journal gives for a write that it did not confirm."""
 
     NOT_HERE = "the internal topic, or this partition of it, is not on this node"
     OVERTAKEN = "another node leads the partition, or is about to"

@@ -1,15 +1,15 @@
-"""Changes on their way through the journal: noted when appended, shown when they are confirmed.
+"""Changes on their way through the journal: noted when appended, visible when confirmed.
 
-    change.begin() ─► journal ─► confirmed ─► change.confirm()   the log's readers would find it too
-                                 refused   ─► change.refuse()    the state is what it was
-                                 late      ─► the client is told; the change stays under way
+    change.begin() ─► journal ─► confirmed ─► change.confirm()   a replay of the log gives it too
+                                 refused   ─► change.refuse()    the state stays as it was
+                                 late      ─► the client is answered; the change stays under way
 
-An error from the journal means: refused, or of unknown fate. After one of unknown fate (the log
-was fenced, another broker became master) the partition is unloaded and loaded again; until then the
-state holds only what was confirmed. A write that takes too long is answered and stays under way:
-when it is confirmed in the end it counts, since a replay of the log would find it (redpanda#31483:
-live state and replay must agree). One sync of a slow disk may confirm thousands of writes: they end
-in portions, in the order of their confirmation.
+An error from the journal means refused, or outcome unknown. After an unknown outcome (the log was
+fenced, another broker became master) the partition is unloaded and loaded again; until then the
+state holds only what was confirmed. A write that takes too long is answered and stays under way: if
+it is confirmed in the end, it takes effect, since a replay of the log would find it
+(redpanda#31483: live state and replay must agree). One sync of a slow disk may confirm thousands of
+writes: they complete in portions, in the order of their confirmation.
 
 Source: Kafka, CoordinatorRuntime (its deferred events); redpanda#31483.
 """
@@ -27,24 +27,24 @@ Told = Callable[[Unwritten | None], None]
 
 
 class Change(Protocol):
-    """What one write does to the state of a shard."""
+    """The change that one write makes to the state of a shard."""
 
     @property
     def records(self) -> list[JournalRecord]:
-        """What the journal gets: what a loader makes the same state of."""
+        """The records for the journal, from which a loader builds the same state."""
 
     def begin(self) -> None:
-        """Note that it is under way, behind those that are so already."""
+        """Note that it is under way, behind all that already are."""
 
     def confirm(self) -> None:
-        """Make it part of the state: it is what a replay of the log would find."""
+        """Apply it to the state, as a replay of the log would."""
 
     def refuse(self) -> None:
-        """Forget it: it is not in the log, or the partition is about to be loaded again."""
+        """Drop it: it is not in the log, or the partition is about to be loaded again."""
 
 
 class Writes:
-    """What one coordinator has under way."""
+    """The writes of one coordinator that are under way."""
 
     __slots__ = ("_in_flight_max", "_journal", "_portions", "_rewrites", "in_flight")
 
@@ -64,13 +64,13 @@ class Writes:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much is under way that no write is taken."""
+        """Whether so many writes are under way that no more are accepted."""
         return self.in_flight >= self._in_flight_max
 
     def append(self, partition: int, change: Change, told: Told) -> None:
-        """Append a change; `told` gets None or a reason, once. It must have records.
+        """Append a change, which must have records; `told` is called once, with None or a reason.
 
-        The caller has seen that it is not full.
+        The caller has checked `is_full`.
         """
         records = change.records
         assert records, "a change without records would never be confirmed"

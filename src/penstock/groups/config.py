@@ -1,9 +1,9 @@
 """Limits and times of the group coordinator.
 
-A field is read when it is needed; nothing copies it.
+A field is read when it is needed and never copied. Fields ending in `_ms` are milliseconds, in
+`_bytes` or `_bytes_max` bytes.
 
-Source: Kafka's broker settings, whose names stand with each field. Fields ending in `_ms` are
-milliseconds, in `_bytes` bytes.
+Source: Kafka's broker settings, named with each field.
 """
 
 from dataclasses import dataclass
@@ -31,14 +31,14 @@ class GroupConfig:
     """Longest session of a member, refused likewise. (group.max.session.timeout.ms)"""
 
     initial_rebalance_delay_ms: Annotated[int, Ge(0)] = 500
-    """How long the first join of an empty group waits for more members; each newcomer prolongs it,
-    at most to the rebalance timeout. (group.initial.rebalance.delay.ms; 3000)"""
+    """How long the first join of an empty group waits for more members. Each newcomer prolongs it,
+    up to the rebalance timeout. (group.initial.rebalance.delay.ms; 3000)"""
 
     new_member_join_timeout_ms: Annotated[int, Ge(1)] = 300_000
-    """A newcomer whose join is parked this long is removed: its client has gone or will retry."""
+    """A new member whose join is parked for this long is removed: its client is gone or retries."""
 
     group_size_max: Annotated[int, Ge(1)] = 4_096
-    """Members of one group; ids given out count as well. (group.max.size; unlimited)"""
+    """Members of one group; ids handed out count as well. (group.max.size; unlimited)"""
 
     groups_max: Annotated[int, Ge(1)] = 100_000
     """Groups of this coordinator; further ones are refused with POLICY_VIOLATION."""
@@ -50,15 +50,15 @@ class GroupConfig:
     """All protocols of one JoinGroup together; more is refused with INVALID_REQUEST."""
 
     members_bytes_max: Annotated[int, Ge(1)] = 256 * 1024 * 1024
-    """What groups, their members and their positions may take in memory, over all groups of this
-    coordinator. Above it joins that would add to it hear COORDINATOR_LOAD_IN_PROGRESS, and clients
-    ask again. Above half of it commits that make a group hear POLICY_VIOLATION. Never more than
-    three eighths of `net.unfinished_bytes_max`, of which it is a part."""
+    """Memory for groups, their members and their positions, of all groups of this coordinator.
+    Above it joins that add a member are refused with COORDINATOR_LOAD_IN_PROGRESS, and clients
+    retry. Above half of it commits that create a group are refused with POLICY_VIOLATION. Never
+    more than three eighths of `net.unfinished_bytes_max`, of which it is a part."""
 
     record_bytes_max: Annotated[int, Ge(1)] = 1024 * 1024
-    """What the metadata and the assignments of one group's members may take together, since they
-    are written as one record; the leader's SyncGroup hears MESSAGE_TOO_LARGE above it. Kafka has
-    the same bound by message.max.bytes."""
+    """Metadata and assignments of one group's members together, since they are one record. A
+    larger SyncGroup of the leader is refused with MESSAGE_TOO_LARGE. Kafka has the same bound by
+    message.max.bytes."""
 
     member_protocols_max: Annotated[int, Ge(1)] = 64
     """Protocols one member may offer; more is refused with INVALID_REQUEST."""
@@ -68,35 +68,35 @@ class GroupConfig:
     (offset.metadata.max.bytes)"""
 
     offsets_bytes_max: Annotated[int, Ge(0)] = 256 * 1024 * 1024
-    """What committed positions may take in memory, at about 400 bytes each and their metadata; one
-    group half of it, groups without members three quarters together. Above it positions that would
-    add to it hear INVALID_COMMIT_OFFSET_SIZE, and those that are there can be committed on. Never
-    more than two thirds of `groups.members_bytes_max`, of which it is a part."""
+    """Memory for committed positions, about 400 bytes each and their metadata. One group may use
+    half of it, groups without members together three quarters. Above it new positions are refused
+    with INVALID_COMMIT_OFFSET_SIZE; commits of existing ones are still accepted. Never more than
+    two thirds of `groups.members_bytes_max`, of which it is a part."""
 
     offsets_retention_ms: Annotated[int, Ge(NEVER_EXPIRE_MS)] = 7 * 24 * 3_600 * 1_000
-    """How long offsets of an empty group are kept, from the last commit on; -1: for ever.
+    """How long offsets of an empty group are kept after its last commit; -1: forever.
     (offsets.retention.minutes)"""
 
     expiry_check_interval_ms: Annotated[int, Ge(1)] = 600_000
-    """How often offsets that are too old are looked for. (offsets.retention.check.interval.ms)"""
+    """How often groups are checked for expired offsets. (offsets.retention.check.interval.ms)"""
 
     writes_in_flight_max: Annotated[int, Ge(1)] = 20_000
-    """Journal writes not yet confirmed; above it writers get COORDINATOR_NOT_AVAILABLE."""
+    """Journal writes not yet confirmed; more are refused with COORDINATOR_NOT_AVAILABLE."""
 
     rewrite_after_bytes: Annotated[int, Ge(1)] = 16 * 1024 * 1024
-    """A partition of the internal topic is rewritten when it grew by this much (and by as much
-    as its live records take), since no compaction removes what was superseded."""
+    """A partition of the internal topic is rewritten when it has grown by this much, and by as
+    much as its live records take, since no compaction removes superseded records."""
 
     rewrite_after_pinned_bytes: Annotated[int, Ge(1)] = 64 * 1024 * 1024
-    """They are also rewritten when closed log files of this size together are needed by nobody
-    else (and by twice what lives in them): a few positions must not keep files of dead data."""
+    """Partitions are also rewritten when they alone keep closed log files of this total size, and
+    of twice their live records: a few positions must not keep large files of dead data."""
 
     unread_bytes_max: Annotated[int, Ge(0)] = 16 * 1024 * 1024
-    """Records of one partition that this version can not read, kept in memory for its rewrites.
-    A partition with more of them is not rewritten: they stay in its log, as does the rest."""
+    """Records of one partition that this version cannot read, kept in memory for rewrites. A
+    partition with more of them is not rewritten, so that they stay in its log."""
 
     def __post_init__(self) -> None:
-        """Check what the fields must be to one another."""
+        """Check the relations between fields."""
         if self.session_timeout_min_ms > self.session_timeout_max_ms:
             raise ConfigError(
                 "groups.session_timeout_min_ms must not be above groups.session_timeout_max_ms"

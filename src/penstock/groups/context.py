@@ -1,6 +1,6 @@
 """What the parts of the coordinator share: settings, time, deadlines, journal, counters.
 
-Not a place for behaviour; it exists so that each part takes one argument rather than six.
+It has no behaviour; it exists so that each part takes one argument instead of eight.
 
 Source: Kafka, GroupMetadata.generateMemberId for the form of member ids.
 """
@@ -24,7 +24,7 @@ CLIENT_ID_IN_MEMBER_ID_MAX = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """Handed to every part; `new_suffix` gives the unique end of a member id."""
+    """Given to every part. `new_suffix` returns the unique end of a member id."""
 
     config: GroupConfig
     clock: Clock
@@ -35,9 +35,9 @@ class Context:
     portions: Portions
     new_suffix: Callable[[], str]
     newcomers: dict[Member, Group] = field(default_factory=dict)
-    """Members whose first rebalance is not complete."""
+    """Members whose first rebalance is not complete, with their groups."""
 
     def new_member_id(self, client_id: str, instance_id: str | None) -> str:
-        """Return an id that says whose it is, as Kafka's do: instance or client, and a suffix."""
+        """Return a member id as in Kafka: instance id or client id, then a unique suffix."""
         owner = client_id[:CLIENT_ID_IN_MEMBER_ID_MAX] if instance_id is None else instance_id
         return f"{owner}-{self.new_suffix()}"

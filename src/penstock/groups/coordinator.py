@@ -1,12 +1,12 @@
-"""The group coordinator: finds the group, checks what every request must satisfy, passes it on.
+"""The group coordinator: finds the group, makes the common checks, and passes requests on.
 
     handlers ──► GroupCoordinator ──► joining, syncing, leaving, commits, expiry (rules)
                         ▲                     │
                         └── answers ◄── outbox◄┘         writes ──► journal ──► internal topic
 
-Single owner: all calls come from one thread, answers run on it, and nothing waits. A group lives
-with its partition of the internal topic, which `runtime` takes over, gives up and has rewritten,
-and which also keeps the time (penstock.coordinator).
+Single owner: all calls come from one thread, answers run on it, and nothing blocks. A group belongs
+to a partition of the internal topic. `runtime` loads, unloads and rewrites these partitions and
+handles deadlines (penstock.coordinator).
 
 Source: Kafka, GroupCoordinator.scala and GroupCoordinatorService.java (order of the checks).
 Deliberately not here: KIP-848 groups, share and streams groups, transactional offsets, ACLs.
@@ -74,10 +74,10 @@ class GroupCoordinator:
         retention_now_ms: Callable[[], int] | None = None,
         later: Later | None = None,
     ) -> None:
-        """Own no partition yet. `new_suffix` returns something unique, such as a UUID's text.
+        """Own no partition yet. `new_suffix` returns a unique text, such as a UUID's.
 
-        `retention_now_ms` gives the wall time that expiry goes by. `later` runs a callback in a
-        later turn of the loop, in which answers leave of which there are many.
+        `retention_now_ms` returns the wall time used for expiry. `later` runs a callback in a later
+        iteration of the loop, for long work and for many answers.
         """
         self.config = config
         self.counters = GroupCounters()
@@ -107,7 +107,7 @@ class GroupCoordinator:
             retention_now_ms=retention_now_ms or clock.wall_ms,
         )
         self.runtime = CoordinatorRuntime(base, shard)
-        """For the broker, which gives and takes partitions, and for whoever keeps its time."""
+        """For the broker, which assigns and revokes partitions and calls `tick`."""
 
     # Membership
 
@@ -140,7 +140,7 @@ class GroupCoordinator:
             self._syncing.sync(group, request, reply)
 
     def heartbeat(self, request: Heartbeat) -> ErrorCode:
-        """Return what a member must know now."""
+        """Keep a member alive; the code tells it whether to join again."""
         group = self._table.groups.get(request.group_id)
         if group is not None:
             return self._syncing.heartbeat(group, request)
@@ -151,7 +151,7 @@ class GroupCoordinator:
         return error or ErrorCode.UNKNOWN_MEMBER_ID
 
     def leave(self, group_id: str, identities: tuple[MemberIdentity, ...]) -> LeaveReply:
-        """Remove members and return what became of each."""
+        """Remove members and return the outcome for each."""
         error = self._table.refusal(group_id)
         if error is not None:
             return LeaveReply(error=error)
@@ -194,12 +194,12 @@ class GroupCoordinator:
         return FetchReply(error=ErrorCode.NONE, offsets=offsets)
 
     def committed_keys(self, group_id: str) -> list[TopicKey]:
-        """Return what a group has positions of, in no order; none where it is not known here."""
+        """Return the partitions with positions of a group, in no order; none if it is unknown."""
         group = self._table.groups.get(group_id)
         return [] if group is None else list(group.offsets.values)
 
     def committed_count(self, group_id: str) -> int:
-        """Return how many positions that is."""
+        """Return the number of a group's positions."""
         group = self._table.groups.get(group_id)
         return 0 if group is None else len(group.offsets.values)
 
@@ -218,7 +218,7 @@ class GroupCoordinator:
             self._commits.delete(group, keys, reply)
 
     def on_topics_deleted(self, topics: Mapping[str, bytes]) -> None:
-        """Forget the offsets of deleted topics, which are given with their ids, durably."""
+        """Delete, durably, the offsets of deleted topics, given as name -> topic id."""
         with self._outbox.turn():
             self._commits.drop_topics(self._table, topics)
 
@@ -236,7 +236,7 @@ class GroupCoordinator:
         return GroupDescription(error=missing, group_id=group_id, state=dead)
 
     def member_count(self, group_id: str) -> int:
-        """Return how many members a group has; 0 where it is not known here."""
+        """Return how many members a group has; 0 if it is unknown here."""
         group = self._table.groups.get(group_id)
         return 0 if group is None else len(group.members)
 
@@ -251,9 +251,9 @@ class GroupCoordinator:
         types: Iterable[str] = (),
         ids: Iterable[str] | None = None,
     ) -> ListReply:
-        """Return the groups that match, of `ids` alone where they are given.
+        """Return the groups that match, restricted to `ids` if given.
 
-        What is still being loaded is missing, with an error; so is, without one, what is no more.
+        Groups still being loaded are missing, with an error; unknown ids are left out without one.
         """
         error = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if self.is_loading else ErrorCode.NONE
         groups = self._table.groups
@@ -280,31 +280,31 @@ class GroupCoordinator:
             self._context.portions.begin(self._delete_groups(ids, finished))
 
     def members_waited_for(self, group_id: str) -> tuple[str, ...]:
-        """Return, for a person, which members a running rebalance of the group waits for."""
+        """Return the members that a running rebalance waits for, each as one line of text."""
         group = self._table.groups.get(group_id)
         return () if group is None else inspection.members_waited_for(group)
 
-    # What others ask
+    # State
 
     def partition_of(self, group_id: str) -> int:
-        """Return the internal partition a group belongs to."""
+        """Return the partition of the internal topic that a group belongs to."""
         return self._table.partition_of(group_id)
 
     @property
     def is_loading(self) -> bool:
-        """Whether groups may be missing still."""
+        """Whether groups may be missing because a partition is still being loaded."""
         return self._partitions.is_loading
 
     @property
     def pinned_bytes(self) -> int:
-        """About what groups, members and positions take in memory, kept up with every change."""
+        """Approximate memory of groups, members and positions, updated with every change."""
         return self._table.pinned_bytes
 
     @property
     def group_count(self) -> int:
         return len(self._table.groups)
 
-    # What the methods above share
+    # Helpers
 
     def _join_refusal(self, request: JoinGroup) -> ErrorCode | None:
         config = self.config

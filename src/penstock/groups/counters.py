@@ -1,7 +1,7 @@
-"""What the coordinator counts, and who held up rebalances.
+"""What the coordinator counts, and which members held up rebalances.
 
-Plain numbers that the owner reads whenever its metrics are asked for. Hold-ups are events with a
-name in them: the usual question about a slow rebalance is which member it waited for.
+Plain numbers, read when metrics are collected. A hold-up also names the member, since the usual
+question about a slow rebalance is which member it waited for.
 
 Source: confluentinc/kafka-rest#611 (one member that does not poll blocks the join for thirty
 minutes, and nothing says which).
@@ -15,7 +15,7 @@ HOLD_UPS_KEPT = 128
 
 
 class HoldUp(NamedTuple):
-    """A member for which a rebalance waited until its time was up."""
+    """A member that a rebalance waited for until its timeout."""
 
     group_id: str
     generation: int
@@ -46,6 +46,6 @@ class GroupCounters:
     hold_ups: deque[HoldUp] = field(default_factory=lambda: deque(maxlen=HOLD_UPS_KEPT))
 
     def hold_up(self, event: HoldUp) -> None:
-        """Count and keep one hold-up; the oldest ones are forgotten."""
+        """Count and keep one hold-up; the last HOLD_UPS_KEPT are kept."""
         self.members_held_up += 1
         self.hold_ups.append(event)

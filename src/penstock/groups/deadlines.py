@@ -1,4 +1,4 @@
-"""What falls due in groups, and how a deadline is named.
+"""The kinds of deadlines in groups, and their keys.
 
 Source: Kafka, the timers of GroupCoordinator.scala.
 """
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class DeadlineKind(IntEnum):
-    """What falls due."""
+    """Kind of a deadline."""
 
     SESSION = 1
     PENDING_MEMBER = 2
@@ -19,7 +19,7 @@ class DeadlineKind(IntEnum):
 
 
 class DeadlineKey(NamedTuple):
-    """Names a deadline; `member_id` is empty for those of a whole group."""
+    """Key of a deadline; `member_id` is empty if it concerns the whole group."""
 
     kind: DeadlineKind
     group_id: str = ""

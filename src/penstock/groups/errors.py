@@ -1,7 +1,7 @@
-"""What can go wrong in the groups room.
+"""Errors of the groups room.
 
     CoordinatorError
-      MalformedGroupRecord     a record of the internal topic that can not be understood
+      MalformedGroupRecord     a record of the internal topic that cannot be decoded
 
 Answers to clients are not exceptions: they are `ErrorCode` values in the replies.
 """

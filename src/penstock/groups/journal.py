@@ -1,7 +1,7 @@
 """Changes of groups as records of the internal topic.
 
-`GroupWriter` encodes them and hands them to the writes of the coordinator, which keep them under
-way until they are confirmed; then they show in the maps of their group.
+`GroupWriter` encodes them and hands them to the coordinator's `Writes`, which track them until they
+are confirmed; then they become visible in the maps of their group.
 
 Source: Kafka, GroupMetadataManager.storeGroup and storeOffsets.
 """
@@ -27,20 +27,20 @@ from penstock.groups.records import (
 from penstock.protocol.error_codes import ErrorCode
 
 MEMBERS_WRITTEN = 4
-"""Members that a record tells of for one unit of a portion."""
+"""Members written to a record per unit of cost (portions.py)."""
 
 WriteDone = Callable[[ErrorCode | None], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChanges:
-    """What one write changes; None removes."""
+    """The changes of one write; None removes an entry."""
 
     offsets: Mapping[TopicKey, CommittedOffset | None] = field(default_factory=dict)
     metadata: Mapping[str, bytes | UnreadRecord | None] = field(default_factory=dict)
 
     def records(self, group_id: str) -> list[JournalRecord]:
-        """Return them as records of the internal topic."""
+        """Return the changes as records of the internal topic."""
         records: list[JournalRecord] = []
         for key, offset in self.offsets.items():
             records += _offset_records(group_id, key, offset)
@@ -52,7 +52,7 @@ class GroupChanges:
 
 
 class _Write:
-    """Changes of one group on their way (penstock.coordinator.writes)."""
+    """A Change of one group (penstock.coordinator.writes)."""
 
     __slots__ = ("_changes", "_group", "_metadata", "_offsets", "records")
 
@@ -75,7 +75,7 @@ class _Write:
 
 
 class GroupWriter:
-    """Writes changes of groups; they show in the group's maps once they are durable."""
+    """Writes changes of groups; they become visible in the group's maps once durable."""
 
     __slots__ = ("_counters", "_record_bytes_max", "_writes")
 
@@ -89,7 +89,7 @@ class GroupWriter:
         return self._writes.in_flight
 
     def write_group(self, group: Group, parts: Iterable[bytes], done: WriteDone) -> None:
-        """Append a group's metadata, which comes in parts."""
+        """Append a group's metadata, given in parts."""
         for _ in self.group_steps(group, parts, done, is_over=lambda: False):
             pass
 
@@ -101,9 +101,9 @@ class GroupWriter:
         *,
         is_over: Callable[[], bool],
     ) -> Steps:
-        """Do the same in portions; once it `is_over` nothing is written, and nobody is told.
+        """Do the same in portions. Once `is_over()`, nothing is written and `done` is not called.
 
-        What is too large is refused before the rest of it is built.
+        A record that is too large is refused before the rest of it is built.
         """
         value = bytearray()
         for number, part in enumerate(parts):
@@ -119,7 +119,7 @@ class GroupWriter:
             self.write(group, GroupChanges(metadata=metadata_change(bytes(value))), done)
 
     def write(self, group: Group, changes: GroupChanges, done: WriteDone) -> None:
-        """Append the changes; `done` gets None or an error that a group's client understands."""
+        """Append the changes; `done` gets None or an error code for the client."""
         write = _Write(group, changes)
         if not write.records:
             done(None)
@@ -138,7 +138,7 @@ class GroupWriter:
 def _offset_records(
     group_id: str, key: TopicKey, offset: CommittedOffset | None
 ) -> list[JournalRecord]:
-    """Return the record of a position; of one that can not be read, the one before it as well."""
+    """Return the record of a position; for an unreadable one, also the last readable one."""
     name = encode_offset_key(group_id, key)
     if offset is None:
         return [(name, None)]
@@ -150,12 +150,12 @@ def _offset_records(
 
 
 def live_records(group: Group, keys: Iterable[TopicKey]) -> list[JournalRecord]:
-    """Return what a rewrite must write for some positions, as the journal has them now."""
+    """Return the records of some positions for a rewrite, as the journal has them now."""
     return GroupChanges(offsets=group.offsets.latest_of(keys)).records(group.group_id)
 
 
 def live_metadata(group: Group) -> list[JournalRecord]:
-    """Return what a rewrite must write for the group itself, as the journal has it now."""
+    """Return the record of the group itself for a rewrite, as the journal has it now."""
     return GroupChanges(metadata=group.metadata.latest()).records(group.group_id)
 
 
@@ -165,7 +165,7 @@ def metadata_change(value: bytes | None) -> Mapping[str, bytes | None]:
 
 
 def told_of(reason: Unwritten) -> ErrorCode:
-    """Return what a group's client hears: to look for the coordinator, or to try again.
+    """Return the error code for the client: to find the coordinator again, or to retry.
 
     Source: Kafka, the error mapping of GroupMetadataManager.storeGroup and storeOffsets.
     """

@@ -1,18 +1,18 @@
 """Rebuilding groups from a partition of the internal topic, record by record.
 
-The log is read from its start to its end; the last record of each key counts. What can not be
-understood is no reason to keep every other group of the partition away from its clients, and no
-reason to lose it: a newer version wrote it, and may come back. So it is kept whole, counted and
-logged, and a rewrite of the partition writes it again as it was:
+The log is read from its start to its end; the last record of each key counts. A record that cannot
+be decoded does not keep the other groups of the partition from being served, and is not lost: a
+newer version wrote it, and may come back. It is kept whole, counted and logged, and a rewrite of
+the partition copies it as it is:
 
-    what can not be read            where it is kept                  what ends it
+    what cannot be read             where it is kept                  until
     value of a known key            with the position or group        the next record of the key
-    a known value that says more    the same; what is known is used   the same
+    a value with unknown fields     the same; known fields are used   the same
     key of an unknown kind          in `UnreadRecords`                the same; a tombstone
     record without a key            in `UnreadRecords`                nothing
-    batch of a transaction          in the log alone: no rewrite      nothing
+    batch of a transaction          in the log only: no rewrite       nothing
 
-More of them than `unread_bytes_max` stay in the log alone as well, and hold it as it is.
+If they exceed `unread_bytes_max`, they too stay in the log only, and it is not rewritten.
 
 Source: Kafka, GroupMetadataManager.doLoadGroupsAndOffsets (it refuses to load such a partition).
 """
@@ -43,10 +43,10 @@ from penstock.groups.records import (
 )
 
 NOTES_MAX = 16
-"""Log lines of one loading about single records; the rest is counted."""
+"""Log lines about single records per load of a partition; further records are only counted."""
 
 GROUPS_TOGETHER = 4
-"""Groups that are made for one unit of a portion."""
+"""Groups built per unit of cost (portions.py)."""
 POSITIONS_TOGETHER = 500
 
 _log = logging.getLogger("penstock.groups")
@@ -84,7 +84,7 @@ class GroupLoader:
         self._notes = 0
         self._offsets: dict[str, dict[TopicKey, CommittedOffset]] = {}
         self._metadata: dict[str, UnreadRecord] = {}
-        """Only the newest record of each group is looked into, when all are here."""
+        """Group id -> its newest record. Decoded only in `make`, when all records are loaded."""
 
     def load(self, record: UnreadRecord) -> None:
         """Take the next record in log order; a value of None is a tombstone."""
@@ -102,9 +102,9 @@ class GroupLoader:
         self.unread.leave_in_log(reason)
 
     def make(self) -> Generator[int, None, dict[str, Group]]:
-        """Make the groups: first those with metadata, then those with positions alone.
+        """Build the groups: first those with metadata, then those with positions only.
 
-        They count in memory from when they are made; they are whole when all steps are done.
+        Their memory is counted as they are built; they are complete after the last step.
         """
         groups, wall_ms = self._groups, self._clock.wall_ms()
         for number, (group_id, record) in enumerate(self._metadata.items()):
@@ -125,14 +125,14 @@ class GroupLoader:
         return groups
 
     def discard(self) -> Steps:
-        """As in Loader: nobody has seen these groups."""
+        """As in Loader: these groups were never visible."""
         while self._groups:
             self._groups.popitem()[1].count_in(None)
             if len(self._groups) % GROUPS_TOGETHER == 0:
                 yield 1
 
     def _name(self, record: UnreadRecord) -> OffsetKey | GroupKey | None:
-        """Return what the record is of, or None after saying why that is unknown."""
+        """Return the decoded key of a record; None, with a log line, if it is unknown."""
         if record.key is None:
             self._note_unread("a record without a key")
             return None
@@ -159,10 +159,10 @@ class GroupLoader:
     def _offset(
         self, record: UnreadRecord, value: bytes, before: CommittedOffset | None
     ) -> CommittedOffset:
-        """Return the position, with the record where it says more than a position.
+        """Return the position, together with the record if that has unknown fields.
 
-        Where it can not be read, the position before it is the best there is: its readers read
-        some records twice, and miss none.
+        If the record cannot be read, the position before it is used: consumers then read some
+        records twice, and miss none.
         """
         try:
             offset = decode_offset_value(value)
@@ -181,14 +181,14 @@ class GroupLoader:
 
     def _new_group(self, group_id: str, wall_ms: int) -> Group:
         group = Group(group_id, self.partition, wall_ms=wall_ms)
-        # Of a group without readable metadata its offsets' own times decide about expiry.
+        # For a group without readable metadata the times of its offsets decide about expiry.
         group.state_since_ms = 0
         return group
 
     def _group(
         self, group_id: str, record: UnreadRecord, wall_ms: int
     ) -> Generator[int, None, Group]:
-        """Return the group of a record; of one that can not be read nothing is taken."""
+        """Return the group in a record; an empty one, with the record, if it cannot be read."""
         assert record.value is not None, "a tombstone is no group"
         group = self._new_group(group_id, wall_ms)
         try:
@@ -218,7 +218,7 @@ def _restore_offsets(group: Group, offsets: Mapping[TopicKey, CommittedOffset]) 
 
 
 def _keep_no_records(groups: Mapping[str, Group]) -> Steps:
-    """Leave what could not be read in the log alone; that it is there is remembered."""
+    """Replace unreadable records by IN_LOG_ONLY: they stay in the log only."""
     for number, group in enumerate(groups.values()):
         if group.has_unread_metadata:
             group.metadata.restore({METADATA: IN_LOG_ONLY})

@@ -1,6 +1,6 @@
-"""What goes into the coordinator and what comes out, free of wire versions.
+"""Requests to the coordinator and its replies, independent of wire versions.
 
-The broker's handlers turn requests of any version into these and these into answers of the same
+The handlers translate requests of any version into these, and these into answers of the same
 version. Times are milliseconds; a `generation` of -1 means none; an empty member id means unknown.
 
 Source: the fields of JoinGroup 0-9, SyncGroup 0-5, LeaveGroup 0-5, OffsetCommit 2-10,
@@ -19,7 +19,7 @@ NO_GENERATION = -1
 
 
 class OfferedProtocol(NamedTuple):
-    """An assignor a member can work with, and what it wants the leader to know for it."""
+    """An assignor that a member supports, with the metadata that the leader gets for it."""
 
     name: str
     metadata: bytes
@@ -27,7 +27,7 @@ class OfferedProtocol(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinGroup:
-    """A member wants to be in the next generation."""
+    """A member asks to be in the next generation."""
 
     group_id: str
     member_id: str = NO_MEMBER_ID
@@ -39,12 +39,12 @@ class JoinGroup:
     protocol_type: str
     protocols: tuple[OfferedProtocol, ...]
     member_id_required: bool = False
-    """JoinGroup 4+ (KIP-394): a newcomer gets an id first, and joins with it."""
+    """JoinGroup 4+ (KIP-394): a new member gets an id first, and joins with it."""
     can_skip_assignment: bool = False
     """JoinGroup 9+ (KIP-814): a returning static leader may be told to assign nothing."""
     reason: str = ""
     is_gone: Callable[[], bool] = lambda: False
-    """Whether the connection that it came by is closed."""
+    """Returns whether the connection of the request is closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class JoinedMember:
 
 
 class MembersTold(Protocol):
-    """What a leader is told; of a large group they are made while they are gone through."""
+    """The members in a leader's answer; those of a large group are listed only when iterated."""
 
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[JoinedMember]: ...
@@ -79,7 +79,7 @@ class JoinReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncGroup:
-    """A member asks for its assignment; the leader brings everybody's."""
+    """A member asks for its assignment; the leader sends those of all members."""
 
     group_id: str
     generation: int
@@ -102,7 +102,7 @@ class SyncReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A member shows that it lives."""
+    """A member shows that it is alive."""
 
     group_id: str
     generation: int
@@ -111,7 +111,7 @@ class Heartbeat:
 
 
 class MemberIdentity(NamedTuple):
-    """Who is to leave: by member id, or by instance id alone (an operator removes it)."""
+    """A member that is to leave: by member id, or by instance id alone (operators do this)."""
 
     member_id: str
     instance_id: str | None = None
@@ -119,7 +119,7 @@ class MemberIdentity(NamedTuple):
 
 
 class LeftMember(NamedTuple):
-    """What became of one member that was to leave."""
+    """The outcome for one member that was to leave."""
 
     identity: MemberIdentity
     error: ErrorCode
@@ -135,7 +135,7 @@ class LeaveReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffsets:
-    """Offsets to keep; without generation and member id it is a commit from outside the group."""
+    """Offsets to commit; without generation and member id the commit is from outside the group."""
 
     group_id: str
     generation: int = NO_GENERATION
@@ -145,7 +145,7 @@ class CommitOffsets:
 
 
 class FetchedOffset(NamedTuple):
-    """One answer of OffsetFetch; `committed` is None where nothing is committed."""
+    """One answer of OffsetFetch; `committed` is None if nothing is committed."""
 
     committed: CommittedOffset | None
     error: ErrorCode

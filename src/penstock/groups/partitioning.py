@@ -1,8 +1,8 @@
-"""Which partition of the internal topic keeps a group, and thus which broker coordinates it.
+"""Which partition of the internal topic has a group, and thus which broker coordinates it.
 
 Source: Kafka, GroupMetadataManager.partitionFor and Utils.abs: the absolute value of Java's
-`String.hashCode` of the group id, modulo the partition count. Tools compute it on their own, so it
-must be this very function: 31 * h + unit over UTF-16 code units, wrapping at 32 bits.
+`String.hashCode` of the group id, modulo the partition count. External tools compute it too, so it
+must be exactly this function: 31 * h + unit over UTF-16 code units, wrapping at 32 bits.
 """
 
 INTERNAL_TOPIC = "__consumer_offsets"

@@ -1,15 +1,15 @@
-"""What groups take in memory: of all of one coordinator together, kept up with every change.
+"""Memory of all groups of one coordinator, in bytes, updated with every change.
 
 total       groups and their members
 offsets     committed positions
-in_flight   positions that are being written, beside those that they replace
+in_flight   positions that are being written, in addition to those that they replace
 
 Source: none; ADR 0042 and 0052.
 """
 
 
 class PinnedBytes:
-    """The sums; each group keeps its part of them right."""
+    """The sums; each group adds and subtracts its own part."""
 
     __slots__ = ("in_flight", "offsets", "total")
 

@@ -1,15 +1,15 @@
-"""The records of `__consumer_offsets`, byte for byte as Kafka publishes them.
+"""The records of `__consumer_offsets`, byte for byte as in Kafka.
 
     key   int16 version, then
           0, 1  string group, string topic, int32 partition        a committed offset
           2     string group                                       a group's metadata
     value int16 version, then the fields of that version; null is a tombstone
 
-Written are key 1 with value 3 (4 when the topic's id is known: its tagged field 0 carries it) and
-key 2 with value 3; read are all versions. Full tables: docs/formats/group-records.md.
+All versions are read. Written are key 1 with value 3 (4 if the topic id is known, which is its
+tagged field 0) and key 2 with value 3. Full tables: docs/formats/group-records.md.
 
 Source: Kafka, OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of group-coordinator;
-KIP-915 for tagged fields. Other key versions (newer group types) are told apart, not decoded.
+KIP-915 for tagged fields. Other key versions (newer group types) are recognized, not decoded.
 """
 
 import struct
@@ -52,10 +52,10 @@ class GroupKey(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """One committed offset: the next record to read (so: exclusive end of what was processed).
+    """One committed offset: the next record to read (exclusive end of what was processed).
 
-    `unread` is the record itself where it says more than these fields do. Of one that could not be
-    read at all the fields are those of the one before it, or offset -1, which is no position.
+    `unread` is the whole record if it has more than these fields. If it could not be read at all,
+    the fields are those of the record before it, or offset -1 (none).
     """
 
     offset: int
@@ -80,7 +80,7 @@ class MemberRecord(NamedTuple):
 
 
 class GroupRecord(NamedTuple):
-    """A group as of its last completed rebalance; without members it was empty."""
+    """A group after its last completed rebalance; `members` is empty if it was empty."""
 
     protocol_type: str
     generation: int
@@ -106,10 +106,9 @@ def encode_group_key(group_id: str) -> bytes:
 
 
 def decode_key(data: bytes) -> OffsetKey | GroupKey | None:
-    """Return what a key names, or None for a kind of record this coordinator does not write.
+    """Return the decoded key, or None for a kind of record that this version does not know.
 
-    One with more behind it than its version has is of such a kind: it names something else.
-    Raises MalformedGroupRecord.
+    A key with bytes after its last field is of an unknown kind. Raises MalformedGroupRecord.
     """
     reader = wire.Reader(data)
     version = reader.int16()
@@ -156,7 +155,7 @@ def decode_offset_value(data: bytes) -> CommittedOffset:
 
 
 def says_position(value: bytes | None) -> bool:
-    """Tell whether a committed offset can be read from a value."""
+    """Return whether a value can be decoded as a committed offset."""
     if value is None:
         return False
     try:
@@ -173,7 +172,7 @@ def encode_group_value(group: GroupRecord) -> bytes:
 
 
 def encode_group_head(group: GroupRecord, member_count: int) -> bytes:
-    """Return the front of that value, which so many members follow."""
+    """Return the head of that value, which `member_count` members follow."""
     return b"".join(
         (
             struct.pack(">h", GROUP_VALUE_VERSION),
@@ -187,7 +186,7 @@ def encode_group_head(group: GroupRecord, member_count: int) -> bytes:
 
 
 def encode_member(member: MemberRecord) -> bytes:
-    """Return what that value says of one member."""
+    """Return the part of that value for one member."""
     return b"".join(
         (
             wire.string(member.member_id),
@@ -208,9 +207,9 @@ def decode_group_value(data: bytes) -> GroupRecord:
 
 
 def read_group_value(data: bytes) -> tuple[GroupRecord, Iterator[MemberRecord]]:
-    """Return its front, without members, and them one by one: there may be thousands.
+    """Return the group without members, and an iterator over its members: there may be thousands.
 
-    Raises MalformedGroupRecord, also while the members are gone through.
+    Raises MalformedGroupRecord, also during the iteration.
     """
     reader = wire.Reader(data)
     version = reader.int16()

@@ -1,8 +1,8 @@
-"""Consumer groups as a shard of the coordinator runtime: what comes, goes and falls due.
+"""Consumer groups as a shard of the coordinator runtime: loading, unloading, deadlines, rewrites.
 
-A partition may have thousands of groups, and members: they are made, and told of the end, in
-portions. They are shown all at once when all of them are made, and gone all at once before any is
-told.
+A partition may have thousands of groups and members: they are built, and answered at the end, in
+portions. They become visible all at once when all are built, and are hidden all at once before any
+client is answered.
 
 Source: Kafka, GroupCoordinatorShard; handleGroupImmigration, onGroupLoaded, onGroupUnloaded.
 """
@@ -25,16 +25,16 @@ from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
 MEMBERS_TOGETHER = 4
-"""Members whose sessions begin or end for one unit of a portion."""
+"""Members whose sessions begin or end per unit of cost (portions.py)."""
 POSITIONS_TOGETHER = 64
-"""Positions of one batch of a rewrite: 256 KiB where each has the longest metadata."""
+"""Positions in one batch of a rewrite: 256 KiB if each has the longest metadata."""
 _EXPIRY = DeadlineKey(DeadlineKind.EXPIRY)
 
 Groups = dict[str, Group]
 
 
 class GroupShard:
-    """The groups of one coordinator (penstock.coordinator.shard says what each method is for)."""
+    """The groups of one coordinator (penstock.coordinator.shard describes each method)."""
 
     __slots__ = ("_context", "_rebalances", "_retention_now_ms", "_table")
 
@@ -62,7 +62,7 @@ class GroupShard:
         self._table.open(partition, state)
 
     def begin(self, partition: int, state: Groups) -> Steps:
-        """Let members be silent from now on; some may have been heard of since they are shown."""
+        """Start the sessions of members; some may have sent requests since they were shown."""
         for number, group in enumerate([*state.values()]):
             if number % GROUPS_TOGETHER == 0:
                 yield 1
@@ -84,7 +84,7 @@ class GroupShard:
     def let_go(self, state: Groups) -> Steps:
         """Answer parked requests with NOT_COORDINATOR."""
         while state:
-            # Taken out one by one: to free thousands of them at the end would be a long turn.
+            # Removed one by one: freeing thousands of them at the end would block the loop.
             yield from self._let_group_go(state.popitem()[1])
             if len(state) % GROUPS_TOGETHER == 0:
                 yield 1
@@ -99,7 +99,7 @@ class GroupShard:
                 yield metadata
             keys = iter([*group.offsets.latest()])
             while some := [*islice(keys, POSITIONS_TOGETHER)]:
-                # Deleted meanwhile, or made anew: then all it has lies behind the rewrite's start.
+                # If deleted or created anew meanwhile, its records are behind the rewrite's start.
                 if self._table.groups.get(group_id) is group and (
                     records := live_records(group, some)
                 ):
@@ -149,7 +149,7 @@ class GroupShard:
         self._context.deadlines.cancel(DeadlineKey(kind, group.group_id, member_id))
 
     def _forget_if_void(self, group: Group) -> None:
-        """Drop a group that nothing was ever written of: an id was given out, and not used."""
+        """Remove a group without any record: a member id was handed out and not used."""
         if group.is_idle and not group.offsets.values and not group.metadata.values:
             self._table.forget(group)
 

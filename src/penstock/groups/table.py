@@ -1,8 +1,8 @@
 """The groups of a coordinator by id, and which internal partitions it may answer for.
 
-A group that is in the table belongs to a partition that is owned and loaded whole: what is loaded
-comes in, and goes, all at once. For one that is not, the state of its partition decides the answer:
-not ours, still loading, or: there is no such group.
+A group in the table belongs to a partition that is owned and completely loaded: groups of a
+partition are added, and removed, all at once. For a group that is not in the table the state of its
+partition decides the answer: not coordinator, still loading, or no such group.
 
 Source: Kafka, GroupCoordinator.validateGroupStatus (the order of its checks).
 """
@@ -16,11 +16,11 @@ from penstock.groups.pinned import PinnedBytes
 from penstock.protocol.error_codes import ErrorCode
 
 MEMBERLESS_PART = 2
-"""Groups without members may take so much of what groups may take."""
+"""Groups without members may use this fraction (a half) of the memory for groups."""
 
 
 class GroupTable:
-    """Finds, makes and forgets groups."""
+    """Finds, creates and removes groups."""
 
     __slots__ = ("_clock", "_config", "_of", "_partitions", "groups", "pinned")
 
@@ -29,14 +29,14 @@ class GroupTable:
         self._clock = clock
         self.groups: dict[str, Group] = {}
         self._of: dict[int, dict[str, Group]] = {}
-        """The same by partition."""
+        """The same groups by partition."""
         self.pinned = PinnedBytes()
         self._partitions = partitions
 
     def refusal(self, group_id: str, *, is_empty_id_allowed: bool = False) -> ErrorCode | None:
-        """Return why this coordinator can not answer for a group id, or None.
+        """Return why this coordinator cannot answer for a group id, or None.
 
-        Kafka keeps offsets for the empty id, but lets nobody join it.
+        As in Kafka, the empty id may have offsets, but no members.
         """
         if not group_id and not is_empty_id_allowed:
             return ErrorCode.INVALID_GROUP_ID
@@ -57,7 +57,7 @@ class GroupTable:
         return partition_of(group_id, self._partitions.count)
 
     def create(self, group_id: str) -> tuple[Group | None, ErrorCode | None]:
-        """Make an empty group, unless there are too many."""
+        """Create an empty group, unless there are too many."""
         assert group_id not in self.groups, group_id
         if len(self.groups) >= self._config.groups_max:
             return None, ErrorCode.POLICY_VIOLATION
@@ -67,9 +67,9 @@ class GroupTable:
         return group, None
 
     def create_for_commit(self, group_id: str) -> tuple[Group | None, ErrorCode | None]:
-        """Make a group that has positions and no members; those have half of the room for groups.
+        """Create a group for positions without members; such groups have half of the memory.
 
-        Each costs its client one short request, and stays for as long as its positions.
+        Each costs its client one short request, and stays as long as its positions.
         """
         bound = self._config.members_bytes_max // MEMBERLESS_PART
         if self.pinned.total + GROUP_OVERHEAD_BYTES + len(group_id) > bound:
@@ -78,45 +78,46 @@ class GroupTable:
 
     @property
     def pinned_bytes(self) -> int:
-        """About what all groups, members and positions take in memory."""
+        """Approximate memory of all groups, members and positions."""
         return self.pinned.total + self.pinned.offsets + self.pinned.in_flight
 
     @property
     def bounded_bytes(self) -> int:
-        """The same for who asks whether there is room for a member.
+        """The memory to compare with `members_bytes_max`.
 
-        Positions count up to their bound: more may have been loaded, and members join all the same.
+        Positions count only up to their bound: more may have been loaded, which must not keep
+        members from joining.
         """
         return self.pinned.total + min(self.pinned.offsets, self._config.offsets_bytes_max)
 
     def adopt(self, group: Group) -> None:
-        """Take in a group that was made."""
+        """Add a group that was created."""
         assert group.group_id not in self.groups, group.group_id
         self.groups[group.group_id] = group
         self._of.setdefault(group.partition, {})[group.group_id] = group
         group.count_in(self.pinned)
 
     def forget(self, group: Group) -> None:
-        """Take a group out, unless another one of that id has taken its place."""
+        """Remove a group, unless another group has its id by now."""
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
             del self._of[group.partition][group.group_id]
             group.count_in(None)
 
     def groups_of(self, partition: int) -> list[Group]:
-        """Return the groups of a partition, in the order in which they were made or loaded."""
+        """Return the groups of a partition, in the order of creation or loading."""
         return [*self._of.get(partition, {}).values()]
 
     def open(self, partition: int, groups: dict[str, Group]) -> None:
-        """Show all groups of a partition that were loaded, at once."""
+        """Add all loaded groups of a partition at once."""
         assert not self._of.get(partition), partition
         self.groups.update(groups)
         self._of[partition] = groups
 
     def close(self, partition: int) -> dict[str, Group]:
-        """Show the groups of a partition no more; return them, dead all at once and counted still.
+        """Remove the groups of a partition and return them, all Dead, their memory still counted.
 
-        Whatever of them is under way ends at their state, and what it costs is 0.1 us for each.
+        Work under way for them stops at that state. This costs 0.1 us for each group.
         """
         gone = self._of.pop(partition, {})
         for group_id, group in gone.items():

@@ -1,7 +1,7 @@
 """Reading and writing the primitive types of Kafka's record schemas, within bounds.
 
-Strings are int16 (or, in flexible versions, unsigned varint of length + 1) and UTF-8; bytes are
-int32 and raw. Every length is checked against what is left before anything is taken.
+Strings are an int16 length (in flexible versions an unsigned varint of length + 1) and UTF-8; bytes
+are an int32 length and raw bytes. Every length is checked against the bytes left before a read.
 
 Source: Kafka protocol guide, "Protocol Primitive Types"; KIP-482 for the flexible forms.
 """
@@ -15,7 +15,7 @@ VARINT_BYTES_MAX = 5
 
 
 class Reader:
-    """Takes values from the front of one buffer. Raises MalformedGroupRecord."""
+    """Reads values from one buffer, in order. Raises MalformedGroupRecord."""
 
     __slots__ = ("_at", "_data")
 
@@ -25,7 +25,7 @@ class Reader:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether everything was taken."""
+        """Whether everything was read."""
         return self._at == len(self._data)
 
     def take(self, length: int) -> bytes:
@@ -71,11 +71,11 @@ class Reader:
 
     def tags(self) -> dict[int, bytes]:
         """Return the tagged fields, each as its raw bytes."""
-        found: dict[int, bytes] = {}
+        fields: dict[int, bytes] = {}
         for _ in range(self.varint()):
             tag = self.varint()
-            found[tag] = self.take(self.varint())
-        return found
+            fields[tag] = self.take(self.varint())
+        return fields
 
 
 def _text(raw: bytes) -> str:

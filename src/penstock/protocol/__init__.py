@@ -1,1 +1,1 @@
-"""The Kafka wire protocol: headers, messages, and the hot requests and answers by hand."""
+"""The Kafka wire protocol: headers, all messages, and hand-written codecs for the frequent ones."""

@@ -1,7 +1,7 @@
-"""API keys, and from which version on each one's messages are flexible (KIP-482).
+"""API keys, and the version from which the messages of each are flexible (KIP-482).
 
-Only keys that clients use are here; what Kafka's brokers and controllers send each other is not
-our protocol. Which keys and versions a broker offers is decided by its handlers, not here.
+Only keys that clients use are here; requests between Kafka's brokers and controllers are not part
+of our protocol. The handlers decide which keys and versions a broker offers.
 
 Source: Apache Kafka clients/src/main/resources/common/message/*.json, `apiKey` and
 `flexibleVersions`; a test compares both tables with the schemas of kio.

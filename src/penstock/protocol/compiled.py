@@ -1,4 +1,4 @@
-"""What every request, and every Produce, needs: compiled where it was built, else in Python.
+"""Functions on the path of every request and every Produce: compiled if built, else in Python.
 
 Source: ours, ADR 0021.
 """

@@ -1,12 +1,12 @@
 """Bytes to messages: a safe decoder compiled from a schema.
 
-Each schema becomes a chain of small closures over one `Cursor`; runs of fields of fixed size are
-one struct. The result is the dataclass of kio for that version.
+Each schema becomes a chain of small closures over one `Cursor`; a run of fields of fixed size is
+one struct. The result is kio's dataclass for that version.
 
-Why not kio's own decoder: version 0.6.5 reserves memory for whatever count a compact array
-claims, so one 20-byte frame aborts the process, and it refuses tagged fields it does not know,
-which KIP-482 forbids. Here a count is checked against the bytes that are left before anything is
-built, unknown tags are stepped over, and everything that is wrong is a MalformedRequest.
+Why not kio's own decoder: version 0.6.5 allocates memory for any count that a compact array claims,
+so one 20-byte frame aborts the process, and it refuses unknown tagged fields, which KIP-482
+forbids. Here a count is checked against the bytes left before anything is built, unknown tags are
+skipped, and every error is a MalformedRequest.
 
 Source: Kafka's protocol guide (types), KIP-482 (tags), KIP-893 (nullable structures), Kafka 4.4
 upgrade notes (caps on decoding). Not here: Produce and Fetch requests, which are parsed by hand.
@@ -36,8 +36,8 @@ some 200 bytes as an object, so the bytes of a frame alone do not bound its memo
 
 LIGHT_FIELDS = frozenset({"broker_ids"})
 LIGHT_PART = 8
-"""So many elements of these arrays count as one: numbers that nothing is answered for, and of which
-each partition of an assignment has a few."""
+"""So many elements of LIGHT_FIELDS count as one: they are plain numbers, nothing is answered for
+them, and each partition of an assignment has a few."""
 
 STRING_BYTES_MAX = 0x7FFF
 """Kafka's limit for both string encodings (int16)."""
@@ -62,7 +62,7 @@ assert _STRUCT_CODES.keys() == FIXED_BYTES.keys()
 
 
 class Cursor:
-    """A read position in one message, and how many more array elements it may have."""
+    """A read position in one message, and the array elements that it may still have."""
 
     __slots__ = ("at", "buffer", "elements_left")
 
@@ -84,7 +84,7 @@ def decode(
     *,
     may_leave: bool = False,
 ) -> Any:
-    """Decode the whole rest of `buffer` from `at` as one message. Raises MalformedRequest.
+    """Decode `buffer` from `at` to its end as one message. Raises MalformedRequest.
 
     With `may_leave`, bytes behind the message are ignored.
     """
@@ -120,18 +120,18 @@ def _entity_reader(schema: EntitySchema) -> Read:
 
 @functools.cache
 def entity_defaults(schema: EntitySchema) -> dict[str, Any]:
-    """What tagged fields are that do not come."""
+    """Return the values of tagged fields that are absent from a message."""
     return {field.name: _tag_default(field) for field in schema.tagged}
 
 
 @functools.cache
 def entity_tags(schema: EntitySchema) -> Step | None:
-    """Read the tagged fields of an entity; None before there were any."""
+    """Return the step that reads the tagged fields; None for versions without tagged fields."""
     return _tags_step(schema) if schema.is_flexible else None
 
 
 def entity_steps(schema: EntitySchema) -> list[Step]:
-    """Read the fields of an entity, in wire order."""
+    """Return the steps that read the fields of an entity, in wire order."""
     steps: list[Step] = []
     run: list[FieldSchema] = []
     for field in schema.fields:
@@ -311,7 +311,7 @@ def _array_reader(field: FieldSchema, is_flexible: bool) -> Read:
 
 
 def array_begin(field: FieldSchema, is_flexible: bool, cursor: Cursor) -> int | None:
-    """Read how many elements follow, which the frame has room for; None is a null array."""
+    """Read and check the number of elements that follow; None is a null array."""
     count = _read_length(cursor, is_flexible, _INT32)
     if count < 0:
         if not field.is_nullable:

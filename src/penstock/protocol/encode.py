@@ -1,13 +1,13 @@
 """Messages to bytes: an encoder compiled from a schema, fed with plain mappings.
 
 A caller gives one mapping for all versions of an answer: fields that a version does not have are
-left out, fields that are missing take Kafka's default. Names are those of kio's classes; times may
-also be given under their name with `_ms`, as `throttle_time_ms`. Values are plain: int for every
-number, error code and time (milliseconds), str, bytes, a UUID or its 16 bytes, None for null,
-mappings for structures, any sequence for arrays.
+left out, missing fields take Kafka's default. Names are those of kio's classes; times may also be
+given with the suffix `_ms`, as `throttle_time_ms`. Values are plain: int for every number, error
+code and time (milliseconds), str, bytes, a UUID or its 16 bytes, None for null, mappings for
+structures, any sequence for arrays.
 
-Bytes are written straight from the mapping: building kio's objects and writing those costs about
-five times as much. A test holds the result against kio's writer for every message and version.
+Bytes are written directly from the mapping: building kio's objects and writing those costs about
+five times as much. A test compares the result with kio's writer for every message and version.
 
 Source: Kafka's protocol guide (types), KIP-482 (a tagged field with its default value is not
 sent), KIP-893 (nullable structures).
@@ -49,8 +49,8 @@ _TIME_CODES = {"timedelta_i32": "i", "timedelta_i64": "q", "datetime_i64": "q"}
 def encode(schema: EntitySchema, fields: Mapping[str, Any]) -> bytes:
     """Encode one message.
 
-    A value that does not fit its field (a string for a number, null where there is no null) is a
-    mistake of the caller and raises struct.error, TypeError or AttributeError.
+    A value that does not fit its field (a string for a number, null for a field that is not
+    nullable) is an error of the caller and raises struct.error, TypeError or AttributeError.
     """
     out = bytearray()
     _entity_writer(schema)(out, fields)
@@ -74,7 +74,7 @@ def _entity_writer(schema: EntitySchema) -> Write:
 
 @functools.cache
 def entity_tags_step(schema: EntitySchema) -> Step | None:
-    """Write the tagged fields of an entity; None before there were any."""
+    """Return the step that writes the tagged fields; None for versions without tagged fields."""
     if not schema.is_flexible:
         return None
     return _tags_step(schema) if schema.tagged else _no_tags
@@ -85,7 +85,7 @@ def _no_tags(out: bytearray, get: Get) -> None:
 
 
 def entity_write_steps(schema: EntitySchema) -> list[Step]:
-    """One step for each run of numbers, one for each other field, in wire order."""
+    """Return the steps in wire order: one for each run of numbers, one for each other field."""
     steps: list[Step] = []
     for is_number, group in itertools.groupby(schema.fields, _is_number):
         if is_number:
@@ -188,7 +188,7 @@ def _field_writer(field: FieldSchema, is_flexible: bool) -> Write:
 
 
 def array_head(field: FieldSchema, is_flexible: bool, items: Sequence[Any] | None) -> bytes:
-    """Return the count of an array's elements, or what says that it is null."""
+    """Return the encoded count of an array's elements; for None, an encoded null array."""
     if items is None:
         if not field.is_nullable:
             raise TypeError(f"{field.name} may not be null")

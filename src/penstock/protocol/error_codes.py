@@ -1,4 +1,4 @@
-"""Kafka's error codes, with `retriable` as Kafka's clients understand it.
+"""Kafka's error codes, with `retriable` as in Kafka's clients.
 
 Source: Apache Kafka clients/.../common/protocol/Errors.java (4.x); a test compares the table with
 the one in kio. Which of our errors maps to which code is decided in kafka/error_map.py.
@@ -148,7 +148,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether a client may send the same request again and hope."""
+        """Whether the same request may succeed if it is sent again."""
         return self in _RETRIABLE
 
 

@@ -1,11 +1,11 @@
-"""What can be wrong with bytes of the Kafka protocol.
+"""Errors of the protocol room: bytes that do not follow the Kafka protocol.
 
     WireError
       MalformedRequest(reason)            a peer's request does not follow its schema
       MalformedResponse(reason)           a server's answer does not follow its schema
       UnsupportedVersion(key, version)    no schema for this API key and version
 
-A malformed frame says nothing reliable about what follows it, so its connection is closed.
+After a malformed frame the rest of the connection cannot be trusted, so it is closed.
 Source: Kafka's protocol guide; Apache Kafka closes the channel on InvalidRequestException too.
 """
 

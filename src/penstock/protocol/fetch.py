@@ -1,4 +1,4 @@
-"""Fetch (key 1), versions 4 to 18, by hand; records leave as the memoryviews they came in.
+"""Fetch (key 1), versions 4 to 18, by hand; records are sent as the memoryviews that were given.
 
     request  [replica_id i32, to v14] | max_wait_ms i32 | min_bytes i32 | max_bytes i32
              | isolation i8 | session_id i32, session_epoch i32 (v7) | topics | forgotten (v7)
@@ -10,13 +10,14 @@
              | aborted transactions | preferred replica (v11) | records
              | tags (v12) 0: diverging epoch, 1: current leader
 
-From v12 on lengths are compact, from v13 on topics go by id. The answer is a list of buffers:
-what stands between two partitions' records is one of them, so that records are never copied.
+From v12 on lengths are compact, from v13 on topics are given by id. The answer is a list of
+buffers, with one buffer for everything between two partitions' records, so that records are never
+copied.
 
 Source: Kafka FetchRequest.json, FetchResponse.json; KIP-227 (sessions), KIP-320 (epochs), KIP-392
-(racks), KIP-516 (ids), KIP-951 (leader hints). What followers of Kafka add (replica directory,
-high watermark) is stepped over: our replicas do not fetch through this protocol.
-tests/protocol/test_fetch.py holds it against kio.
+(racks), KIP-516 (ids), KIP-951 (leader hints). Fields of Kafka's followers (replica directory, high
+watermark) are skipped: our replicas do not fetch through this protocol.
+tests/protocol/test_fetch.py compares it with kio.
 """
 
 import struct
@@ -47,9 +48,9 @@ _TOPIC_ID_BYTES = 16
 
 
 class FetchPartition(NamedTuple):
-    """What a consumer wants of one partition; -1 for an epoch it does not know.
+    """What a consumer asks for from one partition; -1 for an unknown epoch.
 
-    `topic` is the name as it stands in the frame, from version 13 on the topic id.
+    `topic` is the name as in the frame, from version 13 on the topic id.
     """
 
     topic: bytes
@@ -78,7 +79,7 @@ class FetchRequest(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """What one partition has; offsets of -1 are unknown.
+    """The answer for one partition; offsets of -1 are unknown.
 
     `buffers` are whole batches one after another. `aborted` is (producer id, first offset) for
     read_committed, None otherwise. `diverging` is (epoch, end offset), `current_leader` is
@@ -107,7 +108,7 @@ _PARTITION_V9 = struct.Struct(">iiqqi")
 _PARTITION_V12 = struct.Struct(">iiqiqi")
 
 make_tuple = tuple.__new__
-"""What a class call does in the end; there is one for each partition that a consumer follows."""
+"""Makes a NamedTuple faster than a call of its class: there is one per partition of a fetch."""
 
 
 def parse_fetch_request(frame: memoryview, at: int, version: int) -> FetchRequest:
@@ -178,7 +179,7 @@ def _read_forgotten(walker: Walker, version: int) -> list[tuple[bytes, int]]:
 
 
 def _read_tags(walker: Walker) -> tuple[str | None, int]:
-    """Return (cluster id, replica id) of the tagged fields; others are stepped over."""
+    """Return (cluster id, replica id) of the tagged fields; others are skipped."""
     frame = walker.frame
     cluster_id: str | None = None
     replica_id = -1
@@ -232,7 +233,7 @@ def encode_fetch_response(
 
 
 class FetchEncoding:
-    """The body of an answer that is made partition by partition."""
+    """The body of an answer that is encoded partition by partition."""
 
     __slots__ = ("_buffers", "_head", "_is_flexible", "_version")
 
@@ -254,7 +255,7 @@ class FetchEncoding:
         self._head += array_count(topic_count, self._is_flexible)
 
     def begin_topic(self, topic: bytes, partition_count: int) -> None:
-        """Its partitions follow."""
+        """Begin a topic, whose partitions follow by `add`."""
         if self._version >= TOPIC_ID_VERSION:
             self._head += topic
         else:
@@ -262,11 +263,11 @@ class FetchEncoding:
         self._head += array_count(partition_count, self._is_flexible)
 
     def add(self, answer: FetchAnswer) -> None:
-        """Put a partition of the topic behind the others."""
+        """Append a partition of the current topic."""
         self._head = _put_partition(self._buffers, self._head, self._version, answer)
 
     def end_topic(self) -> None:
-        """All its partitions were added."""
+        """End the current topic; all its partitions were added."""
         self._head += b"\0" if self._is_flexible else b""
 
     def finish(self, endpoints: Sequence[LeaderEndpoint]) -> list[Buffer]:
@@ -280,7 +281,7 @@ class FetchEncoding:
 def _put_partition(
     buffers: list[Buffer], head: bytearray, version: int, answer: FetchAnswer
 ) -> bytearray:
-    """Append to `head`; with records it ends there, and a new one is returned."""
+    """Append a partition; return the buffer to go on with, a new one after records."""
     is_flexible = version >= FLEXIBLE_VERSION
     _, partition, error, *offsets, records, aborted, preferred, diverging, leader = answer
     if is_flexible and not records and aborted is None and diverging is None and leader is None:

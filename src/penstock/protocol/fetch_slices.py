@@ -2,8 +2,8 @@
 
     fetch_answer_slices    generator: each step encodes a bounded number of partitions
 
-The request is decoded by its schema (slices.py). Source: as in fetch.py. Not here: who leads
-instead, which a client of so many partitions asks the metadata for.
+The request is decoded by its schema (slices.py). Source: as in fetch.py. Not here: hints of current
+leaders; a client of so many partitions fetches metadata.
 """
 
 from collections.abc import Generator, Iterable
@@ -18,7 +18,7 @@ from penstock.protocol.slices import SLICE
 def fetch_answer_slices(
     version: int, answers: Iterable[FetchAnswer], *, session_id: int
 ) -> Generator[None, None, list[Buffer]]:
-    """Encode as `encode_fetch_response` does; `answers` are made as they are needed."""
+    """Encode as `encode_fetch_response` does; `answers` is iterated in slices too."""
     topics: list[tuple[bytes, list[FetchAnswer]]] = []
     count = 0
     for topic, parts in groupby(answers, itemgetter(0)):
@@ -29,9 +29,9 @@ def fetch_answer_slices(
             if count % SLICE == 0:
                 yield
     encoding = FetchEncoding(version, len(topics), session_id=session_id)
-    for topic, found in topics:
-        encoding.begin_topic(topic, len(found))
-        for answer in found:
+    for topic, parts_of_topic in topics:
+        encoding.begin_topic(topic, len(parts_of_topic))
+        for answer in parts_of_topic:
             encoding.add(answer)
             count += 1
             if count % SLICE == 0:

@@ -8,7 +8,7 @@
 A message of a flexible version has request header v2 and response header v1, with one exception:
 ApiVersions always answers with response header v0, since a client that asks with a version we do
 not know must be able to read the answer. For the same reason the tags of an ApiVersions request
-of a version above ours are not looked at.
+with a version above ours are not read.
 
 Source: Kafka's RequestHeader.json, ResponseHeader.json, ApiKeys.responseHeaderVersion; KIP-482,
 KIP-511. Request header v0 belonged to ControlledShutdown v0 alone and is not here.
@@ -25,7 +25,7 @@ TAGS_MAX = 64
 """Tagged fields in one place; Kafka's own messages have at most a handful (Kafka 4.4: 10,000)."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
-"""A member of an enum costs a look-up at every use; this one is looked at for every request."""
+"""A plain int: an enum member costs a look-up at every use, and every request needs this one."""
 _API_VERSIONS_KNOWN_MAX = 4
 _TAGGED_ANSWER_SINCE = {**FLEXIBLE_SINCE, ApiKey.API_VERSIONS: NEVER_FLEXIBLE}
 _REQUEST = struct.Struct(">hhih")
@@ -33,7 +33,7 @@ _CORRELATION_ID = struct.Struct(">i")
 
 
 class RequestHeader(NamedTuple):
-    """What stands before the body; `body_at` is the position of the body in the frame."""
+    """The fields before the body; `body_at` is the position of the body in the frame."""
 
     api_key: int
     api_version: int
@@ -48,7 +48,7 @@ _make = tuple.__new__
 def parse_request_header(frame: memoryview) -> RequestHeader:
     """Parse the header of a frame (without its 4-byte size). Raises MalformedRequest.
 
-    Key and version are not checked against anything: an unknown key reads as header v1.
+    Key and version are not checked: the header of an unknown key is read as v1.
     """
     try:
         key, version, correlation_id, client_id_bytes = _REQUEST.unpack_from(frame)

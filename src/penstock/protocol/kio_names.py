@@ -1,9 +1,9 @@
-"""What is used of kio, imported as if hypothesis was not there.
+"""The names used from kio, imported as if hypothesis was not installed.
 
-kio registers its types with hypothesis wherever that is installed. That is for tests, and would
-slow every start of a node in a development environment.
+kio registers its types with hypothesis if that is installed. This is for tests only, and would slow
+down every start of a node in a development environment.
 
-Source: kio 0.6.5, `static/_phantom.py`. Whoever has imported hypothesis already pays nothing more.
+Source: kio 0.6.5, `static/_phantom.py`. If hypothesis is imported already, it costs nothing more.
 """
 
 import sys

@@ -1,11 +1,11 @@
-"""Any Kafka message by API key and version: the slow, general way in and out.
+"""Any Kafka message by API key and version: the general, slower codec.
 
 `decode_request` gives an object with the attributes of kio's class for that version (times are
 timedelta, ids are UUID or None, arrays are tuples or None). `encode_response` takes one plain
 mapping for all versions. `encode_request` and `decode_response` are the same for our client.
 
-Source: Kafka's message JSON through kio's classes; see schema.py, decode.py, encode.py. Produce
-and Fetch, and answers that are sent often, have modules of their own that agree byte for byte.
+Source: Kafka's message JSON through kio's classes; see schema.py, decode.py, encode.py. Produce,
+Fetch and other frequent answers have modules of their own, which agree byte for byte.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ def decode_request(api_key: int, api_version: int, frame: memoryview, at: int) -
 
     Raises:
         UnsupportedVersion: there is no such request.
-        MalformedRequest: it does not follow its schema, or bytes are left over (LEFTOVER_KEYS).
+        MalformedRequest: it does not follow its schema, or has bytes after it (LEFTOVER_KEYS may).
     """
     schema = request_schema(api_key, api_version)
     return decode(schema, frame, at, ELEMENTS_MAX, may_leave=api_key in LEFTOVER_KEYS)
@@ -79,21 +79,21 @@ def decode_response(api_key: int, api_version: int, frame: memoryview, at: int =
 
 
 def unknown_fields(schema: EntitySchema, fields: Mapping[str, Any]) -> list[str]:
-    """Names in `fields`, nested ones with dots, that this schema does not have.
+    """Return the names in `fields`, nested ones with dots, that this schema does not have.
 
-    `encode_response` drops such fields, as it must for old versions; against the newest version
-    this finds misspelt names. For tests: it walks everything.
+    `encode_response` drops such fields, as it must for old versions; with the newest version this
+    finds misspelt names. For tests: it walks everything.
     """
     by_name = {field.name: field for field in (*schema.fields, *schema.tagged)}
     by_name |= {f"{name}_ms": field for name, field in by_name.items()}
-    found: list[str] = []
+    unknown: list[str] = []
     for name, value in fields.items():
         field = by_name.get(name)
         if field is None:
-            found.append(name)
+            unknown.append(name)
         else:
-            found += [f"{name}.{inner}" for inner in _unknown_inside(field, value)]
-    return found
+            unknown += [f"{name}.{inner}" for inner in _unknown_inside(field, value)]
+    return unknown
 
 
 def _unknown_inside(field: FieldSchema, value: Any) -> list[str]:

@@ -5,11 +5,11 @@
     | cluster operations (v8 to v10) | error (v13)
     partition: error | index | leader | epoch (v7) | replicas | in sync | offline (v5)
 
-All partitions of one replica set differ in their index alone. A `PartitionState` stands for what
-they share; each is encoded once for an answer, and a partition costs one concatenation.
+All partitions of one replica set differ only in their index. A `PartitionState` holds what they
+share; it is encoded once for an answer, and a partition costs one concatenation.
 
 Source: Kafka MetadataResponse.json; KIP-430 (operations), KIP-516 (ids).
-tests/protocol/test_metadata.py holds it against kio.
+tests/protocol/test_metadata.py compares it with kio.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class PartitionState(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """A topic, or the error for one that was asked for; partitions as (index, state)."""
+    """A topic, or the error for a requested one; partitions as (index, state)."""
 
     name: str | None
     topic_id: bytes = _ZERO_ID
@@ -60,7 +60,7 @@ class TopicMetadata(NamedTuple):
 
 
 class ClusterMetadata(NamedTuple):
-    """What an answer says besides its topics."""
+    """The fields of an answer besides its topics."""
 
     brokers: Sequence[BrokerMetadata]
     cluster_id: str | None
@@ -71,7 +71,7 @@ class ClusterMetadata(NamedTuple):
 
 
 class MetadataEncoding:
-    """The body of an answer that is made topic by topic."""
+    """The body of an answer that is encoded topic by topic."""
 
     __slots__ = ("_cluster", "_count", "_out", "_states", "_version")
 
@@ -83,7 +83,7 @@ class MetadataEncoding:
         self._states: dict[int, tuple[bytes, bytes]] = {}
 
     def add(self, topic: TopicMetadata) -> None:
-        """Put a topic behind the others; states of partitions must live until `finish`."""
+        """Append a topic; the caller must keep its PartitionState objects alive until `finish`."""
         pieces: list[bytes] = []
         _put_topic(pieces, self._version, topic, self._states)
         self._out += b"".join(pieces)
@@ -151,7 +151,7 @@ def _put_topic(
 
 
 def _encode_state(version: int, state: PartitionState) -> tuple[bytes, bytes]:
-    """What stands before a partition's index, and what stands behind it."""
+    """Return the bytes before a partition's index, and those after it."""
     is_flexible = version >= FLEXIBLE_VERSION
     out = bytearray()
     if version >= 7:

@@ -7,12 +7,13 @@
              | tag 0: current leader (v10) ] ] | throttle_ms i32 | tag 0: leader endpoints (v10)
 
 From v9 on lengths are compact and structures end with tagged fields. Records are not copied: a
-partition is two positions in the frame. One topic with one partition, which is what an idle or a
-well-spread producer sends, takes a path of two unpacks each way; everything else walks.
+partition is two positions in the frame. A request with one topic and one partition, the usual case
+for an idle or a well-spread producer, takes a short path of two unpacks each way; all others take
+the general path (walk.py).
 
 Source: Kafka ProduceRequest.json, ProduceResponse.json; KIP-467 (record errors), KIP-951 (leader
-hints), KIP-516 (topic ids). Versions 0 to 2 are gone (KIP-896). The batches themselves are the
-record room's matter. tests/protocol/test_produce.py holds all of it against kio.
+hints), KIP-516 (topic ids). Versions 0 to 2 are gone (KIP-896). The record room handles the batches
+themselves. tests/protocol/test_produce.py compares all of this with kio.
 """
 
 import struct
@@ -39,14 +40,14 @@ FLEXIBLE_VERSION = 9
 TOPIC_ID_VERSION = 13
 _TOPIC_ID_BYTES = 16
 BATCHES_MAX = 14_000
-"""Of one request, each topic counted as one more: as many as fit into the largest that the Java
-client makes, 1 MiB. Parsing them, and encoding their answers, takes some 10 ms each."""
+"""Batches and topics in one request: as many as fit into the largest request of the Java client, 1
+MiB. Parsing so many takes about 10 ms, and so does encoding their answers."""
 
 
 class PartitionData(NamedTuple):
     """Records for one partition: bytes [records_at, records_end) of the frame; null is empty.
 
-    `topic` is the name as it stands in the frame, from version 13 on the topic id.
+    `topic` is the name as in the frame, from version 13 on the topic id.
     """
 
     topic: bytes
@@ -65,7 +66,7 @@ class ProduceRequest(NamedTuple):
 
 
 class PartitionAnswer(NamedTuple):
-    """What became of one partition's records; -1 stands for unknown offsets and times.
+    """The outcome for one partition's records; -1 stands for unknown offsets and times.
 
     `record_errors` are (index in the batch, message), `current_leader` is (broker id, epoch).
     """
@@ -87,13 +88,13 @@ _make = tuple.__new__
 def appended(
     part: PartitionData, base_offset: int, log_append_time_ms: int, log_start_offset: int
 ) -> PartitionAnswer:
-    """The answer for records that were appended; made once for every request."""
+    """Return the answer for records that were appended; called once for every request."""
     topic, partition, _, _ = part
     answer = topic, partition, 0, base_offset, log_append_time_ms, log_start_offset, None, (), None
     return _make(PartitionAnswer, answer)
 
 
-# transactional_id null, one topic, a name of at most 126 bytes; each cuts at the name
+# transactional_id null, one topic, a name of at most 126 bytes; each struct ends at the name
 _LEGACY_START = struct.Struct(">hhiih")
 _FLEXIBLE_START = struct.Struct(">BhiBB")
 _ID_START = struct.Struct(">BhiB16sBi")
@@ -108,7 +109,7 @@ def parse_produce_request(frame: memoryview, at: int, version: int) -> ProduceRe
 
 
 def parse_usual_request(frame: memoryview, at: int, version: int) -> ProduceRequest | None:
-    """Parse a body of one partition and without a transaction; None for any other, or damage."""
+    """Parse a body with one partition and no transaction; None for any other or a damaged one."""
     try:
         if version < FLEXIBLE_VERSION:
             return _parse_one_legacy(frame, at)
@@ -116,7 +117,7 @@ def parse_usual_request(frame: memoryview, at: int, version: int) -> ProduceRequ
             return _parse_one_flexible(frame, at)
         return _parse_one_with_id(frame, at)
     except (struct.error, IndexError):
-        return None  # too short for the short path; the walk says what is wrong
+        return None  # the frame is too short; the general path reports what is wrong
 
 
 def _parse_one_legacy(frame: memoryview, at: int) -> ProduceRequest | None:
@@ -157,7 +158,7 @@ def _parse_one_with_id(frame: memoryview, at: int) -> ProduceRequest | None:
 
 
 def _last_records(frame: memoryview, at: int) -> tuple[int, int]:
-    """Return [start, end) of records that only three empty tag sections follow, else (0, -1)."""
+    """Return [start, end) of records if only three empty tag sections follow, else (0, -1)."""
     size = frame[at]
     at += 1
     if size >= 0x80:
@@ -233,14 +234,14 @@ def encode_produce_response(
 ) -> bytes:
     """Encode the body of the answer; consecutive answers of one topic become one entry."""
     if len(answers) == 1 and not endpoints:
-        one = _encode_one(version, answers[0], throttle_ms)
-        if one is not None:
-            return one
+        encoded = _encode_one(version, answers[0], throttle_ms)
+        if encoded is not None:
+            return encoded
     return _encode_any(version, answers, throttle_ms, endpoints)
 
 
 def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> bytes | None:
-    """Encode an answer without details in one pack; None where it has some."""
+    """Encode an answer without errors and hints in one pack; None if it has any."""
     topic, partition, error, base_offset, time_ms, start_offset, message, errors, leader = answer
     if message is not None or errors or leader is not None or len(topic) > _CACHED_NAME_BYTES:
         return None
@@ -262,7 +263,7 @@ def _encode_one(version: int, answer: PartitionAnswer, throttle_ms: int) -> byte
 
 
 _CACHED_NAME_BYTES = 249
-"""No topic has a longer name; clients may say one of 32 kB, and then another one."""
+"""The longest name of a topic. Clients may send names of 32 kB, which must not fill the caches."""
 
 
 @lru_cache(maxsize=1024)

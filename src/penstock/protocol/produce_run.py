@@ -1,11 +1,11 @@
-"""Produce requests that a client has sent one behind the other: read, and answered, as one.
+"""Produce requests that a client has pipelined: parsed, and answered, together.
 
     memory   | size | header | body with one partition | size | header | body with ... | ...
               └─ correlation id, topic, partition, [start, end) of the records: a RunRequest ┘
 
-A run holds usual requests alone: one partition each, no transaction, an answer wanted, all with
-the client's id, version, acks and time-out of the first. Whatever comes next that is not so ends
-it, damage included: that frame is then handled by itself, and gets the error it deserves.
+A run has only usual requests: one partition each, no transaction, an answer wanted, all with the
+client id, version, acks and time-out of the first. The first frame that differs, a damaged one
+included, ends the run and is handled by itself.
 
 Source: ours, ADR 0023; the frames are Kafka's (produce.py).
 """
@@ -24,14 +24,14 @@ from penstock.protocol.produce import (
 )
 
 RUN_FRAME_BYTES_MAX = 64 << 10
-"""Larger requests gain nothing from company; no listener's limit for one request lies below."""
+"""Larger requests gain nothing from a run. No listener's limit for one request is below this."""
 VERSIONS = range(3, 14)
 _SIZE = Struct(">i")
 _HEADER_BYTES = 10
 
 
 class RunRequest(NamedTuple):
-    """One request of a run; `end` is the position in the memory behind its frame."""
+    """One request of a run; `end` is the position in the memory after its frame."""
 
     correlation_id: int
     part: PartitionData
@@ -39,9 +39,9 @@ class RunRequest(NamedTuple):
 
 
 class ProduceRun(NamedTuple):
-    """At least two requests; `header` is that of the first, all differ in correlation id alone.
+    """At least two requests; `header` is that of the first, others differ in correlation id only.
 
-    Positions in their parts count from the start of the memory they were read from.
+    Positions in their parts count from the start of the memory that they were read from.
     """
 
     header: RequestHeader
@@ -51,9 +51,9 @@ class ProduceRun(NamedTuple):
 
 
 def parse_produce_run(memory: memoryview, at: int, end: int, count_max: int) -> ProduceRun | None:
-    """Return the whole frames from `at` on, of those in [at, end), that are a run.
+    """Return the run that begins at `at`, of complete frames within [at, end).
 
-    At most `count_max`; None where there are not two. Never raises for what the bytes are.
+    At most `count_max` requests; None if there are not two. Never raises, whatever the bytes are.
     """
     first: tuple[RequestHeader, ProduceRequest] | None = None
     requests: list[RunRequest] = []

@@ -4,8 +4,8 @@ kio has one dataclass per message and version, with the wire type of each field 
 `request_schema` and `response_schema` turn one into a plain description, once, when that version
 is first used: a node that only ever sees a few versions loads only those modules.
 
-The description adds what a decoder needs to be safe: `min_bytes`, the smallest size an element
-can have, bounds a count by the bytes that are left.
+The description adds what a safe decoder needs: `min_bytes`, the smallest size of an element, by
+which a count is checked against the bytes left.
 
 Source: KIP-482 for flexible versions; kio.schema; Kafka's message README for defaults
 (zero, empty, and null only where the schema says so).
@@ -68,7 +68,7 @@ class EntitySchema(NamedTuple):
 
 @functools.cache
 def request_schema(api_key: int, api_version: int) -> EntitySchema:
-    """Raises UnsupportedVersion when there is no such request."""
+    """Return the schema of a request. Raises UnsupportedVersion if there is none."""
     try:
         return _entity_schema(load_request_schema(api_key, api_version))
     except (UnknownAPIKey, UnknownEntity):
@@ -77,7 +77,7 @@ def request_schema(api_key: int, api_version: int) -> EntitySchema:
 
 @functools.cache
 def response_schema(api_key: int, api_version: int) -> EntitySchema:
-    """Raises UnsupportedVersion when there is no such response."""
+    """Return the schema of a response. Raises UnsupportedVersion if there is none."""
     try:
         return _entity_schema(load_response_schema(api_key, api_version))
     except (UnknownAPIKey, UnknownEntity):
@@ -100,7 +100,7 @@ def _field_schema(field: "dataclasses.Field[Any]") -> FieldSchema:
     is_entity = dataclasses.is_dataclass(inner)
     kind = "entity" if is_entity else str(field.metadata["kafka_type"])
     if kind == "uuid":
-        is_nullable = is_nullable and is_array  # a zero id is kio's None, and has 16 bytes too
+        is_nullable = is_nullable and is_array  # kio's None is a zero id, which also has 16 bytes
     return FieldSchema(
         name=field.name,
         kind=kind,

@@ -1,12 +1,12 @@
-"""The same messages in and out, a slice at a time: for long ones, beside which others have turns.
+"""Decoding and encoding long messages in slices, so that the event loop can do other work between.
 
     decode_slices, encode_slices    generators: each step does a bounded piece, the last one returns
 
-A slice is some `SLICE` elements of arrays, wherever they are nested; fields that are no arrays are
-bounded by themselves. What is read and written is the same as in decode.py and encode.py, byte for
-byte; their closures do everything but the arrays.
+A slice is about `SLICE` elements of arrays, at any depth; other fields are bounded anyway. The
+result is the same as with decode.py and encode.py, byte for byte; their closures do everything
+except arrays.
 
-Source: as in decode.py and encode.py. Not here: when the next slice has its turn.
+Source: as in decode.py and encode.py. Not here: when the next slice runs.
 """
 
 import struct
@@ -31,17 +31,17 @@ from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.schema import EntitySchema, FieldSchema
 
 SLICE = 250
-"""Elements of one slice: about a millisecond."""
+"""Elements in one slice: about a millisecond."""
 SLICE_BYTES = 256 << 10
-"""What is encoded in one slice is no more, and one element: members of groups have 64 KiB each."""
+"""Bytes encoded in one slice, plus one element: members of groups have 64 KiB each."""
 
 Decoding = Generator[None, None, Any]
 Encoding = Generator[int, None, bytearray]
-"""Each step yields how many bytes stand there so far."""
+"""Each step yields the number of bytes encoded so far."""
 
 
 class _Pace:
-    """Counts elements, and bytes that are written; a slice ends when it is full."""
+    """Counts elements and encoded bytes; says when a slice is full."""
 
     __slots__ = ("count", "written")
 
@@ -57,7 +57,7 @@ class _Pace:
         return True
 
     def is_written_full(self, size: int) -> bool:
-        """Whether a slice ends here, where `size` bytes stand in all."""
+        """Whether a slice ends here, with `size` bytes encoded in all."""
         if not self.is_full() and size - self.written < SLICE_BYTES:
             return False
         self.count, self.written = 0, size
@@ -65,7 +65,7 @@ class _Pace:
 
 
 class _Array(NamedTuple):
-    """An array: how an element is read or written, or `inner` where elements hold arrays."""
+    """An array: `each` reads or writes an element, or `inner` does if elements contain arrays."""
 
     field: FieldSchema
     is_flexible: bool
@@ -74,7 +74,7 @@ class _Array(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """An entity, cut at its arrays: (steps before it, array or None), then the tagged fields."""
+    """An entity, split at its arrays: (steps before an array, array or None), and tagged fields."""
 
     entity_type: type[Any]
     parts: list[tuple[list[Callable[[Any, Any], None]], _Array | None]]
@@ -165,7 +165,7 @@ def _encode_array(
 
 
 _plans: dict[tuple[type[Any], bool], _Plan] = {}
-"""By kio's class of the message, and whether it is read; as many as there are messages."""
+"""By kio's class of the message, and whether it is read. Bounded by the number of messages."""
 
 
 def _reading(schema: EntitySchema) -> _Plan:
@@ -191,7 +191,7 @@ def _plan(schema: EntitySchema, *, is_read: bool) -> _Plan:
 def _parts(
     schema: EntitySchema, *, is_read: bool
 ) -> list[tuple[list[Callable[[Any, Any], None]], _Array | None]]:
-    """Cut the fields of an entity at its arrays."""
+    """Split the fields of an entity at its arrays."""
     parts = []
     plain: list[FieldSchema] = []
     for field in (*schema.fields, None):
@@ -208,7 +208,7 @@ def _parts(
 def _array(schema: EntitySchema, field: FieldSchema, *, is_read: bool) -> _Array:
     is_flexible = schema.is_flexible
     each = (element_reader if is_read else element_writer)(field, is_flexible)
-    has_arrays = field.entity is not None and any(one.is_array for one in field.entity.fields)
+    has_arrays = field.entity is not None and any(inner.is_array for inner in field.entity.fields)
     inner = None
     if has_arrays and field.entity is not None:
         inner = _plan(field.entity, is_read=is_read)

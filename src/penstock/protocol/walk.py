@@ -1,7 +1,7 @@
-"""A checked walk over a request: what the hand-written parsers use off their short paths.
+"""A checked reader of requests, which the hand-written parsers use off their short paths.
 
-Every read checks the bytes that are left; counts are checked against them before a caller loops,
-and all counts of one request together against a cap.
+Every read is checked against the bytes left; so are counts before a caller loops, and the sum of
+all counts of one request has a cap.
 
 Source: Kafka's protocol guide (types), KIP-482; the rules of decode.py without its closures.
 """
@@ -21,7 +21,7 @@ _INT32_PAIR = struct.Struct(">ii")
 
 
 class Walker:
-    """A position in a frame; every method reads one thing and moves on, or MalformedRequest."""
+    """A position in a frame; methods read one item and advance, or raise MalformedRequest."""
 
     __slots__ = ("_elements_left", "_is_flexible", "at", "frame")
 
@@ -111,7 +111,7 @@ class Walker:
             raise MalformedRequest("a string is not UTF-8") from None
 
     def numbered_bytes(self) -> tuple[int, int, int]:
-        """Return (int32, start, end) of a number and a byte field, then step over tags."""
+        """Return (int32, start, end) of a number and a byte field, then skip tags."""
         frame = self.frame
         if self._is_flexible:
             (number,) = self.unpack(_INT32)
@@ -130,7 +130,7 @@ class Walker:
         return number, start, end
 
     def tags(self) -> None:
-        """Step over tagged fields where the version has them."""
+        """Skip tagged fields if the version has them."""
         if self._is_flexible:
             self.at = skip_tags(self.frame, self.at)
 

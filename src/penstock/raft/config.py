@@ -16,10 +16,10 @@ from penstock.base.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftConfig:
-    """All members of a group should have the same."""
+    """All members of a group should have the same settings."""
 
     heartbeat_ticks: Annotated[int, Ge(1), Le(1000), Unit("ticks")] = 5
-    """Between two heartbeats of a leader."""
+    """Time between two heartbeats of a leader."""
 
     election_ticks_min: Annotated[int, Ge(2), Le(10_000), Unit("ticks")] = 50
     """A voter that heard the leader within this time votes for nobody else."""
@@ -47,22 +47,22 @@ class RaftConfig:
     """Proposals waiting for their commit; beyond it they are refused."""
 
     apply_bytes_max: Annotated[int, Ge(1024), Le(1 << 30), Unit("bytes")] = 4 << 20
-    """Committed entries given out in one go; one entry always goes."""
+    """Committed entries in one Ready; one entry always goes."""
 
     snapshot_chunk_bytes: Annotated[int, Ge(1), Le(16 << 20), Unit("bytes")] = 256 << 10
-    """One message of a snapshot."""
+    """Data in one message of a snapshot."""
 
     snapshot_bytes_max: Annotated[int, Ge(1024), Le(4 << 30), Unit("bytes")] = 1 << 30
     """Largest snapshot that a peer may send; it is put together in memory."""
 
     compaction_keep_bytes: Annotated[int, Ge(0), Le(1 << 30), Unit("bytes")] = 4 << 20
-    """Entries kept in memory behind a snapshot, for peers that are only a little late."""
+    """Newest entries up to a snapshot that stay in memory, for peers that are a little behind."""
 
     learner_hello_ticks: Annotated[int, Ge(1), Le(10_000), Unit("ticks")] = 25
-    """Between two hellos of a learner to every voter."""
+    """Time between two hellos of a learner to every voter."""
 
     learner_timeout_ticks: Annotated[int, Ge(2), Le(100_000), Unit("ticks")] = 250
-    """A learner not heard of for this long is fed no more."""
+    """The leader stops sending entries to a learner that was silent for this long."""
 
     learners_max: Annotated[int, Ge(1), Le(100_000)] = 1000
     """Learners that one voter remembers."""
@@ -75,7 +75,7 @@ class RaftConfig:
     caught up and the old one was silent for election_ticks_max."""
 
     reads_max: Annotated[int, Ge(1), Le(1_000_000)] = 10_000
-    """Consistent reads waiting for their round."""
+    """Consistent reads that wait for a round of heartbeats; more are refused."""
 
     def __post_init__(self) -> None:
         if not self.heartbeat_ticks < self.election_ticks_min < self.election_ticks_max:

@@ -5,17 +5,17 @@
                   | count u16 | per voter: as above | directory length u8 | directory id UTF-8
                   | count u16 | per vacant seat: peer id i32 | address length u16 | address UTF-8
 
-Big-endian; in ascending order of the ids, so that equal configurations are equal bytes. The first
-form is written where no voter has a directory id and no seat is vacant.
+Big-endian, in ascending order of the ids, so that equal configurations encode to equal bytes. The
+first form is written if no voter has a directory id and no seat is vacant.
 
 A voter is a peer id with the id of the directory that holds its log and its votes. The same peer
-with another directory has forgotten both: it does not vote and does not count (ADR 0027). Its seat
-stays, vacant, until its new directory has caught up. A directory id of "" is that of a member that
-began before there were any.
+with another directory has lost both: it does not vote and does not count (ADR 0027). Its seat
+stays vacant until the new directory has caught up. The directory id "" stands for a member that
+was set up before there were directory ids.
 
 Source: Raft thesis 4.1: one voter is added or removed at a time, so that any majority of the old
 configuration shares a member with any majority of the new one; KIP-853 for voters by directory.
-Learners do not stand here.
+Learners are not part of it.
 """
 
 import struct
@@ -47,7 +47,7 @@ class Configuration:
     def __post_init__(self) -> None:
         assert _is_in_order(self.voters), self.voters
         assert _is_in_order(self.vacant), self.vacant
-        assert not self.directories or any(self.directories), "none has one: leave them out"
+        assert not self.directories or any(self.directories), "empty if no voter has a directory id"
         assert len(self.directories) in {0, len(self.voters)}, self.directories
 
     @classmethod
@@ -113,13 +113,14 @@ class Configuration:
     def encode(self) -> bytes:
         """Return the bytes drawn above."""
         if not self.directories and not self.vacant:
-            return _COUNT.pack(len(self.voters)) + b"".join(_seat(*one) for one in self.voters)
+            seats = b"".join(_seat(*voter) for voter in self.voters)
+            return _COUNT.pack(len(self.voters)) + seats
         parts = [_FORM_2, _COUNT.pack(len(self.voters))]
         for peer_id, address in self.voters:
             directory_id = self.directory_of(peer_id).encode()
             parts += (_seat(peer_id, address), bytes((len(directory_id),)), directory_id)
         parts.append(_COUNT.pack(len(self.vacant)))
-        parts += (_seat(*one) for one in self.vacant)
+        parts += (_seat(*seat) for seat in self.vacant)
         return b"".join(parts)
 
     @classmethod
@@ -128,7 +129,7 @@ class Configuration:
         try:
             return cls._decode(payload)
         except (struct.error, UnicodeDecodeError, ValueError, IndexError) as error:
-            raise InvalidMessage(f"a configuration that can not be read: {error}") from error
+            raise InvalidMessage(f"the configuration cannot be decoded: {error}") from error
 
     @classmethod
     def _decode(cls, payload: bytes) -> Self:
@@ -148,26 +149,26 @@ class Configuration:
 
 
 class _Reader:
-    """Takes the fields from the front; past the end there is nothing, and `position` says so."""
+    """Reads the fields in order. `position` lies beyond the payload if a text was cut short."""
 
     def __init__(self, payload: bytes, position: int) -> None:
         self._payload = payload
         self.position = position
 
     def count(self) -> int:
-        """Take a count."""
+        """Read a count."""
         (count,) = _COUNT.unpack_from(self._payload, self.position)
         self.position += _COUNT.size
         return int(count)
 
     def seat(self) -> tuple[int, str]:
-        """Take a peer id and an address."""
+        """Read a peer id and an address."""
         peer_id, length = _VOTER.unpack_from(self._payload, self.position)
         self.position += _VOTER.size
         return peer_id, self._text(length)
 
     def directory_id(self) -> str:
-        """Take a directory id."""
+        """Read a directory id."""
         length = self._payload[self.position]
         self.position += 1
         return self._text(length)

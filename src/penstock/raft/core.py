@@ -1,6 +1,6 @@
 """What all roles of one member share: term, vote, log, timers, outgoing messages.
 
-Roles change through `turns`, so that they need not know each other.
+A role changes to another one through `turns`, so that roles need not import each other.
 
 Source: Raft paper, figure 2 (state); thesis 4.2.3 for the promise not to disturb a leader.
 """
@@ -18,8 +18,8 @@ from penstock.raft.messages import LearnerHello, Message
 from penstock.raft.ready import NO_PEER, HardState, Outgoing, ReadState
 
 HURRIED_CAMPAIGNS_MAX = 10
-"""Campaigns that follow each other quickly after the leader's connection was closed. The others may
-notice it a little later, and refuse until then. After them the usual timeouts hold."""
+"""Campaigns with short waits after the leader's connection was closed. The others may notice the
+loss a little later and refuse until then. After these campaigns the usual timeouts apply."""
 
 
 class Turns(Protocol):
@@ -64,15 +64,15 @@ class Core:
         self.ticks = 0
         """Since the start of the process."""
         self.promised_until_tick = 0
-        """Exclusive. Until then this member votes for nobody, because it heard a leader: what
-        other members campaign for then is no reason to disturb it (thesis 4.2.3). No lease rests
-        on it: a restart and a closed connection end it."""
+        """Exclusive. Until then this member votes for nobody, because it has heard from a leader
+        that other members should not depose (thesis 4.2.3). It is no basis for a lease: a restart
+        or a closed connection ends it."""
         self.hurries_left = 0
         self.learners = LearnerRegistry(config)
-        """Every voter keeps it, to feed them when it leads."""
+        """Every voter keeps it, so that it can send them entries once it leads."""
         self.hearsay_voters = () if log.configurations.latest.voters else birth.first_voters
-        """The voters as the last welcome named them; the own log may be older. At first those of
-        the settings, where the own log names none."""
+        """The voters as the last LearnerWelcome named them; the own log may be older. At first
+        the voters of the settings, if the own log names none."""
         self.founding = Founding(self, birth.first_voters)
         self.messages: list[Outgoing] = []
         self.messages_persisted: list[Outgoing] = []
@@ -92,8 +92,9 @@ class Core:
     def may_campaign(self) -> bool:
         """Whether this member counts, or will until its removal is committed.
 
-        A member that is the only one to hold its removal must be able to lead, or nobody can: the
-        others' logs are behind. It does not count its own vote then. Source: thesis 4.2.2.
+        If only this member holds the entry that removes it, it must be able to lead: the others'
+        logs are behind, so nobody else can. It does not count its own vote then. Source: thesis
+        4.2.2.
         """
         log = self.log
         agreed = log.configurations.at(log.commit_index)
@@ -111,13 +112,13 @@ class Core:
 
     @property
     def known_voters(self) -> dict[int, str]:
-        """Other voters with their addresses, by the log or by hearsay."""
+        """Other voters with their addresses, from the log and from the last LearnerWelcome."""
         known = {**dict(self.hearsay_voters), **self.configuration.addresses}
         known.pop(self.own_id, None)
         return known
 
     def say_hello(self, to: int) -> None:
-        """Announce this member as one that does not vote and wants to be fed."""
+        """Announce this member as a learner that wants entries."""
         hello = LearnerHello(
             sender=self.own_id,
             term=self.term,
@@ -139,7 +140,7 @@ class Core:
         self.messages_persisted.append(Outgoing(to, message))
 
     def enter_term(self, term: int) -> None:
-        """Go to a later term, in which nobody got our vote yet; or stay."""
+        """Go to a later term, without a vote or a leader yet; nothing changes for the own term."""
         invariant(term >= self.term, "terms never fall", term=term, current=self.term)
         if term > self.term:
             self.term = term
@@ -153,7 +154,7 @@ class Core:
         self.hurries_left = 0
 
     def note_leader_lost(self) -> None:
-        """Note that the leader is most likely dead: its promise is void, elections may be quick."""
+        """Note that the leader is most likely dead: voting is free again, elections are quick."""
         self.leader_id = NO_PEER
         self.promised_until_tick = self.ticks
         self.hurries_left = HURRIED_CAMPAIGNS_MAX
@@ -166,7 +167,7 @@ class Core:
         return self._election_ticks()
 
     def candidate_wait_ticks(self) -> int:
-        """Draw how long to wait for votes: also in a hurry some round trips and a sync."""
+        """Draw how long to wait for votes: even in a hurry a few round trips and a sync."""
         if self.hurries_left:
             self.hurries_left -= 1
             shortest = self.config.lost_leader_ticks_max

@@ -4,11 +4,11 @@ RaftError
   ProposalDropped        not the leader, or the leader is handing over: ask leader_id
   ProposalQueueFull      too much is waiting for its commit: try again later
   ProposalTooLarge       the payload is larger than one entry may be
-  ChangeRefused          a membership change that can not be now; the text says why
-  TransferRefused        a leadership transfer that can not be; the text says why
+  ChangeRefused          a membership change that is not possible now; the text says why
+  TransferRefused        a leadership transfer that is not possible; the text says why
   ReadRefused            not the leader, or too many reads are waiting
-  InvalidMessage         a peer said what no peer may say: close the link
-  CorruptRaftState       what stands on disk contradicts itself: do not start with it
+  InvalidMessage         a message that no correct peer sends: close the link
+  CorruptRaftState       the state on disk contradicts itself: do not start with it
 """
 
 from penstock.base.errors import PlatformError

@@ -1,16 +1,17 @@
-"""How a group comes into being: once, out of empty directories, with the word of all of them.
+"""How a group is founded: once, when all first voters say that their directories are empty.
 
-    every first voter, its directory empty     says hello to all the others: "I am new"
-    the one of them with the lowest id         has heard that from each of the others just now:
-                                               entry 1 is the configuration, with all directory ids
+    each first voter with an empty directory   says hello to all others, with `is_new`
+    the first voter with the lowest id         once it has heard this from all others lately, it
+                                               appends entry 1: the configuration, with all
+                                               directory ids
     the others                                 vote for it, and get the entry like any other
 
-The first voters stand in the settings of each process. A directory that is empty because its disk
-was lost is not told from one that never was anything by looking at it. It is by the others: as long
-as one of them has a log, or a voter answers, there is a group, and who is empty follows as a
-learner. So nobody is founded beside a group while one of its first voters has not lost its disk.
+The first voters are named in the settings of each process. An empty directory does not show whether
+its disk was lost or it was never used. The other members do: as long as one of them has a log, or a
+voter answers, there is a group, and a member with an empty directory joins it as a learner. So no
+second group is founded while one of the first voters still has its disk.
 
-The word of all is needed, not of a majority: who did not speak may be the one with the log.
+All must answer, a majority is not enough: the one that is silent may be the one with the log.
 
 Source: ours. KIP-853 has an operator format the first voters (--initial-controllers) instead; etcd
 asks the peers whether the member was bootstrapped. ADR 0027.
@@ -28,7 +29,7 @@ from penstock.raft.messages import LearnerHello
 
 
 class Campaigner(Protocol):
-    """Changes of role, as far as a group's first configuration brings one."""
+    """The change of role that follows a group's first configuration."""
 
     def campaign(self) -> None: ...
 
@@ -57,19 +58,19 @@ class Birth:
     """What a member brings with it, besides its log."""
 
     directory_id: str = ""
-    """Of the directory with its log and its votes; "" for one from before there were ids."""
+    """Id of the directory with its log and its votes; "" for one older than directory ids."""
     first_voters: tuple[tuple[int, str], ...] = ()
-    """Who founds the group, if there is none: (peer id, address)."""
+    """The members that found the group if there is none: (peer id, address)."""
 
 
 class Founding:
-    """What one member knows of who is new."""
+    """Which first voters one member knows to be new."""
 
     def __init__(self, core: Newcomer, first_voters: tuple[tuple[int, str], ...]) -> None:
         self._core = core
         self._first_voters = dict(first_voters)
         self._heard: dict[int, tuple[str, int]] = {}
-        """Peer id -> (directory id, tick) of the last word of one that is new."""
+        """Peer id -> (directory id, tick) of its last hello with `is_new`."""
         self._is_over = False
 
     @property
@@ -80,7 +81,7 @@ class Founding:
         )
 
     def note_hello(self, hello: LearnerHello) -> None:
-        """Take the word of a first voter; one that has a log has a group."""
+        """Take the hello of a first voter; if it has a log, there is a group already."""
         if hello.sender not in self._first_voters:
             return
         if hello.is_new:
@@ -89,11 +90,11 @@ class Founding:
             self.give_up()
 
     def give_up(self) -> None:
-        """There is a group: it is for its leader to say who votes."""
+        """Found no group: there is one, and its leader decides who votes."""
         self._is_over = True
 
     def tick(self) -> None:
-        """Found the group if every word is fresh; the term is later than any of theirs."""
+        """Found the group if all others have said lately that they are new."""
         if not self._is_ours or self.missing:
             return
         core = self._core
@@ -113,7 +114,7 @@ class Founding:
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """The first voters that did not say lately that they are new."""
+        """Other first voters that have not said within election_ticks_max that they are new."""
         oldest = self._core.ticks - self._core.config.election_ticks_max
         heard: Mapping[int, tuple[str, int]] = self._heard
         return tuple(p for p in self._others if p not in heard or heard[p][1] < oldest)

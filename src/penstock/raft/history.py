@@ -18,12 +18,12 @@ class ConfigurationHistory:
 
     @property
     def latest(self) -> Configuration:
-        """The one in force."""
+        """The configuration in force."""
         return self._known[-1][1]
 
     @property
     def latest_index(self) -> int:
-        """Index of the entry that brought it."""
+        """Index of the entry that holds the latest configuration."""
         return self._known[-1][0]
 
     def at(self, index: int) -> Configuration:
@@ -31,7 +31,7 @@ class ConfigurationHistory:
         return next((c for since, c in reversed(self._known) if since <= index), self._known[0][1])
 
     def note(self, entry: Entry) -> None:
-        """Take over an appended entry if it brings a configuration."""
+        """Take over an appended entry if it holds a configuration."""
         if entry.kind is EntryKind.CONFIGURATION:
             assert entry.index > self.latest_index, (entry.index, self.latest_index)
             self._known.append((entry.index, Configuration.decode(entry.payload)))

@@ -1,7 +1,7 @@
 """The learners that a voter has heard of lately.
 
-Learners stand in no configuration. They say hello to every voter, so that a new leader knows at
-once whom to feed; who is silent for long is forgotten.
+Learners are in no configuration. They say hello to every voter, so that a new leader knows at once
+whom to send entries to; a learner that is silent for long is forgotten.
 
 Source: ours. Raft thesis 4.2.1 has learners as a step to becoming a voter; here they are also how
 every broker gets the metadata log.
@@ -11,17 +11,17 @@ from penstock.raft.config import RaftConfig
 
 
 class LearnerRegistry:
-    """Peer ids with the tick of their last sign of life, and the directory that they have."""
+    """Peer ids with the tick of their last sign of life, and their directory ids."""
 
     def __init__(self, config: RaftConfig) -> None:
         self._timeout_ticks = config.learner_timeout_ticks
         self._count_max = config.learners_max
         self._heard: dict[int, int] = {}
         self._directories: dict[int, str] = {}
-        """Of those in `_heard`; that of their last sign of life."""
+        """Peer id -> directory id of its last sign of life, for all in `_heard`."""
 
     def note(self, peer_id: int, tick: int, directory_id: str) -> bool:
-        """Note a sign of life; return whether the peer is known now: there is a limit."""
+        """Note a sign of life; return whether there was room to remember the peer."""
         self.forget_silent(tick)
         if peer_id not in self._heard and len(self._heard) >= self._count_max:
             return False
@@ -30,25 +30,25 @@ class LearnerRegistry:
         return True
 
     def forget_silent(self, tick: int) -> None:
-        """Forget those that were silent for too long."""
+        """Forget learners that were silent for too long."""
         oldest = tick - self._timeout_ticks
         for peer_id in [p for p, heard in self._heard.items() if heard < oldest]:
             del self._heard[peer_id], self._directories[peer_id]
 
     def forget(self, peer_id: int, directory_id: str) -> None:
-        """Forget one, who became a voter; not the same peer with another directory."""
+        """Forget a learner that became a voter; the same peer with another directory stays."""
         if self._directories.get(peer_id) == directory_id:
             del self._heard[peer_id], self._directories[peer_id]
 
     def has(self, peer_id: int) -> bool:
-        """Whether it was heard lately."""
+        """Whether this peer was heard lately as a learner."""
         return peer_id in self._heard
 
     def directory_of(self, peer_id: int) -> str:
-        """Return the directory of one that was heard lately."""
+        """Return the directory id of a learner that was heard lately."""
         return self._directories[peer_id]
 
     @property
     def peer_ids(self) -> tuple[int, ...]:
-        """All of them, in the order in which they came."""
+        """All learners, in the order in which they were first heard."""
         return tuple(self._heard)

@@ -1,4 +1,4 @@
-"""The log in memory: the entries behind the newest snapshot, and how far each has come.
+"""The log in memory: the entries after the newest snapshot, and which are durable and applied.
 
     base (forgotten) < first ... applied <= applying ... commit ... last
                              stable <= handed ...                   last
@@ -7,7 +7,7 @@
     applying   given to the driver for its state       applied    in its state
 
 Everything up to commit is final. Entries are given out for applying only when they are durable
-here, so that a restart never has to take one back. A few entries stay behind a snapshot.
+here, so that no applied entry is lost in a restart. A few entries that a snapshot covers stay.
 
 Invariant: applied <= applying <= min(commit, stable); stable <= handed <= last; commit <= last.
 Source: Raft paper 5.3 (matching), 5.4.1 (up to date), 7 (compaction).
@@ -47,12 +47,12 @@ class RaftLog:
 
     @property
     def first_index(self) -> int:
-        """The first entry that is still here."""
+        """The first entry that is still in memory."""
         return self._base_index + 1
 
     @property
     def last_index(self) -> int:
-        """The last entry, or the snapshot's where there is none behind it."""
+        """The last entry, or the one that the snapshot covers if none follows it."""
         return self._base_index + len(self._entries)
 
     @property
@@ -75,12 +75,12 @@ class RaftLog:
     def last_not_after(self, index: int, term: int) -> int:
         """Return the highest index up to `index` whose term is not above `term`.
 
-        Logs can not be equal beyond it, if the other has `term` at `index`. Source: 5.3.
+        A log that has `term` at `index` cannot be equal to this one beyond it. Source: 5.3.
         """
-        found = min(index, self.last_index)
-        while found > self._base_index and self._entries[found - self.first_index].term > term:
-            found -= 1
-        return max(found, 0)
+        last = min(index, self.last_index)
+        while last > self._base_index and self._entries[last - self.first_index].term > term:
+            last -= 1
+        return max(last, 0)
 
     def entries_from(self, index: int, bytes_max: int) -> tuple[Entry, ...]:
         """Return entries from `index` on, at least one if there is one, up to `bytes_max`."""
@@ -96,21 +96,21 @@ class RaftLog:
         return tuple(chosen)
 
     def bytes_between(self, after_index: int, last_index: int) -> int:
-        """Return what the entries behind `after_index` up to `last_index` take, in bytes."""
+        """Return the bytes of the entries after `after_index` up to `last_index` (inclusive)."""
         first = max(after_index + 1, self.first_index) - self.first_index
         return sum(e.bytes_count for e in self._entries[first : last_index - self._base_index])
 
     # -- changes
 
     def append(self, entries: Sequence[Entry]) -> None:
-        """Put entries at the end."""
+        """Append entries, which continue the log without a gap."""
         for entry in entries:
             assert entry.index == self.last_index + 1, (entry.index, self.last_index)
             self._entries.append(entry)
             self.configurations.note(entry)
 
     def merge(self, entries: Sequence[Entry]) -> None:
-        """Take a leader's entries: those we have stay, from the first conflict on all go."""
+        """Take a leader's entries: equal ones stay, from the first conflict on ours are cut."""
         for position, entry in enumerate(entries):
             known = self.term(entry.index)
             if known == entry.term or entry.index <= self._base_index:
@@ -132,13 +132,13 @@ class RaftLog:
         self._forget_writes_after(last_index)
 
     def _forget_writes_after(self, last_index: int) -> None:
-        # A write under way does not make durable what replaces its entries in the meantime.
+        # A write under way does not make the entries durable that replace its own meanwhile.
         self._writes = deque(min(written, last_index) for written in self._writes)
         self._handed_index = min(self._handed_index, last_index)
         self.stable_index = min(self.stable_index, last_index)
 
     def commit_to(self, index: int) -> bool:
-        """Note that everything up to `index` is final; return whether that is news."""
+        """Note that everything up to `index` is final; return whether the commit index moved."""
         if index <= self.commit_index:
             return False
         invariant(index <= self.last_index, "committed beyond the log", index=index)
@@ -156,7 +156,7 @@ class RaftLog:
         self.commit_index = snapshot.index
 
     def compact(self, snapshot: Snapshot, keep_bytes: int) -> None:
-        """Put `snapshot`, whose index is applied, in place of entries; keep some of the last."""
+        """Replace entries by `snapshot`, whose index is applied; keep `keep_bytes` of the last."""
         assert self.snapshot.index < snapshot.index <= self.applied_index, snapshot.index
         self.snapshot = snapshot
         last_dropped = snapshot.index
@@ -205,7 +205,7 @@ class RaftLog:
         return entries
 
     def note_applied(self, index: int) -> None:
-        """Note that everything up to `index` is in the driver's state."""
+        """Note that the driver's state machine has everything up to `index`."""
         invariant(index <= self._applying_index, "applied what was not given out", index=index)
         self.applied_index = max(self.applied_index, index)
 

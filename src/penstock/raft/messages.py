@@ -1,6 +1,6 @@
-"""What peers say to each other. All fields are plain, so that a generic codec can carry them.
+"""The messages between peers. All fields are plain values, so that a generic codec can carry them.
 
-    who             says                    and gets
+    sender          message                 answer
     candidate       VoteRequest             VoteResponse
     leader          AppendEntries           AppendResponse
     leader          InstallSnapshot         SnapshotResponse per chunk, AppendResponse once durable
@@ -8,10 +8,10 @@
     learner         LearnerHello            LearnerWelcome
 
 Every message names its sender and the sender's term; a pre-vote names the term it would ask for.
-What a peer says of its log or its vote names the directory that holds them (`directory_id`, ADR
-0027); a release that knows none leaves it out, which is "".
-A heartbeat is an AppendEntries without entries, as in the paper. To whom a message goes stands
-beside it (ready.Outgoing), not in it.
+Messages about a log or a vote name the directory that holds it (`directory_id`, ADR 0027); a
+release without directory ids leaves the field out, which reads as "".
+A heartbeat is an AppendEntries without entries, as in the paper. The receiver is not in the message
+but beside it (ready.Outgoing).
 
 Source: Raft paper, figures 2 and 13; Raft thesis 3.10 (TimeoutNow), 9.6 (pre-vote). Learners that
 announce themselves are ours.
@@ -33,12 +33,12 @@ class VoteRequest:
     """The candidate's term; for a pre-vote the term it would have."""
     is_pre_vote: bool
     is_transfer: bool
-    """The leader itself asked for this election: that it was heard is no reason to refuse."""
+    """The leader itself asked for this election: do not refuse because it was heard lately."""
     last_index: int
     last_term: int
     directory_id: str = ""
     voter_directory_id: str = ""
-    """With which directory the receiver votes, as the sender has it; another one may not vote."""
+    """Directory of the receiver in the sender's configuration; with another one it may not vote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +64,12 @@ class AppendEntries:
     commit_index: int
     """The leader's, inclusive; may lie beyond the entries sent so far."""
     round: int
-    """Counter of the leader's; the answer repeats it and so says when it still was the leader."""
+    """The leader's counter. The answer repeats it, which shows that it still led in that round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendResponse:
-    """Says that everything up to `match_index` is durable and equal, or where the logs part."""
+    """Says that everything up to `match_index` is durable and equal, or where the logs differ."""
 
     sender: int
     term: int
@@ -129,7 +129,7 @@ class TimeoutNow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerHello:
-    """A learner says to every voter that it is there; the one that leads feeds it."""
+    """A learner announces itself to every voter; the one that leads sends it entries."""
 
     sender: int
     term: int
@@ -137,7 +137,7 @@ class LearnerHello:
     last_term: int
     directory_id: str = ""
     is_new: bool = False
-    """Its log is empty and it knows no voters: it may be one of those who found a group."""
+    """Its log is empty and it knows no voters: it may take part in founding a group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,7 @@ def configuration_of(message: InstallSnapshot | LearnerWelcome) -> Configuration
     is_valid = ids == sorted(dict.fromkeys(ids)) and len(directories) in {0, len(ids)}
     vacant_ids = [peer_id for peer_id, _ in vacant]
     if not is_valid or vacant_ids != sorted(dict.fromkeys(vacant_ids)):
-        raise InvalidMessage(f"a configuration from {message.sender} that is none")
+        raise InvalidMessage(f"an invalid configuration from peer {message.sender}")
     return Configuration(voters=message.voters, directories=directories, vacant=vacant)
 
 

@@ -14,11 +14,12 @@ heartbeats go on during a slow sync. Then 2 to 5 must be done in the order of th
 may share one sync. After calls that may have changed something, ask `ready()` until it is None.
 
 A member that is not among the voters of its configuration, by its id and the id of its directory,
-is a learner: it announces itself to the voters, is fed by the leader, and never counts. It votes
-only where a candidate has it as a voter with this directory. A member with an empty directory is
-one as well, until those whom the settings name as first voters have founded a group (founding.py).
+is a learner: it announces itself to the voters, gets entries from the leader, and never counts. It
+votes only for a candidate whose configuration has it as a voter with this directory. A member with
+an empty directory is a learner too, until the first voters of the settings have founded a group
+(founding.py).
 
-Source: Raft paper and Raft thesis; the sections stand with the rules. In the manner of etcd's raft.
+Source: Raft paper and Raft thesis, with sections at each rule; interface modelled on etcd's raft.
 """
 
 from collections.abc import Callable, Sequence
@@ -88,7 +89,7 @@ class Raft:
         self._ready_count = 0
         self._advanced_count = 0
 
-    # -- what happens
+    # -- input
 
     def tick(self) -> None:
         """Let one tick of time pass."""
@@ -113,7 +114,7 @@ class Raft:
             case _:
                 pass
 
-    # -- what is asked for
+    # -- requests
 
     def propose(self, payload: bytes) -> int:
         """Append `payload`; return the index that it has if it is ever committed in this term.
@@ -159,10 +160,10 @@ class Raft:
             raise ProposalDropped(self.leader_id)
         return self._roles.current
 
-    # -- what is to be done
+    # -- output
 
     def ready(self) -> Ready | None:
-        """Return what is to be done now, or None."""
+        """Return the work for the driver, or None if there is none."""
         core, log = self._core, self._core.log
         if isinstance(self._roles.current, Leader):
             self._roles.current.flush()
@@ -198,7 +199,7 @@ class Raft:
         return (hard_state.term, hard_state.voted_for) != (handed.term, handed.voted_for)
 
     def advance(self, ready: Ready) -> None:
-        """Note that everything in `ready` is done; in the order of the Readys."""
+        """Note that everything in `ready` is done. To be called in the order of the Readys."""
         invariant(
             ready.sequence == self._advanced_count,
             "Readys are advanced in their order, each once",
@@ -222,9 +223,9 @@ class Raft:
 
         Returns the snapshot for the driver to keep; it must be durable before the driver drops
         entries from its disk. It stays in memory for peers that need it, and so do the last
-        entries for peers that are a little late: `keep_bytes` of them, by default as many as the
-        settings say. None if a snapshot that is at least as new is
-        here already, perhaps not yet handed out by `ready()`: then nothing happened.
+        entries for peers that are a little behind: `keep_bytes` of them, by default as many as the
+        settings say. Returns None, and changes nothing, if there is a snapshot at least as new
+        already, perhaps not yet handed out by `ready()`.
         """
         log = self._core.log
         if index <= log.snapshot.index:
@@ -239,11 +240,11 @@ class Raft:
         log.compact(snapshot, keep_bytes)
         return snapshot
 
-    # -- how things stand
+    # -- state
 
     @property
     def role(self) -> Role:
-        """What this member is."""
+        """The role of this member."""
         return self._roles.current.kind
 
     @property
@@ -253,7 +254,7 @@ class Raft:
 
     @property
     def leadership(self) -> Leadership:
-        """Who leads, with whether this member leads and has applied what came before."""
+        """Who leads, and whether this member leads and has applied all earlier entries."""
         role = self._roles.current
         is_leader = isinstance(role, Leader) and self._core.log.applied_index >= role.first_index
         return Leadership(self._core.leader_id, self._core.term, is_leader)
@@ -304,18 +305,18 @@ class Raft:
 
     @property
     def awaited_founders(self) -> tuple[int, ...]:
-        """First voters that this member waits for before there is a group; empty if there is."""
+        """First voters that this member waits for to found a group; empty if there is a group."""
         core = self._core
         return core.founding.missing if core.is_new else ()
 
     @property
     def peers_to_dial(self) -> tuple[tuple[int, str], ...]:
-        """Voters other than this member with their addresses, from the log and from hearsay."""
+        """Other voters with their addresses, from the log and from the last LearnerWelcome."""
         return tuple(sorted(self._core.known_voters.items()))
 
     @property
     def progress(self) -> tuple[PeerProgress, ...]:
-        """On a leader what it knows of its peers, else nothing."""
+        """What a leader knows of its peers; empty for other roles."""
         role = self._roles.current
         return role.progress() if isinstance(role, Leader) else ()
 
@@ -324,7 +325,7 @@ def _log_from(hard_state: HardState, snapshot: Snapshot, entries: Sequence[Entry
     try:
         log = RaftLog(snapshot, entries, hard_state.commit_index)
     except InvalidMessage as error:
-        raise CorruptRaftState(f"an entry on disk: {error}") from error
+        raise CorruptRaftState(f"invalid entry on disk: {error}") from error
     if log.last_term > hard_state.term:
         raise CorruptRaftState(
             f"the log has entries of term {log.last_term}, but the hard state is of term"

@@ -1,7 +1,7 @@
 """What the driver keeps for a member, and what a member asks its driver to do.
 
-Source: the manner of etcd's raft (doc.go there: persist, send, apply, advance); which messages may
-go before the disk is done is in the Raft thesis 10.2.1.
+Source: etcd's raft (its doc.go: persist, send, apply, advance); Raft thesis 10.2.1 for which
+messages may go before the write to disk is done.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class HardState:
     term: int = 0
     voted_for: int = NO_PEER
     commit_index: int = 0
-    """Inclusive. Need not be synced for safety: but a learner that starts while no voter is there
+    """Inclusive. Safety does not need it synced, but a learner that starts while no voter answers
     knows by it which of its entries are final. Never beyond the entries handed out before."""
 
 
@@ -72,7 +72,7 @@ class Leadership(NamedTuple):
 
 
 class PeerProgress(NamedTuple):
-    """What a leader knows of one peer, for people."""
+    """What a leader knows of one peer, for status output."""
 
     peer_id: int
     is_voter: bool
@@ -82,7 +82,7 @@ class PeerProgress(NamedTuple):
     silent_ticks: int
     """Since its last answer."""
     directory_id: str = ""
-    """With which it runs."""
+    """The directory that the peer runs with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class Ready:
     snapshot: Snapshot | None = None
     """Complete; replaces the whole log and the state machine's state."""
     entries: tuple[Entry, ...] = ()
-    """For the disk: whatever it holds from entries[0].index on is replaced."""
+    """To be written to disk; they replace everything there from entries[0].index on."""
     hard_state: HardState | None = None
     """None if it did not change."""
     must_sync: bool = False
@@ -105,8 +105,8 @@ class Ready:
     messages_persisted: tuple[Outgoing, ...] = ()
     """May go only when everything above is durable."""
     committed: tuple[Entry, ...] = ()
-    """To be applied, in this order; of kind NORMAL only those with meaning for the state machine.
-    All of them are durable already."""
+    """To be applied, in this order. Only entries of kind NORMAL matter to the state machine. All
+    of them are durable already."""
     reads: tuple[ReadState, ...] = ()
     leadership: Leadership | None = None
     """If it changed. Comes after `committed`. Reads and proposals that were not answered are void

@@ -20,10 +20,10 @@ The idea: a batch is opaque to the broker. It is checked once, stamped in place,
 moves as bytes. `check_batch` is on the produce path: one struct, one CRC, comparisons of ints.
 
 Source: Kafka `DefaultRecordBatch`, KIP-98 (message format), checks as in `DefaultRecordBatch
-.ensureValid`, `LogValidator.validateBatch` and `ProduceRequest.validateRecords`. What a batch says
-of its records is not checked here: `walk.py` does.
+.ensureValid`, `LogValidator.validateBatch` and `ProduceRequest.validateRecords`. The records
+themselves are checked in `walk.py`.
 
-It deliberately does not know topics, timestamps bounds or who sent the bytes.
+It deliberately does not know topics, bounds of timestamps, or who sent the bytes.
 """
 
 from struct import Struct
@@ -53,7 +53,7 @@ LAST_CODEC = 4
 
 NO_SEQUENCE = -1
 SEQUENCE_MODULUS = 1 << 31
-"""Sequences of a producer run from 0 to 2^31 - 1 and then begin again at 0."""
+"""Sequences of a producer go from 0 to 2^31 - 1 and then start again at 0."""
 
 RECORD_BYTES_MIN = 7
 """The shortest record: length, attributes, two deltas, two lengths, header count, a byte each."""
@@ -128,7 +128,7 @@ _new_tuple = tuple.__new__
 
 
 def read_header(buffer: memoryview, at: int = 0) -> BatchHeader:
-    """Read the header at `at` and check nothing but that it is all there.
+    """Read the header at `at`; only its length is checked.
 
     Raises CorruptBatch when fewer than 61 bytes follow.
     """
@@ -140,8 +140,8 @@ def read_header(buffer: memoryview, at: int = 0) -> BatchHeader:
 def check_batch(buffer: memoryview, at: int, end: int) -> BatchHeader:
     """Check the batch that begins at byte `at` and must lie below byte `end`; return its header.
 
-    What may follow the batch before `end` is not looked at: compare `size_bytes`. Control batches
-    and client-side rules are for `check_from_client`.
+    Bytes that follow the batch before `end` are not examined: compare `size_bytes`. Control batches
+    and rules for clients are up to `check_from_client`.
     Raises CorruptBatch, UnsupportedMagic, UnsupportedCodec, InvalidRecord.
     """
     if end - at < BATCH_HEADER_BYTES:
@@ -168,7 +168,7 @@ def check_batch(buffer: memoryview, at: int, end: int) -> BatchHeader:
 
 
 def check_from_client(header: BatchHeader) -> None:
-    """Refuse what only a broker may write: control batches, timestamps of log append time.
+    """Refuse what only a broker may write: control batches, and log append time.
 
     Raises InvalidRecord, InvalidTimestamp.
     """
@@ -181,13 +181,13 @@ def check_from_client(header: BatchHeader) -> None:
 
 
 def stamp(buffer: memoryview, at: int, *, base_offset: int, leader_epoch: int) -> None:
-    """Write what the leader decides into the batch at `at`; both lie outside of the CRC."""
+    """Write base offset and leader epoch into the batch at `at`; the CRC does not cover them."""
     _INT64.pack_into(buffer, at, base_offset)
     _INT32.pack_into(buffer, at + _LEADER_EPOCH_AT, leader_epoch)
 
 
 def stamp_log_append_time(buffer: memoryview, at: int, timestamp_ms: int) -> None:
-    """Give the whole batch one timestamp: set bit 3 and max_timestamp, and renew the CRC.
+    """Give the whole batch one timestamp: set bit 3 and max_timestamp, and recompute the CRC.
 
     Readers then take max_timestamp for every record. The batch must have been checked.
     Source: Kafka `DefaultRecordBatch.setMaxTimestamp`.
@@ -200,7 +200,7 @@ def stamp_log_append_time(buffer: memoryview, at: int, timestamp_ms: int) -> Non
 
 
 def stamp_max_timestamp(buffer: memoryview, at: int, timestamp_ms: int) -> None:
-    """Put the newest time of the records into the header, and renew the CRC."""
+    """Put the newest time of the records into the header, and recompute the CRC."""
     (length,) = _INT32.unpack_from(buffer, at + 8)
     _INT64.pack_into(buffer, at + _MAX_TIMESTAMP_AT, timestamp_ms)
     seal(buffer, at, at + LOG_OVERHEAD + length)
@@ -209,7 +209,7 @@ def stamp_max_timestamp(buffer: memoryview, at: int, timestamp_ms: int) -> None:
 def stamp_producer(
     buffer: memoryview, *, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> None:
-    """Write who sends the batch that fills `buffer`, and its first sequence; renew the CRC."""
+    """Write producer id, epoch and first sequence of the batch in `buffer`; recompute the CRC."""
     _PRODUCER.pack_into(buffer, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     seal(buffer, 0, len(buffer))
 
@@ -220,7 +220,7 @@ def seal(buffer: memoryview, at: int, end: int) -> None:
 
 
 def _too_short(buffer: memoryview, at: int, end: int) -> CorruptBatch | UnsupportedMagic:
-    """Old messages are shorter than our header: say so rather than call them damaged."""
+    """Tell old message formats, which may be shorter than our header, from damaged batches."""
     if end - at > _MAGIC_AT and buffer[at + _MAGIC_AT] != MAGIC:
         return UnsupportedMagic(buffer[at + _MAGIC_AT])
     return CorruptBatch(f"{end - at} bytes are too few for a batch")

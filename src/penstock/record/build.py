@@ -5,7 +5,7 @@
             every number a varint; length -1 stands for null
 
 The base timestamp is that of the first record, max_timestamp the largest; offsets count from 0, as
-a broker stamps the real base offset. What the fields of the header mean stands in `batch.py`.
+a broker stamps the real base offset. `batch.py` describes the fields of the header.
 
 Source: Kafka `DefaultRecord.writeTo`, `MemoryRecordsBuilder`, KIP-98.
 It deliberately does not decide when a batch is full: see the producer in the client room.
@@ -53,7 +53,7 @@ else:
 
 
 class BatchFields(NamedTuple):
-    """What a header says besides what follows from its records. Offsets and times as there."""
+    """The fields of a header that do not follow from the records block (`BatchHeader`)."""
 
     codec: int
     attributes: int
@@ -67,7 +67,7 @@ class BatchFields(NamedTuple):
     record_count: int
 
 
-def build_batch(  # noqa: PLR0913  they are the fields of the format
+def build_batch(  # noqa: PLR0913  the fields of the format
     records: Sequence[Record],
     *,
     codec: int = 0,
@@ -87,7 +87,7 @@ def build_batch(  # noqa: PLR0913  they are the fields of the format
     times = [record.timestamp_ms for record in records]
     latest = max(times)
     if latest - base_timestamp > INT64_MAX or min(times) - base_timestamp < -INT64_MAX:
-        raise InvalidTimestamp("times in one batch are further apart than an int64 can say")
+        raise InvalidTimestamp("times in one batch are further apart than an int64 can hold")
     payload = (COMPILED_ENCODER or encode_records)(records, base_timestamp)
     fields = BatchFields(
         codec=codec,

@@ -1,17 +1,18 @@
-"""What a decoded run of batches looks like: buffers in Arrow's layout, and their limits.
+"""Decoded batches as buffers in Arrow's layout, and the limits of one chunk.
 
     BinaryColumn   validity (bit per row, or None), positions (int32, rows + 1), data
     HeadersColumn  positions (int32, rows + 1) into names and values, which are BinaryColumns
 
-Numbers are in the byte order of the machine, as Arrow wants them; a row without headers has an
-empty list. Source: Arrow columnar format, variable-size binary and list layouts.
+Numbers are in the machine's byte order, as in Arrow; a row without headers has an empty list.
+
+Source: Arrow columnar format, variable-size binary and list layouts.
 """
 
 from typing import NamedTuple
 
 Buffer = bytes | bytearray
 CHUNK_BYTES_CAP = 1 << 30
-"""No chunk may be asked for that comes near the 2 GiB that int32 positions can say."""
+"""Largest limits that may be set for a chunk: well below 2 GiB, the limit of int32 positions."""
 
 
 class ColumnOptions(NamedTuple):
@@ -22,7 +23,7 @@ class ColumnOptions(NamedTuple):
     with_headers: bool = False
 
     def check(self) -> None:
-        """A caller's mistake, not data: asserted."""
+        """Assert that the limits are valid; they come from the caller, not from data."""
         assert 0 < self.max_bytes <= CHUNK_BYTES_CAP, self.max_bytes
         assert 0 < self.max_rows <= CHUNK_BYTES_CAP, self.max_rows
 

@@ -3,15 +3,15 @@
     ColumnChunk: key, value (binary, nullable), offset (int64), timestamp (int64, us since 1970),
     timestamp_type (int32, 0 create, 1 log append), headers (list of name and value) when asked for
 
-The idea: whoever has pyarrow wraps the buffers without a copy (`pa.Array.from_buffers`); this room
-does not need it. A `ColumnBuilder` is told of one batch after another and fills a chunk until that
-is full; two twins exist, `_columns.pyx` in C and `column_builder.py` in Python, under the same
-tests. The compiled one is used where it was built. A chunk holds at most `max_bytes` of keys,
-values and headers, so that the int32 positions of Arrow can not overflow; a larger row comes alone.
+The idea: a caller with pyarrow wraps the buffers without a copy (`pa.Array.from_buffers`); this
+room does not need pyarrow. A `ColumnBuilder` gets one batch after another and fills a chunk until
+it is full. There are two twins, `_columns.pyx` in C and `column_builder.py` in Python, with the
+same tests; the compiled one is used if it was built. A chunk holds at most `max_bytes` of keys,
+values and headers, so that Arrow's int32 positions cannot overflow; a larger row is a chunk alone.
 
 Source: Arrow columnar format 1.0 (validity bitmaps with the lowest bit first, n + 1 positions).
-Control batches are left out. Times that do not fit an int64 of us are put at its end (a producer
-that writes nanoseconds is common enough, and must not stop a pipeline).
+Control batches are left out. Times beyond an int64 of us are clamped: producers that write
+nanoseconds are common enough, and must not stop a pipeline.
 It deliberately does not know Spark's column names.
 """
 
@@ -30,7 +30,7 @@ __all__ = ["IS_COMPILED", "ColumnChunk", "ColumnOptions", "decode_columns"]
 
 
 class ColumnBuilder(Protocol):
-    """What both twins do; see `PythonColumnBuilder` for the meaning."""
+    """Interface of both twins; `PythonColumnBuilder` describes it."""
 
     rows: int
 
@@ -49,7 +49,7 @@ else:
     COMPILED_BUILDER = CompiledColumnBuilder
 
 IS_COMPILED = COMPILED_BUILDER is not None
-"""Whether the fast twin is there; worth a line in a log, as it is tens of times faster."""
+"""Whether the compiled twin is used, which is tens of times faster."""
 DEFAULT_BUILDER: _MakeBuilder = COMPILED_BUILDER or PythonColumnBuilder
 
 
@@ -58,7 +58,7 @@ def decode_columns(
     start_offset: int,
     end_offset: int,
     *,
-    options: ColumnOptions = ColumnOptions(),  # noqa: B008  a NamedTuple can not change
+    options: ColumnOptions = ColumnOptions(),  # noqa: B008  a NamedTuple cannot change
     bounds: Bounds = READER_BOUNDS,
     make_builder: _MakeBuilder = DEFAULT_BUILDER,
 ) -> Iterator[ColumnChunk]:
@@ -66,7 +66,7 @@ def decode_columns(
 
     A last batch that is cut off is ignored; where to fetch next is `run_end` of the same data.
     Chunks hold copies, so `data` may be used again when the iterator has ended. No chunk is empty.
-    Raises UnreadableBatch for the first batch that can not be read, when all records before it
+    Raises UnreadableBatch for the first batch that cannot be read, when all records before it
     were yielded, and other RecordError kinds for bytes that are no batches.
     """
     resume_at = start_offset
@@ -78,12 +78,12 @@ def decode_columns(
             break
         try:
             builder.begin(header, open_batch(header, batch, bounds))
-            full: list[ColumnChunk] = []  # of a batch nothing is yielded before it was all read
+            full: list[ColumnChunk] = []  # yielded only once the whole batch could be read
             while not builder.fill():
                 full.append(builder.take())
         except RecordError as error:
             failed = unreadable(header, batch, error)
-            # the builder holds rows of this batch as well: what stands before it is read again
+            # the builder also holds rows of this batch: the rows before it are read again
             yield from decode_columns(
                 data,
                 resume_at,

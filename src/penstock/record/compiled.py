@@ -1,4 +1,4 @@
-"""The check of every produced batch: compiled where it was built, else as it stands in Python.
+"""`check_batch`, which every produced batch goes through: compiled if built, else in Python.
 
 Source: ours, ADR 0021.
 """

@@ -1,4 +1,4 @@
-"""Compression of the records block, with decompression that can not be made to eat the memory.
+"""Compression of the records block, and decompression with a bound on memory.
 
     codec  name    bytes on the wire
     1      gzip    gzip members (RFC 1952)
@@ -6,11 +6,11 @@
     3      lz4     frame format, blocks independent
     4      zstd    frames (RFC 8878)
 
-The idea of the bound: output goes into a buffer of ours that never grows past the limit. A codec
-that declares its size is asked first; for the others the size is guessed, and the buffer grows
-fourfold up to the limit, so that all attempts together cost little more than the last one. The
-limit is the smaller of a number of bytes and a ratio to the input; the ratio counts only above
-`ratio_free_bytes`, since a small batch of equal records is no bomb.
+The idea of the bound: output goes into a buffer of ours that never grows past the limit. If the
+codec declares the size, that is used; otherwise the size is guessed, and the buffer grows fourfold
+up to the limit, so that all attempts together cost little more than the last one. The limit is the
+smaller of a number of bytes and a ratio to the input; the ratio counts only above
+`ratio_free_bytes`, since a small batch of equal records is no decompression bomb.
 
 Source: KIP-110 (zstd), xerial `SnappyOutputStream` (framing), Kafka `Lz4BlockInputStream` (refuses
 linked blocks, so we write independent ones), CVE-2023-34455 (declared snappy length).
@@ -30,7 +30,7 @@ from penstock.record.errors import BatchTooLarge, CorruptBatch, UnsupportedCodec
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
-"""As in Kafka's `compression.type`; the place is the number on the wire."""
+"""As in Kafka's `compression.type`; the index is the number on the wire."""
 
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_BYTES = 16
@@ -47,18 +47,18 @@ _INT32 = Struct(">i")
 _INTO = Callable[[memoryview, memoryview], int]
 
 MAPPED_BYTES_MIN = 1 << 20
-"""From this size on memory comes from the system, not touched yet."""
+"""From this size on, memory is mapped from the system instead of allocated; see `room`."""
 
 
 class Bounds(NamedTuple):
-    """What one batch may become: bytes at most, and bytes for each byte of input."""
+    """Limits for one decompressed batch: in bytes, and as a ratio to its input."""
 
     output_bytes_max: int
     ratio_max: int = 200
     ratio_free_bytes: int = 1 << 20
 
     def limit(self, input_bytes: int) -> int:
-        """Return how many bytes `input_bytes` may become."""
+        """Return the limit of the output for this input, in bytes."""
         by_ratio = max(self.ratio_free_bytes, input_bytes * self.ratio_max)
         return min(self.output_bytes_max, by_ratio)
 
@@ -67,7 +67,7 @@ BROKER_BOUNDS = Bounds(output_bytes_max=4 << 20)
 """Kafka's max.message.bytes default (1 MiB) times 4. Brokers take the topic's value times 4."""
 
 READER_BOUNDS = Bounds(output_bytes_max=64 << 20, ratio_max=1 << 31)
-"""Readers must read what a broker took as opaque bytes: a cap on memory alone, no ratio."""
+"""Readers must read what a broker accepted as opaque bytes: a cap on memory only, no ratio."""
 
 
 def compress(codec: int, data: bytes | bytearray | memoryview, level: int | None = None) -> bytes:
@@ -104,7 +104,7 @@ def _lz4_level(level: int | None) -> int:
 def decompress(codec: int, data: memoryview, bounds: Bounds) -> memoryview:
     """Decompress a records block; without a codec `data` itself is returned.
 
-    Never takes more memory than about twice `bounds.limit(len(data))`, whatever the data say.
+    Never takes more memory than about twice `bounds.limit(len(data))`, whatever the data are.
     Raises BatchTooLarge, CorruptBatch, UnsupportedCodec.
     """
     if codec == NONE:
@@ -128,15 +128,15 @@ def _first_guess(data: memoryview, limit: int) -> int:
 def _grow(into: _INTO, data: memoryview, size: int, limit: int) -> memoryview:
     """Decompress into a buffer of `size` bytes, and into larger ones up to `limit` if it is full.
 
-    The codecs tell a full buffer from damage by their text alone ("failed to write whole buffer");
-    were the text to change, damage would be reported where room was lacking, and nothing worse.
+    The codecs distinguish a full buffer from damage only by the text of the error ("failed to write
+    whole buffer"). If that text changed, a lack of room would be reported as damage, nothing worse.
     """
     while True:
         out = room(size)
         try:
             return out[: into(data, out)]
         except (DecompressionError, OSError) as error:
-            out.release()  # whoever keeps the error keeps this frame
+            out.release()  # a kept error would keep this frame, and with it the buffer
             if "write" not in str(error):
                 raise CorruptBatch(f"compressed data: {error}") from error
             if size >= limit:
@@ -147,8 +147,8 @@ def _grow(into: _INTO, data: memoryview, size: int, limit: int) -> memoryview:
 def room(size: int) -> memoryview:
     """Return memory to decompress into.
 
-    The system fills large ones with zeros as they are written to, which a codec does without the
-    interpreter's lock. A bytearray fills itself: 64 MiB keep every other thread waiting for 30 ms.
+    Mapped memory is zeroed by the system as a codec writes to it, without the interpreter's lock. A
+    bytearray is zeroed under that lock: 64 MiB block every other thread for 30 ms.
     """
     if size < MAPPED_BYTES_MIN:
         return memoryview(bytearray(size))
@@ -156,15 +156,15 @@ def room(size: int) -> memoryview:
 
 
 def _gunzip_guess(data: memoryview, limit: int) -> int:
-    """The last four bytes of a gzip member are its size modulo 2^32; only a guess."""
+    """Return the size in the last four bytes of a gzip member (modulo 2^32); only a guess."""
     return min(limit, int.from_bytes(data[-4:], "little"))
 
 
 def _lz4_guess(data: memoryview, limit: int) -> int:
-    """Count the blocks: each but the last holds as much as the header says that a block may hold.
+    """Guess by the number of blocks: all but the last are as large as the header allows.
 
-    Where that is far more than usual (a short frame of large blocks) guess as without. What is
-    damaged is left to the decoder to say. Source: lz4 frame format 1.6.4, frame descriptor.
+    If that is far more than usual (a short frame of large blocks), guess as for other codecs. The
+    decoder reports damage. Source: lz4 frame format 1.6.4, frame descriptor.
     """
     usual = _first_guess(data, limit)
     if len(data) < _LZ4_HEADER_BYTES:
@@ -184,13 +184,13 @@ def _lz4_guess(data: memoryview, limit: int) -> int:
 
 
 def _unsnappy(data: memoryview, limit: int) -> memoryview:
-    """The declared lengths are looked at before anything is allocated."""
+    """Decompress snappy; the declared lengths are checked before anything is allocated."""
     out, at = room(_unsnapped_bytes(data, limit)), 0
     try:
         for block in snappy_blocks(data):
             at += cramjam.snappy.decompress_raw_into(block, out[at:])
     except (DecompressionError, OSError) as error:
-        out.release()  # whoever keeps the error keeps this frame
+        out.release()  # a kept error would keep this frame, and with it the buffer
         raise CorruptBatch(f"compressed data: {error}") from error
     if at != len(out):
         raise CorruptBatch(f"compressed data: {at} bytes where {len(out)} were declared")

@@ -1,18 +1,18 @@
-"""Errors of the record room: what can be wrong with bytes that claim to be a record batch.
+"""Errors of the record room: what can be wrong with bytes that should be a record batch.
 
     RecordError
-      CorruptBatch(reason)          lengths, CRC, varints: the bytes are not what the producer made
-      UnsupportedMagic(magic)       a format before Kafka 0.11, or one from the future
+      CorruptBatch(reason)          wrong lengths, CRC or varints: the bytes are damaged
+      UnsupportedMagic(magic)       a format before Kafka 0.11, or a future one
       UnsupportedCodec(codec)       compression bits 5 to 7
       InvalidRecord(reason)         intact bytes that break a rule (counts, sequences, control)
       InvalidTimestamp(reason)      outside of the bounds of the topic
-      UnreadableBatch(offsets, why) a stored batch that a reader can not get through
-      BatchTooLarge(size, limit)    larger than a limit, also when it only becomes so decompressed
-        UnpacksTooLarge             ... when a producer's batch does
+      UnreadableBatch(offsets, why) a stored batch that a reader cannot read to its end
+      BatchTooLarge(size, limit)    larger than a limit, as it is or decompressed
+        UnpacksTooLarge             a producer's batch that is too large decompressed
 
 Source: Kafka's CorruptRecordException, InvalidRecordException, InvalidTimestampException,
-UnsupportedCompressionTypeException, RecordTooLargeException, ..., which
-clients know by their error codes. The mapping to codes is the broker's.
+UnsupportedCompressionTypeException, RecordTooLargeException, ..., which clients know by their error
+codes. The mapping to codes is in the Kafka front.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from penstock.base.errors import PlatformError
 
 
 class RecordError(PlatformError):
-    """A batch or record that can not be used as it is."""
+    """A batch or record that cannot be used as it is."""
 
 
 class CorruptBatch(RecordError):
@@ -52,14 +52,14 @@ class InvalidRecord(RecordError):
     """Intact bytes that break a rule of the format."""
 
     def __init__(self, reason: str, *, record_index: int | None = None) -> None:
-        """`record_index` is the place of the record at fault in its batch, where one is."""
+        """`record_index` is the index of the invalid record in its batch; None if unknown."""
         super().__init__(f"invalid record batch: {reason}")
         self.reason = reason
         self.record_index = record_index
 
 
 class InvalidTimestamp(RecordError):
-    """A timestamp, or its type, that the topic does not take."""
+    """A timestamp, or its type, that the topic does not allow."""
 
     def __init__(self, reason: str, *, record_errors: Sequence[tuple[int, str]] = ()) -> None:
         """`record_errors` are (place in the batch, why) of records at fault, where known."""
@@ -78,7 +78,7 @@ class BatchTooLarge(RecordError):
 
 
 class UnpacksTooLarge(BatchTooLarge):
-    """A producer's batch whose records are more than they may be once they are decompressed."""
+    """A producer's batch whose decompressed records exceed the limit."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(size, limit)
@@ -86,7 +86,7 @@ class UnpacksTooLarge(BatchTooLarge):
 
 
 class UnreadableBatch(RecordError):
-    """A stored batch whose records can not be read; reading can go on behind `last_offset`."""
+    """A stored batch whose records cannot be read; reading can go on behind `last_offset`."""
 
     def __init__(self, batch: bytes, offsets: tuple[int, int], reason: str) -> None:
         """`offsets` are those of its first and last record, inclusive; `batch` is as stored."""

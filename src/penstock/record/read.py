@@ -1,11 +1,11 @@
 """Reading batches: the runs that a broker sends, the records of one batch, and their rules.
 
-A fetch answers with whole batches one after another; the last one may be cut off by the size that
-was asked for, and is left out. Records are checked as they are read: a length, count or offset that
-does not hold gives CorruptBatch, so that no data, however damaged, can lead outside of the buffer.
+A fetch answer has batches one after another; the last one may be cut off by the requested size, and
+is left out. Records are checked as they are read: a wrong length, count or offset raises
+CorruptBatch, so that no damage can lead to reads outside of the buffer.
 
 Source: Kafka `DefaultRecordBatch.iterator`, `DefaultRecord.readFrom`, `ByteBufferLogInputStream`.
-Departures: offset deltas must rise and stay within the batch (Kafka does not look on reading).
+Departures: offset deltas must rise and stay within the batch (Kafka does not check on reading).
 It deliberately does not filter by transaction.
 """
 
@@ -43,7 +43,7 @@ class DecodedRecord(NamedTuple):
 
 
 class RawRecord(NamedTuple):
-    """Where the parts of a record stand in its block; a part is (start, end), None is null."""
+    """Where the parts of a record are in its block: (start, end) each; None is null."""
 
     timestamp_delta: int
     offset_delta: int
@@ -56,7 +56,7 @@ class RawRecord(NamedTuple):
 def iter_batches(data: memoryview) -> Iterator[tuple[BatchHeader, memoryview]]:
     """Yield header and bytes of each whole batch of a run; a cut-off last one is left out.
 
-    The CRC is not looked at: see `open_batch`. Raises CorruptBatch, UnsupportedMagic.
+    The CRC is not checked: see `open_batch`. Raises CorruptBatch, UnsupportedMagic.
     """
     at, end = 0, len(data)
     while end - at > _MAGIC_AT:
@@ -80,9 +80,9 @@ def run_end(data: memoryview, otherwise: int) -> int:
 
 
 def open_batch(header: BatchHeader, batch: memoryview, bounds: Bounds) -> memoryview:
-    """Check a batch that was stored, and return its records block, decompressed.
+    """Check a stored batch, and return its records block, decompressed.
 
-    Unlike `check_batch` this takes what compaction leaves behind: gaps, and no records at all.
+    Unlike `check_batch` this accepts what compaction leaves: gaps, and batches without records.
     Raises CorruptBatch, BatchTooLarge, UnsupportedCodec.
     """
     if crc32c(batch[CHECKED_AT:]) != header.crc:
@@ -125,19 +125,19 @@ def whole_batch(header: BatchHeader, batch: memoryview) -> list[DecodedRecord]:
 
 
 def unreadable(header: BatchHeader, batch: memoryview, error: RecordError) -> UnreadableBatch:
-    """Say which offsets `error` keeps from being read."""
+    """Return the UnreadableBatch for a batch that cannot be read because of `error`."""
     return UnreadableBatch(bytes(batch), (header.base_offset, header.last_offset), str(error))
 
 
 def record_timestamp(header: BatchHeader, delta: int) -> int:
-    """Return the time of a record, ms, kept within an int64."""
+    """Return the time of a record in ms, clamped to an int64."""
     if header.is_log_append_time:
         return header.max_timestamp
     return max(-INT64_MAX - 1, min(INT64_MAX, header.base_timestamp + delta))
 
 
 def iter_raw(header: BatchHeader, block: memoryview) -> Iterator[RawRecord]:
-    """Yield where the records of a decompressed block stand; headers are not looked at.
+    """Yield the positions of the records of a decompressed block; headers are not read.
 
     Raises CorruptBatch when lengths, offsets or the number of records do not hold.
     """
@@ -154,7 +154,7 @@ def iter_raw(header: BatchHeader, block: memoryview) -> Iterator[RawRecord]:
 
 
 def read_raw(block: memoryview, at: int) -> RawRecord:
-    """Read where the parts of the record at byte `at` stand. Raises CorruptBatch."""
+    """Return the positions of the parts of the record at byte `at`. Raises CorruptBatch."""
     length, at = read_varint(block, at, len(block))
     end = at + length
     if length < 1 or end > len(block):
@@ -184,7 +184,7 @@ def part(block: memoryview, span: tuple[int, int] | None) -> bytes | None:
 def iter_header_parts(
     block: memoryview, at: int, end: int
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int] | None]]:
-    """Yield where name and value of each header of a record stand. Raises CorruptBatch."""
+    """Yield the positions of name and value of each header of a record. Raises CorruptBatch."""
     count, at = read_varint(block, at, end)
     if not 0 <= count <= (end - at) // 2:
         raise CorruptBatch(f"{count} headers in {end - at} bytes")
@@ -201,7 +201,7 @@ def iter_header_parts(
 def read_headers(block: memoryview, at: int, end: int) -> Iterator[tuple[str, bytes | None]]:
     """Yield the headers of a record. Raises CorruptBatch.
 
-    A name that is not UTF-8 is read as Kafka's Java client does, with U+FFFD for what is none.
+    In a name that is not UTF-8, invalid bytes become U+FFFD, as in Kafka's Java client.
     """
     for name, value in iter_header_parts(block, at, end):
         yield str(block[name[0] : name[1]], "utf-8", "replace"), part(block, value)

@@ -1,8 +1,8 @@
 """Changing the codec of a batch, for topics whose `compression.type` is not `producer`.
 
-The records stay byte for byte; header fields stay but for codec, length, CRC and max_timestamp,
-which is taken from the records. Since the broker answers for what it rebuilds, every record is
-looked at first.
+The records stay byte for byte. Header fields stay except codec, length, CRC and max_timestamp,
+which is computed from the records. Every record is checked first, since the broker is responsible
+for the new batch.
 
 Source: Kafka `LogValidator.validateMessagesAndAssignOffsetsCompressed`.
 It deliberately does not rebuild records, so base timestamp and deltas are the producer's.
@@ -14,7 +14,7 @@ from penstock.record.validate import Validated
 
 
 def rebuild(found: Validated, codec: int, level: int | None = None) -> bytes:
-    """Return a batch that was looked at with its records compressed by `codec`; 0: not at all.
+    """Return a validated batch with its records compressed by `codec`; 0 means uncompressed.
 
     `level` is the codec's as Kafka counts them; None is its default.
 

@@ -1,8 +1,8 @@
-"""Looking for a record of a batch by time and offset, without taking one out.
+"""Searching a batch for a record by time and offset, without decoding records.
 
-It is wanted on the event loop of a broker, for batches of ten thousand records and more, so two
-twins of the inner loop exist: `_scan.pyx` in C, and the function here in Python. The compiled
-one is used where it was built.
+This runs on the broker's event loop, on batches of ten thousand records and more, so the inner loop
+has two twins: `_scan.pyx` in C, and the function here in Python. The compiled one is used if it was
+built.
 
 Source: Kafka `FileRecords.searchForTimestamp` (first record at or after both a time and an offset).
 """
@@ -36,7 +36,7 @@ def find_record(
 ) -> tuple[int, int] | None:
     """Return (offset delta, timestamp delta) of the first record not below both; None if none.
 
-    Records behind it are not looked at. Raises CorruptBatch.
+    Records after it are not read. Raises CorruptBatch.
     """
     at = 0
     for _ in range(record_count):

@@ -1,24 +1,24 @@
-"""Whether compressed records are exactly one gzip member, one frame, one stream, and nothing else.
+"""Checks that compressed records are exactly one gzip member, one frame or one stream.
 
     gzip    header of ten bytes, deflate, checksum, size
-    snappy  raw block, or xerial 1,1: chunks, none of which unpacks to nothing
+    snappy  raw block, or xerial 1,1: blocks, none of which is empty
     lz4     magic, flags, [size], checksum, block ... 0, [checksum]
     zstd    magic, descriptor, [window], [size], block ... last block, [checksum]
 
-A codec's own format lets one stream follow another, and libraries read them all. Clients do not:
-librdkafka takes room for the first member of gzip and never gets past the second, ends its process
-where the first is empty, and reads one lz4 frame, as kafka-python does. So such a batch is read by
-some consumers and stops others for good. No producer writes one.
+The formats of the codecs allow several streams in a row, and libraries read them all. Clients do
+not: librdkafka allocates for the first gzip member and never gets past the second, aborts if the
+first is empty, and reads only one lz4 frame, as kafka-python does. So some consumers read such a
+batch, and others never get past it. No producer writes one.
 
-This is for what producers send. What is stored is read more freely (`compression.py`): it may have
-been taken by an earlier version, or by a topic that does not look at records.
+This applies to batches from producers. Stored batches are read less strictly (`compression.py`):
+an earlier version, or a topic without checks of records, may have accepted them.
 
-Two twins exist, `_single_frame.pyx` in C and the functions here: a frame may have as many blocks as
-it has bytes. They only look at lengths; that the content is right, the decoder says.
+There are two twins, `_single_frame.pyx` in C and the functions here, since a frame may have as many
+blocks as it has bytes. They only check lengths; the decoder checks the content.
 
 Source: RFC 1952, lz4 frame format 1.6.4, RFC 8878 3.1.1, xerial `SnappyOutputStream`; Kafka
-`Lz4BlockInputStream`, which takes any block without content for the end; `ZSTD_WINDOWLOG_LIMIT_
-DEFAULT`, beyond which stream decoders do not go.
+`Lz4BlockInputStream`, which treats any empty block as the end; `ZSTD_WINDOWLOG_LIMIT_DEFAULT`, the
+limit of stream decoders.
 """
 
 import zlib
@@ -59,7 +59,7 @@ LZ4_CONTENT_SIZE = 0x08
 LZ4_CONTENT_CHECKSUM = 0x04
 LZ4_DICTIONARY_OR_RESERVED = 0x03
 LZ4_PLAIN_BLOCK = 0x80000000
-LZ4_PACKED_BYTES_MIN = 2  # one byte can only say that there is nothing
+LZ4_PACKED_BYTES_MIN = 2  # a compressed block of one byte is empty
 LZ4_BLOCK_BYTES = {0x40: 64 << 10, 0x50: 256 << 10, 0x60: 1 << 20, 0x70: 4 << 20}
 
 ZSTD_MAGIC = 0xFD2FB528
@@ -68,12 +68,12 @@ ZSTD_CHECKSUM = 0x04
 ZSTD_WINDOW_LOG_MAX = 27
 ZSTD_WINDOW_LOG_MIN = 10
 ZSTD_UNSTATED_BYTES_MAX = 33_333_333
-"""What a frame that does not say its size may become. librdkafka guesses, takes three times as much
-where that was too little, and gives up beyond 100 MB: a third of that it reaches for certain."""
+"""Limit for a frame that does not declare its size. librdkafka guesses, triples its buffer if that
+is too small, and gives up beyond 100 MB: it is certain to reach a third of that."""
 ZSTD_REPEATED, ZSTD_NO_KIND = 1, 3  # kinds of blocks: one byte many times; reserved
 
 _STEP_BYTES = 64 << 10
-"""Compressed bytes at a time: what zlib has not used of them it copies."""
+"""Compressed bytes given to zlib at a time: it copies the part that it has not used."""
 _PIECE_BYTES = 256 << 10
 _FLAGS_AT = 4
 
@@ -95,10 +95,10 @@ def decompress_single(codec: int, data: memoryview, bounds: Bounds) -> memoryvie
 
 
 def _gunzip(data: memoryview, limit: int) -> memoryview:
-    """The end of a member says how much there is in it, and zlib holds it to that.
+    """Decompress one gzip member, whose last bytes declare its size, which zlib checks.
 
-    A header with a name or another field is refused: no producer writes one, and decoders differ in
-    how much of it they take. That of our own readers stops at 64 KiB.
+    A header with a file name or another optional field is refused: no producer writes one, and
+    decoders differ in how long a field they accept. Our own readers accept 64 KiB.
     """
     if len(data) > GZIP_FLAGS_AT and data[GZIP_FLAGS_AT] != 0:
         raise CorruptBatch("compressed data: the gzip header has optional fields")
@@ -123,7 +123,7 @@ def _gunzip(data: memoryview, limit: int) -> memoryview:
 
 
 def _inflated(member: "zlib._Decompress", data: memoryview) -> Iterator[bytes]:
-    """Yield what `data` becomes in pieces: a large one is joined under the interpreter's lock."""
+    """Yield decompressed pieces of `data`; zlib would join a large one under the GIL."""
     rest: bytes | memoryview = data
     piece = b""
     while not member.eof and (rest or len(piece) == _PIECE_BYTES):
@@ -147,7 +147,7 @@ def _check_snappy(data: memoryview) -> None:
 
 
 def _check_snappy_length(block: memoryview) -> None:
-    """Refuse a length of nothing, and zeros that make one longer: librdkafka counts them again."""
+    """Refuse a length of 0, and one padded with zeros, which librdkafka miscounts."""
     for at, byte in enumerate(block[:SNAPPY_LENGTH_BYTES_MAX]):
         if byte < LENGTH_GOES_ON:
             if byte == 0:
@@ -158,7 +158,7 @@ def _check_snappy_length(block: memoryview) -> None:
 
 
 def _check_lz4(data: memoryview) -> None:
-    """Refuse also what Java's reader does not take: no Java consumer would get beyond the batch.
+    """Also refuse what Java's reader does not accept: no Java consumer would get past the batch.
 
     Source: Kafka `Lz4BlockInputStream`, "Dependent block stream is unsupported".
     """
@@ -172,7 +172,7 @@ def _check_lz4(data: memoryview) -> None:
 
 
 def _check_zstd(data: memoryview, bounds: Bounds) -> Bounds:
-    """Return what the frame may become, which is less where it does not say."""
+    """Return the bounds for the frame, which are lower if it does not declare its size."""
     if not is_one_zstd_frame(data):
         raise CorruptBatch("compressed data: not exactly one zstd frame")
     if zstd_content_bytes(data) is not None:
@@ -182,7 +182,7 @@ def _check_zstd(data: memoryview, bounds: Bounds) -> Bounds:
 
 
 def find_lz4_frame(data: memoryview) -> bool:
-    """Whether `data` is one frame of blocks that stand alone, each with something in it."""
+    """Whether `data` is one lz4 frame of independent blocks, none of them empty."""
     size = len(data)
     if size < LZ4_HEADER_BYTES or _uint32(data, 0) != LZ4_MAGIC:
         return False
@@ -206,7 +206,7 @@ def find_lz4_frame(data: memoryview) -> bool:
 
 
 def find_zstd_frame(data: memoryview) -> bool:
-    """Whether `data` is one frame, with a window that every decoder has room for."""
+    """Whether `data` is one zstd frame, with a window that every decoder supports."""
     size = len(data)
     if size < _FLAGS_AT + 2 or _uint32(data, 0) != ZSTD_MAGIC:
         return False

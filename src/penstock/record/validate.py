@@ -1,12 +1,12 @@
-"""A whole batch as a producer must send it: header, compression and every record.
+"""Validating a producer's batch: header, compression and every record.
 
     check_batch ─► decompress_single, bounded ─► walk_records
 
-The checksum is right by then, so what is wrong was made so: it is refused for good, with what is
-wrong, and not as damage on the way, which a client would send again.
+After `check_batch` the checksum is right, so any other error was made by the producer: it is
+reported as InvalidRecord, with the reason, and not as damage, which a client would send again.
 
-Source: Kafka `LogValidator.validateMessagesAndAssignOffsets`. Departures: `walk.py`, and a bound on
-what a batch may unpack to, which Kafka has not.
+Source: Kafka `LogValidator.validateMessagesAndAssignOffsets`. Departures: those of `walk.py`, and a
+bound on the decompressed size, which Kafka does not have.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from penstock.record.walk import Times, walk_records
 
 
 class Validated(NamedTuple):
-    """A batch whose every record was looked at: the decompressed block and its times."""
+    """A batch whose records were all checked: the decompressed block and its times."""
 
     header: BatchHeader
     block: memoryview
@@ -41,7 +41,7 @@ def validate_records(batch: memoryview, bounds: Bounds) -> Validated:
 def unpack(header: BatchHeader, batch: memoryview, bounds: Bounds) -> memoryview:
     """Return the records block of a batch that `check_batch` has passed.
 
-    Raises InvalidRecord where it does not unpack, UnpacksTooLarge.
+    Raises InvalidRecord if it cannot be decompressed, UnpacksTooLarge.
     """
     codec = header.codec
     data = batch[BATCH_HEADER_BYTES:]

@@ -4,7 +4,7 @@ Zigzag maps 0, -1, 1, -2 to 0, 1, 2, 3, so that small negative numbers stay shor
 at most 10 bytes. Bits beyond 64 are dropped, as in C.
 
 Source: Kafka `ByteUtils.readVarlong`, `writeVarlong` (the encoding is that of Protocol Buffers).
-Departure: one reader for int32 and int64; whoever wants an int32 checks the range.
+Departure: one reader for int32 and int64; a caller that needs an int32 checks the range.
 """
 
 from penstock.record.errors import CorruptBatch
@@ -14,7 +14,7 @@ _MASK_64 = (1 << 64) - 1
 
 
 def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """Read the number at byte `at`, below byte `end`; return it and where the next byte stands.
+    """Read the number at byte `at`, below byte `end`; return it and the position after it.
 
     Raises CorruptBatch when the number does not end below `end` or within 10 bytes.
     """
@@ -39,6 +39,6 @@ def write_varint(out: bytearray, value: int) -> None:
 
 
 def varint_bytes(value: int) -> int:
-    """Return how many bytes `write_varint` takes for `value`."""
+    """Return how many bytes `write_varint` writes for `value`."""
     raw = (value << 1) ^ (value >> 63)
     return max(1, (raw.bit_length() + 6) // 7)

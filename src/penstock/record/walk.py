@@ -1,22 +1,22 @@
-"""The walk over a producer's records: whether every record is what the batch says it is.
+"""The walk over a producer's records: whether every record matches the batch header and the format.
 
-    block   record record record ...             as many as the header counts, and nothing behind
+    block   record record record ...             as many as the header counts, and nothing after
     record  length ─► attributes, timestamp delta, offset delta, key, value, headers, and no rest
 
-A checksum only says that the bytes are those that were sent. A batch that lies about its records
-would be kept, and would stop every consumer that comes to it. So a broker walks through the records
-before it takes them. The walk reads lengths and steps over keys and values: its cost is by records
-and headers, hardly by bytes.
+A checksum only shows that the bytes are those that were sent. A batch with wrong records would be
+stored, and would stop every consumer that reaches it. So a broker walks through the records before
+it accepts them. The walk reads lengths and skips keys and values: its cost depends on the number of
+records and headers, hardly on bytes.
 
-Two twins exist, `_walk.pyx` in C and `find_fault` here; both give numbers alone, so that they can
-be compared bit by bit and the compiled one needs no interpreter while it works.
+There are two twins, `_walk.pyx` in C and `find_fault` here. Both return only numbers, so that they
+can be compared exactly and the compiled one does not need the interpreter while it runs.
 
 Source: Kafka `LogValidator.validateRecord`, `DefaultRecord.readFrom`, `ByteUtils.readVarint` (an
-int32 takes five bytes at most). Departures, all stricter: offset deltas are 0, 1, 2, ... also in a
-batch without compression; a null is -1 and nothing else; attributes, which mean nothing, are 0;
-header names are UTF-8 (KIP-82 says so, Kafka's broker does not look, and several clients' consumers
-end with an error there).
-It deliberately does not decompress, and does not judge timestamps: whoever knows the topic does.
+int32 takes five bytes at most). Departures, all stricter: offset deltas are 0, 1, 2, ... even in an
+uncompressed batch; null is -1 and no other length; attributes, which have no meaning, are 0;
+header names are UTF-8 (as KIP-82 says; Kafka's broker does not check it, and consumers of several
+clients fail on other names).
+It deliberately does not decompress, and does not check timestamps, which depends on the topic.
 """
 
 from collections.abc import Callable
@@ -31,10 +31,10 @@ INT32_BYTES_MAX = 5
 INT64_BYTES_MAX = 10
 HEADER_BYTES_MIN = 2
 NO_ATTRIBUTES = 0
-"""A record's attributes mean nothing yet, and every producer writes none.
+"""A record's attributes have no meaning yet, and every producer writes 0.
 
-kafka-python and aiokafka read a number of variable length there, and so a byte too few from 128 on;
-librdkafka takes bit 3 for log append time, as in a batch, and so gives another time than they do.
+Clients disagree on other values: kafka-python and aiokafka read a varint, and so misread from 128
+on; librdkafka takes bit 3 for log append time, as in a batch header, and returns another time.
 """
 
 FAULTS = (
@@ -52,7 +52,7 @@ FAULTS = (
     "bytes follow its last header",
     "bytes follow the last record",
 )
-"""What can be wrong with a record; the place in the table is the number that the twins give."""
+"""What can be wrong with a record; the index is the number that the twins return."""
 (
     SOUND,
     LENGTH,
@@ -74,9 +74,9 @@ Outcome: TypeAlias = tuple[int, int, int, int]
 
 
 class Times(NamedTuple):
-    """The oldest and the newest timestamp of a batch's records, ms; both -1 where none has one.
+    """The oldest and the newest timestamp of a batch's records, ms; both -1 if none has one.
 
-    A record without a time, -1, counts for the newest alone.
+    A record without a timestamp (-1) counts for the newest only.
     """
 
     oldest_ms: int
@@ -84,7 +84,7 @@ class Times(NamedTuple):
 
 
 class _Fault(Exception):
-    """Ends the walk; never leaves this module."""
+    """Ends the walk; never raised out of this module."""
 
 
 def find_fault(block: memoryview, record_count: int, base_timestamp: int) -> Outcome:
@@ -110,7 +110,7 @@ def _oldest(oldest: int, newest: int) -> int:
 
 
 def _walk_record(block: memoryview, at: int, index: int) -> tuple[int, int]:
-    """Return the timestamp delta of the record at `at`, and where the next one stands."""
+    """Return the timestamp delta of the record at `at`, and the position of the next record."""
     length, at = _int32(block, at, len(block), LENGTH)
     end = at + length
     if length < 1 or end > len(block):
@@ -145,7 +145,7 @@ def _check_text(name: memoryview) -> None:
 
 
 def _part(block: memoryview, at: int, end: int, fault: int) -> tuple[int, int]:
-    """Return the length of a part, -1 for null, and where the byte behind it stands."""
+    """Return the length of a part (-1 for null), and the position after it."""
     length, at = _int32(block, at, end, fault)
     if not -1 <= length <= end - at:
         raise _Fault(fault)
@@ -157,7 +157,7 @@ def _int32(block: memoryview, at: int, end: int, fault: int) -> tuple[int, int]:
 
 
 def _number(block: memoryview, at: int, end: int, bytes_max: int, fault: int) -> tuple[int, int]:
-    """Read a zigzag number; one that is longer, or has more bits than its kind, is at fault."""
+    """Read a zigzag number; too many bytes or bits raise `_Fault`."""
     raw = shift = 0
     for position in range(at, min(end, at + bytes_max)):
         byte = block[position]
@@ -183,9 +183,9 @@ _find_fault = COMPILED or find_fault
 
 
 def walk_records(block: memoryview, record_count: int, base_timestamp: int) -> Times:
-    """Check that `block` is exactly `record_count` sound records; return their times.
+    """Check that `block` is exactly `record_count` valid records; return their times.
 
-    Raises InvalidRecord, which names the first record at fault and what is wrong with it.
+    Raises InvalidRecord, which names the first invalid record and its error.
     """
     fault, index, oldest, newest = _find_fault(block, record_count, base_timestamp)
     if fault == SOUND:

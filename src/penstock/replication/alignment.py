@@ -16,9 +16,9 @@ data and no hashes are compared.
     below and above                               cut to the consistent point, or install
     wholly above, or nothing in common            must not happen: stop and tell an operator
 
-What the slave knows to be confirmed is in every log that may be elected; a consistent point below
-it means that an acknowledged record is about to be cut. That happens only where an unclean election
-was allowed (or the policy's name says that it may lose); otherwise it stops too.
+What the slave knows to be confirmed is in the log of every member that may be elected. A consistent
+point below it means that acknowledged records would be cut. This is done only where an unclean
+election was allowed (or the policy's name says that it may lose); otherwise the slave stops too.
 
 Source: RocketMQ controller mode (last consistent point); KIP-101, KIP-279. All
 positions are compared in full, as integers without a width.
@@ -32,7 +32,7 @@ from penstock.replication.epochs import EpochStart
 
 
 class LogShape(NamedTuple):
-    """What one member says of its log: masterships oldest first, range [start, end)."""
+    """One member's description of its log: masterships oldest first, range [start, end)."""
 
     epochs: Sequence[EpochStart]
     start_position: Position
@@ -42,11 +42,11 @@ class LogShape(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing in the log, also no start of a mastership."""
+        """Whether the log has no bytes at all, not even the frame that starts a mastership."""
         return self.start_position == self.end_position
 
     def end_of(self, at: int) -> Position:
-        """Return where the epoch at this place of the list ends (exclusive)."""
+        """Return where the epoch at this index of `epochs` ends (exclusive)."""
         return (
             self.epochs[at + 1].start_position if at + 1 < len(self.epochs) else self.end_position
         )
@@ -73,13 +73,13 @@ class Install(NamedTuple):
 
 
 class StartAnew(NamedTuple):
-    """Throw the own log away and go on from the master's beginning, which it still has."""
+    """Discard the own log and copy the master's from its beginning, which it still has."""
 
     reason: str
 
 
 class Stop(NamedTuple):
-    """Touch nothing: an operator has to see this."""
+    """Change nothing: an operator has to decide."""
 
     reason: str
 
@@ -88,16 +88,16 @@ Alignment = Continue | Truncate | Install | StartAnew | Stop
 
 
 def consistent_point(slave: LogShape, master: LogShape) -> EpochStart | None:
-    """Return the newest common epoch, and up to where (exclusive) both logs are equal by it.
+    """Return the newest common epoch, and the position (exclusive) up to which both logs are equal.
 
     None when no epoch has the same start in both.
     """
     starts = {entry.leader_epoch: at for at, entry in enumerate(master.epochs)}
     for at in range(len(slave.epochs) - 1, -1, -1):
         entry = slave.epochs[at]
-        found = starts.get(entry.leader_epoch)
-        if found is not None and master.epochs[found] == entry:
-            end = min(slave.end_of(at), master.end_of(found))
+        master_at = starts.get(entry.leader_epoch)
+        if master_at is not None and master.epochs[master_at] == entry:
+            end = min(slave.end_of(at), master.end_of(master_at))
             return EpochStart(entry.leader_epoch, end)
     return None
 
@@ -111,9 +111,9 @@ def align(
 ) -> Alignment:
     """Decide how a slave begins to follow a master.
 
-    `may_cut_confirmed`: the set has had, or may have had, an election that could lose.
-    `wants_newest_only`: a new slave begins with the newest file and not with all that is kept.
-    Only until it has copied one: that may be empty, and the copy no other than before.
+    `may_cut_confirmed`: the set has had, or may have had, an election that could lose records.
+    `wants_newest_only`: a new slave begins with the master's newest file instead of all that is
+    kept. False once it has copied a file: if that was empty, the log still looks new.
     """
     if slave.is_empty:
         return _begin_empty(slave, master, wants_newest_only)
@@ -130,7 +130,7 @@ def align(
 
 
 def _go_on(slave: LogShape, master: LogShape, common: EpochStart) -> Alignment:
-    """Both logs agree up to the end of `common`."""
+    """Decide for two logs that agree up to the end of `common`."""
     point = common.start_position
     if point < master.start_position:
         return Install(f"own log agrees up to {point}, the master keeps {master.start_position} on")
@@ -150,9 +150,9 @@ def _begin_empty(slave: LogShape, master: LogShape, wants_newest_only: bool) -> 
 
 
 def _may_begin(slave: LogShape, master: LogShape) -> bool:
-    """Whether an empty log begins at a place that is known to lie in the master's.
+    """Whether an empty log starts at a position that is known to lie in the master's log.
 
-    One that was copied while the master's newest file was empty begins there, and has the
+    A log that was copied while the master's newest file was empty starts at that file, and has the
     masterships before it.
     """
     if slave.start_position == master.start_position:
@@ -163,7 +163,7 @@ def _may_begin(slave: LogShape, master: LogShape) -> bool:
 
 
 def _nothing_in_common(slave: LogShape, master: LogShape, may_cut_confirmed: bool) -> Alignment:
-    """No epoch agrees: the master's log begins later, or one of the two is of another history."""
+    """Decide without a common epoch: the master's log starts later, or the histories differ."""
     if slave.end_position < master.start_position:
         return Install(f"own log ends at {slave.end_position}, below the master's start")
     if slave.confirm_position == 0 or may_cut_confirmed:

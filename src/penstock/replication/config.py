@@ -14,13 +14,13 @@ from penstock.base.errors import ConfigError
 
 
 class FirstSync(StrEnum):
-    """From where a slave begins that has nothing yet."""
+    """Where a slave with an empty log begins."""
 
     EVERYTHING = "everything"
-    """From the oldest that the master keeps."""
+    """At the oldest record that the master keeps."""
     NEWEST = "newest-segment"
-    """From the newest file of the master's log. Sooner there; it joins the sync-state set only when
-    the master has deleted everything older."""
+    """At the newest file of the master's log. Faster, but the slave joins the sync-state set only
+    when the master has deleted everything older."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,26 +28,27 @@ class ReplicationConfig:
     """Settings of one broker's replication links; sizes in bytes, times in milliseconds."""
 
     replica_lag_time_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 10_000
-    """A slave that has not held everything for this long leaves the sync-state set. Short: a slow
-    slave holds up writes for less long. (replica.lag.time.max.ms, haMaxTimeSlaveNotCatchup)"""
+    """A slave that has not been caught up for this long leaves the sync-state set. With a short
+    time a slow slave delays writes for less long. (replica.lag.time.max.ms,
+    haMaxTimeSlaveNotCatchup)"""
 
     replica_lag_bytes: Annotated[int, Ge(0), Le(1 << 40), Unit("bytes")] = 0
-    """A slave that is further behind than this leaves at once; 0 asks only for the time.
-    (haMaxGapNotInSync)"""
+    """A slave that is further behind than this leaves the sync-state set at once; 0: only
+    `replica_lag_time_ms` counts. (haMaxGapNotInSync)"""
 
     disconnect_grace_ms: Annotated[int, Ge(0), Le(60_000), Unit("ms")] = 500
-    """How long a member of the sync-state set may be without a connection before it leaves. Its
-    process may only have dropped a link, which it opens again at once."""
+    """How long a member of the sync-state set may be without a connection before it leaves. A
+    process that only dropped a link opens it again at once."""
 
     change_retry_ms: Annotated[int, Ge(10), Le(60_000), Unit("ms")] = 200
     """First pause after a change of the sync-state set that the controllers did not record; it
     doubles up to 16 times this."""
 
     keep_alive_ms: Annotated[int, Ge(50), Le(60_000), Unit("ms")] = 1_000
-    """A master that has nothing to send says so this often. (haSendHeartbeatInterval)"""
+    """How often a master without data to send sends a keep-alive. (haSendHeartbeatInterval)"""
 
     link_silence_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 5_000
-    """A link on which nothing has come for this long is dead. (haHousekeepingInterval)"""
+    """A link on which nothing has arrived for this long is dead. (haHousekeepingInterval)"""
 
     reconnect_ms: Annotated[int, Ge(1), Le(60_000), Unit("ms")] = 20
     """First pause before a lost link is dialled again; it doubles up to `reconnect_ms_max`, also
@@ -57,30 +58,30 @@ class ReplicationConfig:
     """Longest pause between two attempts. (reconnect.backoff.max.ms)"""
 
     dial_timeout_ms: Annotated[int, Ge(50), Le(60_000), Unit("ms")] = 2_000
-    """For connecting to a master and shaking hands with it."""
+    """For connecting to a master and for the handshake."""
 
     run_bytes: Annotated[int, Ge(4096), Le(16 << 20), Unit("bytes")] = 256 << 10
     """Log bytes in one message, at most. (haTransferBatchSize)"""
 
     in_flight_bytes: Annotated[int, Ge(65_536), Le(1 << 30), Unit("bytes")] = 4 << 20
-    """Bytes sent and not yet acknowledged, for each set and slave. Bounds memory, and keeps one
-    set that catches up from delaying the others on the same link."""
+    """Bytes sent and not yet acknowledged, for each set and slave. Bounds memory, and keeps a set
+    that catches up from delaying the other sets on the same link."""
 
     first_sync: FirstSync = FirstSync.EVERYTHING
-    """From where a slave begins that has nothing yet. `newest-segment` copies little at first; such
-    a slave gets in step, and can be elected, when its master keeps nothing older any more.
-    (syncFromLastFile)"""
+    """Where a slave with an empty log begins. `newest-segment` copies little at first, but the
+    slave joins the sync-state set, and can be elected, only once its master has deleted everything
+    older. (syncFromLastFile)"""
 
     lease_ms: Annotated[int, Ge(100), Le(600_000), Unit("ms")] = 4_000
-    """A master that has heard neither of the active controller nor of enough members for this long
-    answers no reads, and under policies that do not wait for the whole sync-state set confirms
-    nothing. Keep it 800 ms below the controllers' session time-out, so that nobody else is elected
-    before (so long a cut-off active controller takes itself for one); and above twice
-    `keep_alive_ms`, for sets without writes."""
+    """A master that has heard neither from the active controller nor from enough members for this
+    long answers no reads, and under policies that do not wait for the whole sync-state set it
+    confirms nothing. Keep it 800 ms below the controllers' session time-out, so that it ends before
+    another master is elected (800 ms is how long a cut-off controller may still act as the active
+    one); and above twice `keep_alive_ms`, for sets without writes."""
 
     is_lease_wanted: bool = True
-    """Without the lease a cut-off master goes on reading out and confirming (availability first);
-    what it confirmed alone is cut off later and reported."""
+    """Whether masters need the lease. Without it a cut-off master goes on answering reads and
+    confirming (availability first); what it confirmed alone is cut later, and reported."""
 
     def __post_init__(self) -> None:
         """Check the relations between fields."""

@@ -3,17 +3,17 @@
     position  0 ------------- confirm ------ slowest member that counts ------- master's end
               acknowledged, visible  |  durable on some members, not yet on enough
 
-Which members count, and how many of them must hold a position, is the acknowledgement policy's
-business. While a change of the sync-state set is under way nobody knows which of the two sets an
-election will go by, so a position must be held by enough members of *each* possible set: with the
-policy `all` that is everybody in the committed set and everybody who is being added.
+Which members count, and how many of them must hold a position, is up to the acknowledgement policy.
+While a change of the sync-state set is under way, either the old or the new set may decide an
+election, so a position must be held by enough members of *each* possible set: with the policy
+`all`, by all of the committed set and all that are being added.
 
-The position never falls while the master stays: a member that is added holds it until the member
-has caught up, a member that has not reported yet (also: has no connection) holds it where it is.
+The position never falls during a mastership. It does not advance past what a member that is being
+added holds, nor at all while a member that counts has not reported yet (or has no connection).
 
 Nothing that lies wholly below the start of the own mastership is confirmed by counting: such bytes
-may be on enough disks and yet lose against a newer mastership's bytes in the next election. They
-are confirmed together with the frame that starts the mastership.
+may be on enough disks and still lose to a newer mastership's bytes in the next election. They are
+confirmed together with the frame that starts the mastership.
 
 Source: RocketMQ controller mode (confirm offset); KIP-497 (effective ISR while a change is in
 flight); Raft 5.4.2 for the last rule and section 6 (joint majorities) for the counting over two
@@ -33,14 +33,14 @@ START = Position(0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """Who is in the set, by broker id, as far as the master knows."""
+    """Who is in the set, by broker id, as far as the master knows it."""
 
     replicas: tuple[int, ...]
     """All members, the master included."""
     committed: tuple[int, ...]
     """The sync-state set that the controllers have recorded."""
     proposed: tuple[tuple[int, ...], ...] = ()
-    """Sets that were asked for and may have been recorded by now."""
+    """Sets that were requested and may have been recorded by now."""
     policy: AckPolicy = ALL_IN_STEP
 
     def __post_init__(self) -> None:
@@ -50,17 +50,17 @@ class Membership:
     @property
     def effective(self) -> tuple[int, ...]:
         """The committed set together with members being added, in ascending order."""
-        return tuple(sorted({*self.committed, *(one for some in self.proposed for one in some)}))
+        return tuple(sorted({*self.committed}.union(*self.proposed)))
 
     def is_enough(self, member: int) -> bool:
-        """Whether what `member` holds is confirmed without anybody else, by the policy."""
+        """Whether the policy confirms what `member` alone holds."""
         is_alone_in_step = self.effective == (member,)
         if not self.policy.counts_replicas:
             return is_alone_in_step
         return is_alone_in_step and all(count == 1 for _, count in self.demands())
 
     def possible_voters(self) -> tuple[tuple[int, ...], ...]:
-        """Return each set of members by whom, as far as is known, a master may be elected now."""
+        """Return each set of members that may elect a master now, as far as is known."""
         if self.policy.counts_replicas:
             return (self.replicas,)
         return tuple(dict.fromkeys((self.committed, *self.proposed)))
@@ -78,7 +78,7 @@ class Membership:
 def held_by_enough(acknowledged: Sequence[Position], count: int) -> Position:
     """Return the highest position that `count` of the acknowledged positions have reached.
 
-    0 where there are fewer than `count`: too few members confirm nothing.
+    0 if there are fewer than `count` positions: too few members confirm nothing.
     """
     assert count >= 1, "at least the master holds what is confirmed"
     if count > len(acknowledged):
@@ -107,7 +107,7 @@ class ConfirmTracker:
 
     @property
     def membership(self) -> Membership:
-        """The sets that confirmations go by now."""
+        """The sets that must hold a position to confirm it."""
         return self._membership
 
     def acknowledged(self, member: int) -> Position:
@@ -117,9 +117,9 @@ class ConfirmTracker:
     def acknowledge(self, member: int, position: Position) -> bool:
         """Record that `member` holds the log durably up to `position` (exclusive).
 
-        Returns whether the confirm position moved. A report below an earlier one is refused as
-        an invariant: durable bytes do not go away while the mastership lasts; a member that may
-        have lost some says so by a new handshake, see `forget`.
+        Returns whether the confirm position moved. A report below an earlier one violates an
+        invariant: durable bytes do not go away during a mastership. A member that may have lost
+        bytes makes a new handshake, see `forget`.
         """
         earlier = self._acknowledged.get(member, 0)
         invariant(position >= earlier, "acknowledgement went back", member=member, to=position)
@@ -127,11 +127,11 @@ class ConfirmTracker:
         return self._advance()
 
     def forget(self, member: int) -> None:
-        """Take back what `member` acknowledged: it has shaken hands anew, and says itself."""
+        """Drop what `member` acknowledged: after a new handshake it reports its position again."""
         self._acknowledged.pop(member, None)
 
     def change_members(self, membership: Membership) -> bool:
-        """Go by other sets from now on; returns whether the confirm position moved."""
+        """Use other sets from now on; returns whether the confirm position moved."""
         self._membership = membership
         self._demands = membership.demands()
         return self._advance()

@@ -4,8 +4,8 @@
     start          0 ---------- 900 ------ 1400 ------ 1400 ------ log end
     an epoch ends where the next one starts; the last ends at the log end
 
-Every mastership is recorded, also one that wrote nothing: two histories are compared by (epoch,
-start), and a missing entry would make a follower take another mastership's bytes for its own.
+Every mastership is recorded, even one that wrote nothing: two histories are compared by (epoch,
+start), and a missing entry would make a follower mistake another mastership's bytes for its own.
 
 Source: KIP-101 and KIP-279 (answer with the largest epoch at or below the one asked for), RocketMQ
 epoch file. Positions are bytes of the shared log; the broker turns them into partition offsets.
@@ -27,7 +27,7 @@ class EpochStart(NamedTuple):
 
 
 class EpochHistory:
-    """The masterships of one log, oldest first; both columns never fall, epochs always rise."""
+    """The masterships of one log, oldest first: epochs rise, start positions never fall."""
 
     __slots__ = ("_entries",)
 
@@ -53,17 +53,17 @@ class EpochHistory:
     def end_of(self, leader_epoch: LeaderEpoch, log_end: Position) -> EpochStart | None:
         """Return the largest epoch at or below `leader_epoch` with its end position (exclusive).
 
-        None when every recorded epoch is newer, or the asked one lies above all of them: an epoch
-        that is not known must not be treated as known (KAFKA-6857).
+        None if every recorded epoch is newer, or `leader_epoch` is above all of them: an unknown
+        epoch must not be treated as known (KAFKA-6857).
         """
         if leader_epoch > self.latest:
             return None
         at = bisect_right(self._entries, leader_epoch, key=lambda entry: entry.leader_epoch)
         if at == 0:
             return None
-        found = self._entries[at - 1].leader_epoch
+        largest = self._entries[at - 1].leader_epoch
         end = self._entries[at].start_position if at < len(self._entries) else log_end
-        return EpochStart(found, end)
+        return EpochStart(largest, end)
 
     def entries(self) -> tuple[EpochStart, ...]:
         """All masterships, oldest first."""

@@ -6,14 +6,14 @@ ReplicationError
   UnknownLeaderEpoch           the caller's epoch is newer than the set's
   NotEnoughReplicas            the sync-state set is smaller than the topic's minimum
   NotEnoughReplicasAfterAppend the set became smaller than that before the write was confirmed
-  InvalidHaMessage             a frame on a replication link that can not be read
+  InvalidHaMessage             a frame on a replication link that cannot be read
 """
 
 from penstock.base.errors import PlatformError
 
 
 class ReplicationError(PlatformError):
-    """A request that the present state of the replica set does not allow."""
+    """A request that the current state of the replica set does not allow."""
 
 
 class NotMaster(ReplicationError):
@@ -52,4 +52,4 @@ class NotEnoughReplicasAfterAppend(NotEnoughReplicas):
 
 
 class InvalidHaMessage(ReplicationError):
-    """Bytes on a replication link that are no message: the link is closed."""
+    """Bytes on a replication link that cannot be decoded: the link is closed."""

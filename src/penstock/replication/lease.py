@@ -1,30 +1,33 @@
-"""The master's lease: a cut-off master stops answering reads, and under weaker policies confirming.
+"""The master's lease: without it a master answers no reads and, under weaker policies, confirms
+nothing.
 
-Held while, within the last `lease_ms`, a controller has answered, or so many members have that the
-others are too few for an election, by each set that may be recorded by now. Members answer only
-the master that they follow, so whoever answered had not heard of a newer one. Who leaves, as each
-member does that hears of a newer master, counts no more.
+The lease is held while, within the last `lease_ms`, a controller has answered, or so many members
+have that the others are too few for an election, in each set that may be recorded by now. Members
+answer only the master that they follow, so a member that answered had not heard of a newer master.
+A member that leaves, as all do that hear of a newer master, no longer counts.
 
-    policy all                no lease: without the whole set nothing is confirmed anyway
-    set of the master alone   no lease: nobody else can be elected
-    all other                 needed; `is_wanted=False` means availability first
+    policy all                not needed to confirm: that takes the whole set anyway
+    set of the master alone   not needed: nobody else can be elected
+    all others                needed; `is_wanted=False` means availability first
 
-Source: RocketMQ has none, and two masters acknowledge for a while (#7017); Gray and Cheriton 1989.
-Reads need it under every policy: whoever was replaced without knowing it would go on to show a log
-that ends too early. Only a set of the master alone, and `is_wanted=False`, answer them without.
+Reads need the lease under every policy: a master that was replaced without knowing it would show a
+log that ends too early. Only a master that is alone in its set, and `is_wanted=False`, answer reads
+without it.
 
-It begins not held: whoever replays that it leads may have been replaced long ago. The first answer
-that is surely of the present gives it (docs/adr/0026).
+A mastership begins without the lease: a member that reads in its log that it leads may have been
+replaced long ago. The first answer that is certainly recent grants it (docs/adr/0026).
 
-Time is an argument, monotonic milliseconds, which go on through a suspend. It stops nobody by
-itself: the owner asks `is_held`.
+Time is an argument: monotonic milliseconds, which include the time of a suspend. The lease enforces
+nothing by itself; its owner asks `is_held`.
+
+Source: Gray and Cheriton 1989. RocketMQ has no lease: two masters acknowledge for a while (#7017).
 """
 
 from penstock.replication.confirm import Membership
 
 
 class Lease:
-    """One mastership's lease."""
+    """The lease of one mastership."""
 
     __slots__ = (
         "_controller_ms",
@@ -45,22 +48,22 @@ class Lease:
         self._heard_ms: dict[int, int] = {}
         self._was_held = False
         self.losses = 0
-        """How often it was lost in this mastership."""
+        """How often the lease was lost in this mastership."""
 
     def note_controller(self, now_ms: int) -> None:
-        """A controller has answered a message that was sent not long before `now_ms`."""
+        """Note that a controller answered a message that was sent shortly before `now_ms`."""
         self._controller_ms = now_ms
 
     def note_member(self, broker_id: int, now_ms: int) -> None:
-        """A member that follows this mastership has said something."""
+        """Note a message from a member that follows this mastership."""
         self._heard_ms[broker_id] = now_ms
 
     def forget_member(self, broker_id: int) -> None:
-        """A member's connection has ended: it may follow, or be, another master from now on."""
+        """Drop a member whose connection ended: it may follow, or be, another master now."""
         self._heard_ms.pop(broker_id, None)
 
     def is_held(self, membership: Membership, now_ms: int) -> bool:
-        """Return whether positions may be confirmed now; counts a loss when that has ended."""
+        """Return whether positions may be confirmed now; counts a loss when this ends."""
         held = self._is_held(membership, now_ms)
         if self._was_held and not held:
             self.losses += 1
@@ -72,8 +75,8 @@ class Lease:
     ) -> bool:
         """Return whether nobody else can have confirmed anything that the own log lacks.
 
-        While it hands over only members count: the controllers go on to answer who is alive, and
-        have perhaps made another one master already.
+        While this master hands over, only members count: controllers answer every live broker, and
+        may already have made another member the master.
         """
         if not self._is_wanted:
             return True

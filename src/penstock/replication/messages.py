@@ -8,11 +8,11 @@
                        └─► ImageWanted ─► Image ─► (PieceWanted ─► Piece)… ─► Hello again
 
 One link carries all sets that the two processes share; every message but KeepAlive names its set
-and the mastership that it belongs to. A link keeps its order, so a new Hello for a set ends all
-that was said about the set before it.
+and its mastership. A link keeps messages in order, so a new Hello for a set supersedes all earlier
+messages about that set. The link has authenticated the other end.
 
 Source: RocketMQ controller mode (handshake, transfer header with confirm offset), KIP-101. Layouts:
-docs/formats/ha-link.md, written and read by wire.py. Who the other end is, the link has proved.
+docs/formats/ha-link.md, written and read by wire.py.
 """
 
 from enum import IntEnum
@@ -34,16 +34,16 @@ class Reason(IntEnum):
     UNKNOWN_REPLICA = 4
     """The controllers have not recorded this replica (yet) for the set: try again soon."""
     NO_SESSION = 5
-    """The message needs a Hello before it."""
+    """The message must follow a Hello."""
     DIVERGED = 6
-    """The slave's log does not follow from this one: an operator has to look."""
+    """The slave's log is no prefix of this one: an operator has to decide."""
     NOT_READY = 7
-    """The log can not be read at the moment: try again soon."""
+    """The log cannot be read at the moment: try again soon."""
 
 
 class Hello(NamedTuple):
-    """A slave wants to follow. `replica_id` is the one recorded for its log, `incarnation` its
-    process's name, as that registers with the controllers.
+    """A slave wants to follow. `replica_id` is the id recorded for its log, `incarnation` the name
+    of its process as registered with the controllers.
     """
 
     replica_set_id: int
@@ -62,7 +62,7 @@ class HelloAnswer(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Not here, or not now. `newest_epoch` is the newest mastership known to the sender."""
+    """The master refuses. `newest_epoch` is the newest mastership known to the sender."""
 
     replica_set_id: int
     leader_epoch: int
@@ -81,12 +81,12 @@ class Begin(NamedTuple):
 
 
 class LogRun(NamedTuple):
-    """Frames as they lie in the master's log, or none, and how far the set is confirmed."""
+    """Frames as they are in the master's log, or none, and the set's confirm position."""
 
     replica_set_id: int
     leader_epoch: int
     frames_epoch: int
-    """The epoch that the frames carry: older than the mastership's in what others wrote."""
+    """The epoch in the frames: older than the mastership's if an earlier master wrote them."""
     position: int
     confirm_position: int
     file_base: int
@@ -94,7 +94,7 @@ class LogRun(NamedTuple):
     """The bounds [file_base, file_end) of the file that the run lies in: members of a set cut their
     logs into files at the same positions."""
     data: Buffer
-    """Of a decoded message: valid while its frame is."""
+    """In a decoded message a view: valid as long as its frame."""
 
 
 class Acknowledge(NamedTuple):
@@ -113,7 +113,7 @@ class Goodbye(NamedTuple):
 
 
 class ImageWanted(NamedTuple):
-    """The slave can not go on from its own end: it asks for a base image."""
+    """The slave cannot go on from its own end: it asks for a base image."""
 
     replica_set_id: int
     leader_epoch: int
@@ -121,7 +121,7 @@ class ImageWanted(NamedTuple):
 
 
 class Image(NamedTuple):
-    """What there is to copy: storage's BaseImage, encoded."""
+    """What the slave has to copy: storage's BaseImage, encoded."""
 
     replica_set_id: int
     leader_epoch: int
@@ -147,7 +147,7 @@ class Piece(NamedTuple):
 
 
 class KeepAlive(NamedTuple):
-    """The process lives; concerns no set."""
+    """The process is alive; belongs to no set."""
 
 
 HaMessage = (

@@ -1,4 +1,4 @@
-"""Who is in step: the master's judgement of its slaves, and the changes that it asks for.
+"""Who is in step: how the master judges its slaves, and the changes that it asks for.
 
     leaves   no connection for longer than the grace ─ not caught up for replica_lag_time_ms
              ─ further behind than replica_lag_bytes ─ found dead by the controllers
@@ -9,22 +9,21 @@
     judged ──► Change(both epochs) ──► controllers ──► recorded in the image ──► committed set
                   └─ from here on the proposed set counts as well, see confirm.py
 
-One change at a time, and every attempt is judged anew, after a pause that doubles. One whose
-outcome is not known stays proposed whatever becomes of a later one, until the image shows another
-epoch: forgetting it would confirm without a member that may have been recorded. If nothing is to
-change any more while one may yet be recorded, the set as it stands is asked for: its new epoch ends
-the others.
+One change at a time. Every attempt is judged anew, after a pause that doubles. A change of unknown
+outcome stays proposed, whatever becomes of later ones, until the image shows another epoch:
+otherwise positions would be confirmed without a member that may have been recorded. If nothing is
+to change any more while such a change may still be recorded, the current set is requested again:
+its new epoch voids the others.
 
 A change names the log and the process of each member that joins, as they were when it was judged.
-What a member's earlier log or process held says nothing about the one that is there now (KIP-903).
+What an earlier log or process of a member held says nothing about the current one (KIP-903).
 
-Under `adaptive` a smaller set needs fewer answers in an election. So whoever stays in it must make
-that safe: where too few of the rest hold the confirmed position, those who do not leave too.
+Under `adaptive` a smaller set needs fewer answers in an election. So enough of the members that
+stay must hold the confirmed position; if too few do, those that do not hold it leave too.
 
-Source: RIP-44 and RocketMQ's AutoSwitchHAService (#7219, #9897: one owner, no thread of
-its own; the flag that a failed request left set); Kafka's
-lastCaughtUpTimeMs; KIP-497; KIP-903. It neither sends nor measures: times and positions are
-arguments.
+Source: RIP-44 and RocketMQ's AutoSwitchHAService (#7219, #9897: one owner, no thread of its own;
+the flag that a failed request left set); Kafka's lastCaughtUpTimeMs; KIP-497; KIP-903. It neither
+sends nor measures: times and positions are arguments.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -39,7 +38,7 @@ from penstock.replication.confirm import Membership
 
 BACKOFF_STEPS_MAX = 4
 OPEN_MAX = 8
-"""Different sets that may be recorded yet. With so many, only the set as it is is asked for."""
+"""Different sets that may still be recorded. With so many, only the current set is requested."""
 NO_REPLICA = -1
 NO_IDS: Mapping[int, int] = MappingProxyType({})
 
@@ -66,7 +65,7 @@ ProcessOf = Callable[[int], Process | None]
 
 
 class Joining(NamedTuple):
-    """A member that is not in the recorded set, by the log and process that were judged."""
+    """A member to be added to the recorded set, by the log and process that were judged."""
 
     broker_id: int
     replica_id: int
@@ -83,18 +82,18 @@ class Change(NamedTuple):
 
 
 class Outcome(Enum):
-    """What became of a change, as far as its answer tells."""
+    """What became of a change, according to its answer."""
 
     RECORDED = auto()
     """The image will show it."""
     STALE = auto()
     """Another set, maybe this one asked for earlier, was recorded: the image will show it."""
     REFUSED = auto()
-    """It was judged and not recorded."""
+    """The controller decided against it."""
     NOT_TAKEN = auto()
-    """Nobody has judged it. Like a refusal it says nothing about an earlier attempt."""
+    """No controller decided on it. Like a refusal it says nothing about an earlier attempt."""
     UNKNOWN = auto()
-    """No answer: it may be recorded yet."""
+    """No answer: it may still be recorded."""
 
 
 class MasterView(NamedTuple):
@@ -111,7 +110,7 @@ class Slave:
     """What the master knows of one slave in this mastership."""
 
     replica_id: int = NO_REPLICA
-    """The log and the process that its last handshake was for."""
+    """Log (`replica_id`) and process (`incarnation`) of its last handshake."""
     incarnation: str = ""
     acknowledged: int = -1
     """Durable end (exclusive) since its last handshake; -1 before that."""
@@ -124,11 +123,11 @@ class Slave:
     """The last time at which it held everything that the master then had."""
     mark_position: int = 0
     mark_ms: int = 0
-    """The master's end at that time: when acknowledged, the slave had caught up with that time."""
+    """The master's end at `mark_ms`. Once it acknowledges this, the slave was caught up then."""
 
 
 class SyncStateKeeper:
-    """The judgement for one mastership. `membership` is what confirmations go by."""
+    """Judges slaves for one mastership. `membership` is what positions are confirmed by."""
 
     def __init__(
         self,
@@ -139,17 +138,17 @@ class SyncStateKeeper:
         config: ReplicationConfig,
         now_ms: int,
     ) -> None:
-        """Begin a mastership: everybody recorded is taken to be in step, with time to connect."""
+        """Begin a mastership: all recorded members count as in step, with time to connect."""
         self._own_id = own_id
         self._leader_epoch = leader_epoch
         self._config = config
         self._recorded = recorded
         self._open: tuple[tuple[int, ...], ...] = ()
-        """The sets that were asked for and may be recorded yet, the recorded one left out."""
+        """Sets that were requested and may still be recorded, without the recorded one."""
         self._asked: tuple[int, ...] | None = None
-        """The one whose answer is awaited."""
+        """The requested set whose answer is awaited."""
         self._was_open = False
-        """Whether an earlier attempt for that one may be recorded yet."""
+        """Whether an earlier request for that set may still be recorded."""
         self._asked_epoch = recorded.sync_state_set_epoch
         self._is_answered = False
         self._retry_at_ms = now_ms
@@ -157,12 +156,12 @@ class SyncStateKeeper:
         self.slaves: dict[int, Slave] = {}
         self._made: tuple[tuple[Recorded, tuple[tuple[int, ...], ...]], Membership]
         self._made = (recorded, ()), _membership(recorded, ())
-        """What `membership` was last made of, and itself: every read of a client asks for it."""
+        """What `membership` was last made of, and the result: every read of a client needs it."""
         self._follow_replicas(now_ms)
 
     @property
     def membership(self) -> Membership:
-        """The sets that confirmations go by now; the same object until they change."""
+        """The sets that positions are confirmed by; the same object until they change."""
         recorded, proposed = self._recorded, self._open
         made_of, membership = self._made
         if made_of[0] is not recorded or made_of[1] is not proposed:
@@ -171,9 +170,9 @@ class SyncStateKeeper:
         return membership
 
     def greeted(self, broker_id: int) -> None:
-        """A slave says hello: what it holds is not known until it follows.
+        """Note a slave's Hello: what it holds is not known until it follows.
 
-        It may be about to copy the log anew. It keeps its place for as long as its grace lasts.
+        It may be about to copy the log anew. It stays in the set until its grace time is over.
         """
         slave = self.slaves.get(broker_id)
         if slave is not None:
@@ -190,7 +189,7 @@ class SyncStateKeeper:
         log_end: int,
         now_ms: int,
     ) -> None:
-        """A slave has shaken hands and holds the master's log up to `position`, durably."""
+        """Note the end of a handshake: the slave holds the log durably up to `position`."""
         slave = self.slaves.get(broker_id)
         if slave is None:
             return
@@ -201,7 +200,7 @@ class SyncStateKeeper:
         slave.mark_position, slave.mark_ms = log_end, now_ms
 
     def disconnected(self, broker_id: int, now_ms: int) -> None:
-        """Its connection is gone."""
+        """Note that a slave's connection is closed."""
         slave = self.slaves.get(broker_id)
         if slave is not None and slave.is_connected:
             slave.is_connected = False
@@ -209,7 +208,7 @@ class SyncStateKeeper:
             slave.grace_ms = self._config.disconnect_grace_ms
 
     def acknowledged(self, broker_id: int, position: int, log_end: int, now_ms: int) -> None:
-        """It holds the log durably up to `position`, while the master's ends at `log_end`."""
+        """Note that a slave is durable up to `position` while the master ends at `log_end`."""
         slave = self.slaves.get(broker_id)
         if slave is None:
             return
@@ -217,10 +216,10 @@ class SyncStateKeeper:
         self._follow_up(slave, log_end, now_ms)
 
     def recorded(self, recorded: Recorded, now_ms: int) -> tuple[int, ...]:
-        """Take over what the image says; whatever was asked for with an older epoch is over.
+        """Take over the recorded set; requests with an older epoch are void.
 
-        Returns the brokers whose log is another one by now, or no member's any more: nothing that
-        they have acknowledged counts.
+        Returns the brokers that have another log by now, or are no members any more: nothing that
+        they acknowledged counts.
         """
         if recorded.sync_state_set_epoch != self._recorded.sync_state_set_epoch:
             self._open = ()
@@ -246,7 +245,7 @@ class SyncStateKeeper:
             self._is_answered = self._asked_epoch == self._recorded.sync_state_set_epoch
             return
         if outcome in {Outcome.REFUSED, Outcome.NOT_TAKEN} and not self._was_open:
-            self._open = tuple(one for one in self._open if one != asked)
+            self._open = tuple(members for members in self._open if members != asked)
         pause_ms = self._config.change_retry_ms << min(self._failures, BACKOFF_STEPS_MAX)
         self._failures += 1
         self._retry_at_ms = now_ms + pause_ms
@@ -260,10 +259,11 @@ class SyncStateKeeper:
         dead: Collection[int] = (),
         process_of: ProcessOf,
     ) -> Change | None:
-        """Judge; return a change to ask for now, or None. Its answer must come to `answered`.
+        """Return a change to request now, or None. Its answer must be given to `answered`.
 
-        `unwanted` brokers do not join: they are being drained. Neither do `dead` ones, which also
-        leave: the controllers would not elect them. `process_of` tells whom the controllers know.
+        `unwanted` brokers do not join: they are being drained. `dead` brokers do not join and have
+        to leave: the controllers would not elect them. `process_of` returns the process that the
+        controllers have registered for a broker.
         """
         for slave in self.slaves.values():
             if slave.is_connected:
@@ -316,13 +316,13 @@ class SyncStateKeeper:
                 yield broker_id
 
     def _joining(self, wanted: tuple[int, ...], process_of: ProcessOf) -> tuple[Joining, ...]:
-        found = []
+        joining = []
         for broker_id in wanted:
             process = process_of(broker_id)
             if broker_id not in self._recorded.sync_state_set and process is not None:
                 replica_id = self.slaves[broker_id].replica_id
-                found.append(Joining(broker_id, replica_id, process.broker_epoch))
-        return tuple(found)
+                joining.append(Joining(broker_id, replica_id, process.broker_epoch))
+        return tuple(joining)
 
     def _stays(self, slave: Slave, view: MasterView, now_ms: int) -> bool:
         config = self._config
@@ -347,15 +347,15 @@ class SyncStateKeeper:
         )
 
     def _safe_under_adaptive(self, wanted: list[int], view: MasterView) -> Iterator[int]:
-        """Yield those who stay, so that every election among them finds what is confirmed.
+        """Yield the members that stay, so that every election among them finds what is confirmed.
 
-        What an earlier master has confirmed lies below the start of this mastership.
+        What an earlier master confirmed lies below the start of this mastership.
         """
         confirmed = max(view.confirm_position, view.epoch_start)
         holders = [
-            one
-            for one in wanted
-            if one == self._own_id or self.slaves[one].acknowledged >= confirmed
+            broker_id
+            for broker_id in wanted
+            if broker_id == self._own_id or self.slaves[broker_id].acknowledged >= confirmed
         ]
         needed = self._recorded.policy.copies_needed(len(self._recorded.replicas), len(wanted))
         is_smaller = not set(self._recorded.sync_state_set) <= set(wanted)
@@ -371,7 +371,7 @@ class SyncStateKeeper:
         slave.mark_position, slave.mark_ms = log_end, now_ms
 
     def _follow_replicas(self, now_ms: int) -> None:
-        """Have an entry for each other member; members that were removed are forgotten."""
+        """Keep one entry for each other member; removed members are forgotten."""
         known, self.slaves = self.slaves, {}
         for broker_id in self._recorded.replicas:
             if broker_id == self._own_id:

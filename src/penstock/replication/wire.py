@@ -8,11 +8,11 @@
      8      4  leader epoch  the mastership; -1 in a KeepAlive
     12         fields of the kind, then payload to the end of the frame
 
-All integers are big-endian and signed but for counts. Payload is never copied: `encode` gives the
-head and the caller's buffer apart, `decode` a view into the frame.
+All integers are big-endian and signed, except counts. Payload is never copied: `encode` returns the
+head and the caller's buffer separately, `decode` a view into the frame. The link adds and removes
+the lengths of frames. Invalid bytes raise InvalidHaMessage.
 
 Source: docs/formats/ha-link.md has every kind; RocketMQ's transfer header for the fields of a run.
-Lengths of frames are the link's business. Whatever does not fit raises InvalidHaMessage.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -44,13 +44,13 @@ from penstock.replication.messages import (
 )
 
 VERSION = 2
-"""2: a Hello names the process."""
+"""Since version 2 a Hello names the process."""
 EPOCHS_MAX = 65_536
-"""Masterships in one message; a log that has more names the newest."""
+"""Masterships in one message; a log with more sends the newest ones."""
 LONG_BYTES = 32 << 10
-"""Lists of masterships above it are read in slices; no other message of a size costs that much."""
+"""Longer lists of masterships are read in slices; no other message of that size costs as much."""
 SLICE = 1_000
-"""Masterships between two turns."""
+"""Masterships between two turns of the loop."""
 TEXT_BYTES_MAX = 500
 INCARNATION_BYTES_MAX = 255
 
@@ -95,7 +95,7 @@ assert RUN_HEAD_BYTES == 48
 
 
 def encode_run(run: LogRun) -> tuple[bytes, Buffer]:
-    """Return the head of a run, and its data as it is."""
+    """Return the head of a run, and its data uncopied."""
     return (
         _RUN.pack(
             VERSION,
@@ -184,15 +184,15 @@ def decode(frame: memoryview) -> HaMessage:
     """Return the message in a frame; its data is a view into the frame.
 
     Raises:
-        InvalidHaMessage: it is none, or of another version.
+        InvalidHaMessage: the frame is no message, or one of another version.
     """
     try:
         version, kind, _, replica_set_id, leader_epoch = _HEAD.unpack_from(frame)
         if version != VERSION:
-            raise InvalidHaMessage(f"version {version} of replication messages is not known here")
+            raise InvalidHaMessage(f"unknown version {version} of replication messages")
         read = _READERS.get(kind)
         if read is None:
-            raise InvalidHaMessage(f"message kind {kind} is not known here")
+            raise InvalidHaMessage(f"unknown message kind {kind}")
         return read(replica_set_id, leader_epoch, frame)
     except StructError as error:
         raise _cut_off(frame) from error
@@ -255,7 +255,7 @@ def _shape_slices(frame: memoryview, at: int) -> Generator[None, None, LogShape]
     if count > EPOCHS_MAX or len(frame) != at + count * _EPOCH.size:
         raise InvalidHaMessage(f"a list of {count} epochs does not fill its frame")
     if not 0 <= start <= end or confirmed < 0:
-        raise InvalidHaMessage(f"a log range [{start}, {end}) can not be")
+        raise InvalidHaMessage(f"invalid log range [{start}, {end})")
     entries: list[EpochStart] = []
     for piece in range(at, len(frame), SLICE * _EPOCH.size):
         read = _EPOCH.iter_unpack(frame[piece : piece + SLICE * _EPOCH.size])
@@ -288,7 +288,7 @@ def _read_process(frame: memoryview) -> tuple[int, str, int]:
     try:
         incarnation = bytes(frame[at : at + length]).decode()
     except UnicodeDecodeError as error:
-        raise InvalidHaMessage("the name of a process is no text") from error
+        raise InvalidHaMessage("the name of a process is not valid UTF-8") from error
     return replica_id, incarnation, at + length
 
 
@@ -298,7 +298,7 @@ def _read_refused(replica_set_id: int, leader_epoch: int, frame: memoryview) -> 
     try:
         return Refused(replica_set_id, leader_epoch, Reason(reason), newest, text)
     except ValueError as error:
-        raise InvalidHaMessage(f"refusal reason {reason} is not known here") from error
+        raise InvalidHaMessage(f"unknown refusal reason {reason}") from error
 
 
 def _read_begin(replica_set_id: int, leader_epoch: int, frame: memoryview) -> Begin:

@@ -1,16 +1,15 @@
-"""Groups go away: by DeleteGroups, or when nothing has happened for the retention time.
+"""How groups are deleted: by DeleteGroups, or after the retention time without activity.
 
-Offsets are never expired while a group has members, and never one by one: a group goes as a whole
-when it has been empty, and nothing was committed, for the retention time. A consumer that was down
-over a long weekend finds its position; lag that somebody still cares about is never forgotten
-while they are connected.
+Offsets never expire while a group has members, and never one by one: a group is deleted as a whole
+when it has been empty, without commits, for the retention time. So a consumer that was down over a
+long weekend still finds its position.
 
-While the tombstones are under way the group is Dead: requests for it are told to come back, and a
-new group of that name begins after the old one's last record. Of a group with very many positions
-they are several batches, the one with the group itself last; what was deleted of a group whose
-deletion fails stays so.
+While the tombstones are under way the group is Dead: requests for it are told to retry, and a new
+group of that name begins after the old one's last record. For a group with very many positions the
+tombstones are several batches, the one with the group itself last. If a batch fails, the positions
+deleted before it stay deleted.
 
-All of it is done in portions (portions.py): there may be 100,000 groups, and as many positions.
+All of this is done in portions (portions.py): there may be 100,000 groups, and as many positions.
 
 Source: KIP-211, with its per-partition expiry of subscribed groups left out on purpose
 (librdkafka#1442, pykafka#504: committed offsets that expired while a consumer was down); Kafka,
@@ -30,11 +29,11 @@ from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
 TOGETHER = 500
-"""Tombstones of one batch, and positions that one step looks at."""
+"""Tombstones in one batch, and positions examined in one step."""
 
 
 class _Deletion:
-    """One group that goes: which of its tombstones have yet to be confirmed, and who is told."""
+    """The deletion of one group: how many batches are not confirmed yet, and whom to call back."""
 
     __slots__ = ("_context", "_done", "_group", "_left", "_table", "is_over")
 
@@ -46,7 +45,7 @@ class _Deletion:
         self.is_over = False
 
     def written(self, error: ErrorCode | None) -> None:
-        """Take what became of one batch: the first that is refused ends it, else the last one."""
+        """Take the outcome of one batch: the first refused batch, or the last one, ends this."""
         self._left -= 1
         if self.is_over or (error is None and self._left):
             return
@@ -59,7 +58,7 @@ class _Deletion:
 
 
 def delete_group(context: Context, table: GroupTable, group: Group, done: WriteDone) -> Steps:
-    """Write tombstones for all a group has, then forget it, then `done`. It must be empty."""
+    """Write tombstones for all of an empty group's records, then remove it and call `done`."""
     group.transition(GroupState.DEAD, context.clock.wall_ms())
     batches = [*_tombstones(group)]
     deletion = _Deletion(context, table, group, len(batches), done)
@@ -67,7 +66,7 @@ def delete_group(context: Context, table: GroupTable, group: Group, done: WriteD
         if deletion.is_over:
             return
         if table.groups.get(group.group_id) is not group:
-            # Moved away: whoever has the id now, perhaps here once more, has a group that stays.
+            # The partition moved away. A group of this id now, even here again, is another one.
             deletion.written(ErrorCode.NOT_COORDINATOR)
             return
         context.writer.write(group, changes, deletion.written)
@@ -75,7 +74,7 @@ def delete_group(context: Context, table: GroupTable, group: Group, done: WriteD
 
 
 def _tombstones(group: Group) -> Iterator[GroupChanges]:
-    """Yield what ends all that the group has, or may have while its end is not confirmed."""
+    """Yield tombstones for all records of a group, those not confirmed yet included."""
     offsets: dict[TopicKey, CommittedOffset | None] = dict.fromkeys(group.offsets.keys())
     metadata: dict[str, bytes | None] = dict.fromkeys(group.metadata.keys())
     keys = iter(offsets)
@@ -85,7 +84,7 @@ def _tombstones(group: Group) -> Iterator[GroupChanges]:
 
 
 def expire_groups(context: Context, table: GroupTable, *, wall_ms: int) -> Steps:
-    """Let every idle group go that is expired at `wall_ms`, the oldest first."""
+    """Delete every idle group that is expired at `wall_ms`, the oldest first."""
     retention_ms = context.config.offsets_retention_ms
     for number, group in enumerate([*table.groups.values()]):
         is_there = table.groups.get(group.group_id) is group
@@ -97,10 +96,10 @@ def expire_groups(context: Context, table: GroupTable, *, wall_ms: int) -> Steps
 
 
 def _is_expired(group: Group, *, wall_ms: int, retention_ms: int) -> Generator[int, None, bool]:
-    """Tell whether an idle group may go: nothing to keep, or nothing new for the retention time.
+    """Return whether a group is idle and has no offsets, or no commits for the retention time.
 
-    One with records that this version can not read stays: they may say why it is to be kept. So
-    does one that somebody has come back to while its positions were looked at.
+    A group with records that this version cannot read stays: they may be a reason to keep it. So
+    does a group that was used again while its positions were examined.
     """
     if not _may_go(group):
         return False
@@ -114,7 +113,7 @@ def _is_expired(group: Group, *, wall_ms: int, retention_ms: int) -> Generator[i
     while some := [*islice(positions, TOGETHER)]:
         if any(offset.unread is not None for offset in some):
             return False
-        last_commit_ms = max(last_commit_ms, *(one.commit_timestamp_ms for one in some))
+        last_commit_ms = max(last_commit_ms, *(offset.commit_timestamp_ms for offset in some))
         yield len(some) // POSITIONS
     if not _may_go(group) or group.offsets.change_count != change_count:
         return False

@@ -1,4 +1,4 @@
-"""The state of one group, and which states follow which.
+"""The state of one group, and its transitions.
 
     Empty ──join──► PreparingRebalance ──all joined, or time up──► CompletingRebalance
       ▲                  ▲   │    ▲                                   │         │
@@ -8,8 +8,8 @@
 
     any ──deleted, or moved away──► Dead          Dead ──tombstones refused──► Empty
 
-Members stand in the order of their joining; nothing here depends on the order of a set. The
-methods change state and answer nobody: answers are given in rebalance.py and its neighbours.
+Members are kept in the order of joining; nothing here depends on the order of a set. The methods
+change state and send no answers: rebalance.py, joining.py and syncing.py do.
 
 Source: Kafka, GroupMetadata.scala (GroupState and its valid predecessors); KIP-345 for static
 members; KIP-394 for pending ones.
@@ -51,9 +51,9 @@ TRANSITIONS: dict[GroupState, frozenset[GroupState]] = {
 METADATA = "metadata"
 GROUP_OVERHEAD_BYTES = 2_048
 PENDING_BYTES = 512
+"""Approximate memory of a group, and of a member id that was handed out."""
 TOLD_AT_ONCE = 100
-"""Members that a leader is told of in one go; each may have 64 KiB."""
-"""About what a group, and an id that was given out, cost in memory."""
+"""Up to so many members are listed for a leader at once; each may have 64 KiB of metadata."""
 
 
 class Group:
@@ -97,24 +97,24 @@ class Group:
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         self.pending: dict[str, None] = {}
-        """Ids given out whose owners have not joined with them yet (KIP-394)."""
+        """Member ids handed out whose owners have not joined with them yet (KIP-394)."""
         self.joined: dict[str, None] = {}
         """Members whose join is parked, in the order of their joins."""
         self.awaiting_sync: dict[str, None] = {}
         """Members of this generation that have not asked for their assignment yet."""
         self.offered: dict[str, int] = {}
-        """How many members offer each protocol: joins of large groups must not cost n squared."""
+        """How many members offer each protocol. Counted, so that joins do not cost n squared."""
         self.ballots: dict[Ballot, int] = {}
-        """How many members have each; see voting.py."""
+        """How many members have each ballot; see voting.py."""
         self.offsets = Positions()
         self.metadata: ConfirmedMap[str, bytes | UnreadRecord] = ConfirmedMap()
         self.is_assignment_in_flight = False
         self.rebalance_started_ms = 0
         self.initial_delay_left_ms: int | None = None
-        """While the first join of an empty group is delayed: what it may be prolonged by."""
+        """While the first join of an empty group is delayed: by how much it can be prolonged."""
         self.newcomer_during_delay = False
         self.size_bytes = GROUP_OVERHEAD_BYTES + len(group_id)
-        """About what the group and its members take, what is written in the log not counted."""
+        """Approximate memory of the group and its members, without its committed positions."""
         self._meter: PinnedBytes | None = None
 
     def transition(self, state: GroupState, wall_ms: int) -> None:
@@ -138,7 +138,7 @@ class Group:
         self.state_since_ms = wall_ms
 
     def add(self, member: Member, protocol_type: str) -> None:
-        """Add a member; the first one brings the protocol type and leads."""
+        """Add a member; the first one sets the protocol type and leads."""
         assert member.member_id not in self.members, member.member_id
         self._pin(member.size_bytes)
         if not self.members:
@@ -166,7 +166,7 @@ class Group:
         return member
 
     def rename(self, old_id: str, new_id: str) -> Member:
-        """Give a static member a new id: the old one is fenced from here on."""
+        """Give a static member a new id; the old one is fenced from now on."""
         assert old_id not in self.joined, "the old owner's join is answered before it is fenced"
         member = self.members.pop(old_id)
         assert member.instance_id is not None, old_id
@@ -182,7 +182,7 @@ class Group:
         return member
 
     def offer(self, member: Member, protocols: tuple[OfferedProtocol, ...]) -> None:
-        """Replace what a member offers."""
+        """Replace the protocols that a member offers."""
         self._pin(-member.size_bytes)
         self._count_offers(member, -1)
         member.protocols = protocols
@@ -190,12 +190,12 @@ class Group:
         self._pin(member.size_bytes)
 
     def describe(self, member: Member, client_id: str, client_host: str) -> None:
-        """Note whose a member is by now."""
+        """Note the client that a member belongs to now."""
         self._pin(len(client_id) - len(member.client_id))
         member.client_id, member.client_host = client_id, client_host
 
     def assign(self, assignments: Mapping[str, bytes]) -> None:
-        """Replace what all members were assigned; who is left out gets nothing."""
+        """Replace the assignments of all members; those without one get an empty one."""
         change_bytes = 0
         for member_id, member in self.members.items():
             assignment = assignments.get(member_id, b"")
@@ -204,18 +204,18 @@ class Group:
         self._pin(change_bytes)
 
     def add_pending(self, member_id: str) -> None:
-        """Note an id that is given out."""
+        """Note a member id that is handed out."""
         self._pin(PENDING_BYTES)
         self.pending[member_id] = None
 
     def drop_pending(self, member_id: str) -> None:
-        """Forget an id that was given out, if it was."""
+        """Forget a member id that was handed out; others are ignored."""
         if member_id in self.pending:
             self._pin(-PENDING_BYTES)
             del self.pending[member_id]
 
     def count_in(self, meter: PinnedBytes | None) -> None:
-        """Count its bytes in another sum from now on, or in none."""
+        """Count the group's bytes in another sum from now on, or in none."""
         if self._meter is not None:
             self._meter.total -= self.size_bytes
         self._meter = meter
@@ -224,12 +224,12 @@ class Group:
             meter.total += self.size_bytes
 
     def is_fenced(self, member_id: str, instance_id: str | None) -> bool:
-        """Tell whether the instance id belongs to another member id by now."""
+        """Return whether the instance id belongs to another member id by now."""
         owner = self.static_members.get(instance_id) if instance_id is not None else None
         return owner is not None and owner != member_id
 
     def supports(self, protocol_type: str, protocols: tuple[OfferedProtocol, ...]) -> bool:
-        """Tell whether somebody offering these can be a member."""
+        """Return whether a client that offers these protocols can be a member."""
         if not protocol_type or not protocols:
             return False
         if not self.members:
@@ -239,7 +239,7 @@ class Group:
         )
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader has joined; return False when nobody has."""
+        """Make a joined member the leader if the leader has not joined; False if none has."""
         if self.joined and self.leader_id not in self.joined:
             self.leader_id = next(iter(self.joined))
         return bool(self.joined)
@@ -247,7 +247,7 @@ class Group:
     def begin_generation(self, wall_ms: int) -> None:
         """Number the next generation and go on, to CompletingRebalance or, without members, Empty.
 
-        Invariant: the generation grows; the protocol is one that all members speak.
+        Invariant: the generation grows; the protocol is one that all members offer.
         """
         self.generation += 1
         self.is_assignment_in_flight = False
@@ -261,7 +261,7 @@ class Group:
             self.transition(GroupState.EMPTY, wall_ms)
 
     def choose_protocol(self) -> str:
-        """Return what the members elect as they are now."""
+        """Return the protocol that the current members elect."""
         first = next(iter(self.members.values()))
         everybody = len(self.members)
         common = [name for name in first.ballot if self.offered[name] == everybody]
@@ -273,12 +273,12 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest one any member asked for."""
+        """The longest one that any member asked for; 0 without members."""
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     @property
     def is_idle(self) -> bool:
-        """Nothing but what the journal has: no members, no ids given out, no write under way."""
+        """Whether the group has no members, no handed-out ids and no writes under way."""
         return (
             self.state is GroupState.EMPTY
             and not self.pending
@@ -288,7 +288,7 @@ class Group:
 
     @property
     def has_unread_metadata(self) -> bool:
-        """Whether it was written by a version that says more than this one reads."""
+        """Whether this version cannot read the group's metadata record in full."""
         return isinstance(self.metadata.values.get(METADATA), UnreadRecord)
 
     def members_for_leader(self) -> MembersTold:
@@ -309,11 +309,11 @@ class Group:
 
 
 class Roll:
-    """The members for the leader, made as they are gone through: that may be much later.
+    """The members for the leader's answer, listed only when iterated, possibly much later.
 
     The answer to a leader may have to wait for room. If it kept the metadata of thousands of
-    members meanwhile, those of generations that are over would pile up. Who is told of another
-    generation's members can do no harm with that: what it assigns is refused.
+    members meanwhile, those of former generations would pile up. A leader that gets another
+    generation's members does no harm: its assignment is refused.
     """
 
     __slots__ = ("_group",)

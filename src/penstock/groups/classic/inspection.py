@@ -56,7 +56,7 @@ def list_groups(
 
 
 def members_waited_for(group: Group) -> tuple[str, ...]:
-    """Return who a running rebalance still waits for, each as one line for a person."""
+    """Return the members that a running rebalance waits for, each as one line of text."""
     if group.state is GroupState.PREPARING:
         late = [m for m in group.members.values() if m.member_id not in group.joined]
     else:

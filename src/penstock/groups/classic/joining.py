@@ -1,13 +1,13 @@
-"""JoinGroup: who may join, who gets an id first, who comes back, who is fenced.
+"""JoinGroup: which joins are accepted, refused, fenced, or given a member id first.
 
     no member id    static and known     the instance comes back: it gets a new id, the old one is
-                                         fenced, and in a stable group nobody else notices
+                                         fenced, and a stable group does not rebalance
                     static and new       joins at once
-                    dynamic, v4+         gets an id and joins with it (a join whose answer got
-                                         lost would otherwise leave a ghost in every retry)
+                    dynamic, v4+         gets an id and joins with it (otherwise every retry of a
+                                         join whose answer was lost would add a dead member)
                     dynamic, older       joins at once
     member id       pending              joins
-                    known                rejoins; where nothing changed it learns the generation
+                    known                rejoins; if nothing changed it gets the generation
                     unknown              must start over without an id
 
 Source: Kafka, GroupCoordinator.scala (doNewMemberJoinGroup, doCurrentMemberJoinGroup,
@@ -37,7 +37,7 @@ _log = logging.getLogger("penstock.groups")
 
 
 class Joining:
-    """Decides what becomes of a join."""
+    """Handles JoinGroup requests."""
 
     __slots__ = ("_context", "_rebalances")
 
@@ -67,7 +67,7 @@ class Joining:
         return None
 
     def _has_room(self, group: Group, request: JoinGroup) -> bool:
-        """Tell whether the group can take this join; a group loaded over its limit shrinks."""
+        """Return whether the group can take this join; a group loaded over its limit shrinks."""
         size_max = self._context.config.group_size_max
         if request.member_id in group.members:
             is_waiting = request.member_id in group.joined
@@ -126,7 +126,7 @@ class Joining:
         )
         is_changed = member.protocols != request.protocols
         if group.state is GroupState.PREPARING or is_leader_of_stable or is_changed:
-            # A leader rejoins a stable group to have it rebalanced, for example for new partitions.
+            # A leader rejoins a stable group to trigger a rebalance, for example on new partitions.
             self._rebalances.update(group, member, request, reply)
             return
         self._rebalances.keep_alive(group, member)
@@ -165,7 +165,7 @@ class Joining:
 
     @staticmethod
     def _keeps_assignment(group: Group, member: Member, old_metadata: bytes) -> bool:
-        """Tell whether the assignment still fits: same protocol elected, same topics wanted."""
+        """Return whether the assignment still fits: same elected protocol, same topics."""
         if group.choose_protocol() != group.protocol_name:
             return False
         new_metadata = member.metadata_for(group.protocol_name)
@@ -194,8 +194,8 @@ class Joining:
                 members=group.members_for_leader(),
             )
         elif is_leader:
-            # An older client that believed itself leader would compute an assignment that this
-            # generation can not take any more; so it is told of the leader's former id.
+            # An older client that took itself for the leader would compute an assignment, which
+            # this generation does not accept any more; so it gets the leader's former id.
             answer = JoinReply(
                 error=ErrorCode.NONE,
                 member_id=member.member_id,

@@ -1,4 +1,4 @@
-"""LeaveGroup: members go by their own will, or are removed by an operator.
+"""LeaveGroup: members leave, or are removed by an operator.
 
 Source: Kafka, GroupCoordinator.scala (handleLeaveGroup); KIP-345 for batches and for removal by
 instance id alone.
@@ -13,7 +13,7 @@ from penstock.protocol.error_codes import ErrorCode
 def leave(
     rebalances: Rebalances, group: Group, identities: tuple[MemberIdentity, ...]
 ) -> LeaveReply:
-    """Remove the given members, one after the other, and return what became of each."""
+    """Remove the given members, one after the other, and return the outcome for each."""
     if group.state is GroupState.DEAD:
         return LeaveReply(error=ErrorCode.COORDINATOR_NOT_AVAILABLE)
     left = tuple(

@@ -1,8 +1,8 @@
-"""One member of a group: who it is, what it offers, and the answers it is owed.
+"""One member of a group: who it is, what it offers, and its parked requests.
 
-A member owes its existence to a JoinGroup; while that, or a later SyncGroup, is parked, its
-callback lies here. Each callback is taken out before it is called, so none can be called twice; a
-callback that would be overwritten is answered first, so none is lost.
+While a member's JoinGroup or SyncGroup is parked, its callback is kept here. Each callback is
+removed before it is called, so none is called twice; a callback that would be overwritten is
+answered first, so none is lost.
 
 Source: Kafka, kafka.coordinator.group.MemberMetadata (class comment: what a member consists of).
 """
@@ -22,12 +22,12 @@ from penstock.protocol.error_codes import ErrorCode
 
 
 def still_there() -> bool:
-    """Stand for the connection of a member that waits for nothing."""
+    """Default for `Member.is_gone`: a member without a parked join has no connection to check."""
     return False
 
 
 MEMBER_OVERHEAD_BYTES = 1_024
-"""About what a member costs beside what its client sent: its objects and deadlines."""
+"""Approximate memory of a member besides what its client sent: its objects and deadlines."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -44,13 +44,13 @@ class Member:
     assignment: bytes = b""
     is_new: bool = False
     is_gone: Callable[[], bool] = still_there
-    """Whether the connection that its parked join came by is closed."""
+    """Returns whether the connection of its parked join is closed."""
     _join: JoinCallback | None = None
     _sync: SyncCallback | None = None
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in memory; what its client chose is counted exactly."""
+        """Approximate memory of the member; data sent by its client is counted exactly."""
         offered = sum(len(name) + len(metadata) for name, metadata in self.protocols)
         names = len(self.member_id) + len(self.client_id) + len(self.instance_id or "")
         return MEMBER_OVERHEAD_BYTES + names + offered + len(self.assignment)
@@ -99,12 +99,12 @@ class Member:
         return True
 
     def take_join(self) -> JoinCallback | None:
-        """Return the parked join, if there is one; who takes it answers it."""
+        """Remove and return the parked join, if there is one; the caller must answer it."""
         reply, self._join = self._join, None
         return reply
 
     def take_sync(self) -> SyncCallback | None:
-        """Return the parked sync, if there is one; who takes it answers it."""
+        """Remove and return the parked sync, if there is one; the caller must answer it."""
         reply, self._sync = self._sync, None
         return reply
 

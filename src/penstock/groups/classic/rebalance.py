@@ -1,17 +1,18 @@
 """How a group gets from one generation to the next.
 
-    prepare    somebody joined, left or fell silent: everybody is asked to join again
-    complete   all have joined, or the time is up: laggards go, a leader and a protocol are chosen,
-               every parked join is answered with the new generation
-    (syncing.py then brings the leader's assignment to the members)
+    prepare    a member joined, left or timed out: all members are asked to join again
+    complete   all have joined, or the time is up: members that did not join are removed, a leader
+               and a protocol are chosen, every parked join is answered with the new generation
+    (syncing.py then hands the leader's assignment to the members)
 
 The first join of an empty group waits a little for others (initial rebalance delay), and once
-more for each newcomer, but never beyond the rebalance timeout. A member is kept alive while its
-join or sync is parked; otherwise its session must not run out.
+more for each newcomer, but never beyond the rebalance timeout. A member's session does not run
+while its join or sync is parked.
 
 Source: Kafka, GroupCoordinator.scala (prepareRebalance, onCompleteJoin, DelayedJoin,
-InitialDelayedJoin, onExpirePendingSync); KIP-62, KIP-134, KIP-345. Departures: the hold-ups are
-named, and a join that another join of the same member replaces is answered instead of dropped.
+InitialDelayedJoin, onExpirePendingSync); KIP-62, KIP-134, KIP-345. Departures: the log names the
+members that held up a rebalance, and a join that is replaced by another join of the same member is
+answered instead of dropped.
 """
 
 import logging
@@ -30,9 +31,9 @@ from penstock.protocol.error_codes import ErrorCode
 
 _GONE = DeadlineKey(DeadlineKind.GONE)
 GONE_CHECK_MS = 1_000
-"""How often newcomers are asked whether their connection is still there."""
+"""How often newcomers' connections are checked."""
 NAMED_MAX = 20
-"""Members that one rebalance names as having held it up: a line of the log takes 15 us."""
+"""Members that one rebalance logs as having held it up: a line of the log takes 15 us."""
 
 _log = logging.getLogger("penstock.groups")
 
@@ -46,7 +47,7 @@ class Rebalances:
         self._context = context
 
     def keep_alive(self, group: Group, member: Member) -> None:
-        """Start the member's session anew, or suspend it while an answer is parked."""
+        """Restart the member's session, or suspend it while a request of it is parked."""
         key = DeadlineKey(DeadlineKind.SESSION, group.group_id, member.member_id)
         if member.is_new:
             timeout_ms = self._context.config.new_member_join_timeout_ms
@@ -58,7 +59,7 @@ class Rebalances:
         self._context.deadlines.set(key, self._now_ms() + timeout_ms)
 
     def add(self, group: Group, member: Member, request: JoinGroup, reply: JoinCallback) -> None:
-        """Let a newcomer in and ask everybody to join again."""
+        """Add a new member and ask all members to join again."""
         self._cancel(DeadlineKind.PENDING_MEMBER, group, member.member_id)
         group.add(member, request.protocol_type)
         group.newcomer_during_delay = True
@@ -69,7 +70,7 @@ class Rebalances:
         self._rejoin(group, f"{member.describe()} joined reason={request.reason or '-'}")
 
     def update(self, group: Group, member: Member, request: JoinGroup, reply: JoinCallback) -> None:
-        """Take a member's new join and ask everybody to join again."""
+        """Take a member's new join and ask all members to join again."""
         group.offer(member, request.protocols)
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
@@ -85,13 +86,13 @@ class Rebalances:
         self._rejoin(group, f"{member.describe()} removed: {reason}")
 
     def remove_pending(self, group: Group, member_id: str) -> None:
-        """Forget an id that was given out and not used."""
+        """Forget a member id that was handed out and not used."""
         group.drop_pending(member_id)
         self._cancel(DeadlineKind.PENDING_MEMBER, group, member_id)
         self.complete_if_all_joined(group)
 
     def prepare(self, group: Group, reason: str) -> None:
-        """Begin a rebalance; completes at once when nobody has to be waited for."""
+        """Begin a rebalance; it completes at once if all members have joined."""
         context = self._context
         if group.state is GroupState.COMPLETING:
             self.fail_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -113,14 +114,14 @@ class Rebalances:
         self.complete_if_all_joined(group)
 
     def complete_if_all_joined(self, group: Group) -> None:
-        """End the join phase when there is nobody left to wait for."""
+        """End the join phase if all members have joined."""
         if group.state is not GroupState.PREPARING or group.initial_delay_left_ms is not None:
             return
         if group.has_all_joined:
             self._complete(group)
 
     def on_join_deadline(self, group: Group) -> None:
-        """The time for joining is up: wait once more for newcomers, or go on without laggards."""
+        """End the join phase without the missing members, or wait once more for newcomers."""
         if group.state is not GroupState.PREPARING:
             return
         left_ms = group.initial_delay_left_ms
@@ -134,7 +135,7 @@ class Rebalances:
         self._complete(group)
 
     def on_sync_deadline(self, group: Group) -> None:
-        """Remove members that joined and then never asked for their assignment."""
+        """Remove members that joined and did not ask for their assignment in time."""
         if group.state not in (GroupState.COMPLETING, GroupState.STABLE):
             return
         laggards = [group.members[member_id] for member_id in group.awaiting_sync]
@@ -153,7 +154,7 @@ class Rebalances:
             self.remove(group, member, "session expired")
 
     def drop_the_gone(self) -> None:
-        """Remove newcomers whose connection closed before they were ever answered."""
+        """Remove new members whose connection closed before their first join was answered."""
         self._context.portions.begin(self._drop_gone())
 
     def _drop_gone(self) -> Steps:
@@ -176,8 +177,8 @@ class Rebalances:
     def answer_syncs(self, group: Group, answer: Callable[..., SyncReply]) -> None:
         """Answer every parked sync with the member's assignment.
 
-        What each of them hears is decided here, also where it leaves in a later turn: by then the
-        group may have moved on, and what is parked may be of another generation.
+        The answers are fixed here, even those sent in a later iteration of the loop: by then the
+        group may have moved on, and parked syncs may be of another generation.
         """
         parked = [
             (member, reply, member.assignment)
@@ -198,7 +199,7 @@ class Rebalances:
             yield TO_TELL
 
     def keep_alive_if_there(self, group: Group, member: Member) -> None:
-        """Start the session of somebody who was told; it may have left before it heard."""
+        """Restart the session of a member that was answered, unless it has left meanwhile."""
         if group.state is not GroupState.DEAD and group.members.get(member.member_id) is member:
             self.keep_alive(group, member)
 
@@ -226,10 +227,10 @@ class Rebalances:
         member.answer_sync(SyncReply(error=ErrorCode.UNKNOWN_MEMBER_ID))
 
     def _complete(self, group: Group) -> None:
-        """End the join phase without those who have not joined, of whom there may be thousands."""
-        laggards = [one for one in group.members.values() if one.member_id not in group.joined]
+        """End the join phase; members that have not joined, maybe thousands, are removed."""
+        laggards = [m for m in group.members.values() if m.member_id not in group.joined]
         self._name_hold_ups(group, laggards, "join")
-        silent = [one for one in laggards if not one.is_static]
+        silent = [member for member in laggards if not member.is_static]
         if silent:
             self._context.portions.begin(self._drop_silent(group, silent, self._begin_generation))
         else:
@@ -238,7 +239,7 @@ class Rebalances:
     def _drop_silent(
         self, group: Group, laggards: list[Member], then: Callable[[Group], None]
     ) -> Steps:
-        """Remove those who are silent still, then go on, unless the rebalance is over by then."""
+        """Remove those that are still silent, then call `then` unless the rebalance is over."""
         generation = group.generation
 
         def is_over() -> bool:
@@ -257,7 +258,7 @@ class Rebalances:
     def _begin_generation(self, group: Group) -> None:
         group.initial_delay_left_ms = None
         if group.members and not group.elect_joined_leader():
-            # Only silent static members are left: their sessions decide, not this rebalance.
+            # Only silent static members are left: they stay until their sessions expire.
             at_ms = self._now_ms() + group.rebalance_timeout_ms
             self._context.deadlines.set(DeadlineKey(DeadlineKind.JOIN, group.group_id), at_ms)
             return
@@ -281,7 +282,7 @@ class Rebalances:
     def _announce(self, group: Group) -> None:
         """Answer every parked join with the new generation.
 
-        Whom it has is decided here; what happens meanwhile meets a group that has begun it.
+        The receivers are fixed here; requests that come meanwhile find the generation begun.
         """
         told: list[tuple[Member, JoinCallback]] = []
         for member_id in group.joined:
@@ -306,11 +307,11 @@ class Rebalances:
             yield TO_TELL
 
     def _journal_empty(self, group: Group) -> None:
-        """Write that nobody is left, so that a restart does not bring the last members back."""
+        """Write that the group is empty, so that a restart does not restore its last members."""
 
         def done(error: ErrorCode | None) -> None:
             if error is not None:
-                # Harmless: after a restart the old members would be there and time out again.
+                # Harmless: after a restart the former members are restored and time out again.
                 _log.warning("group=%s empty state not journaled: %s", group.group_id, error.name)
 
         self._context.writer.write_group(group, record_parts(group, {}), done)
@@ -354,7 +355,7 @@ class Rebalances:
 
 
 def joined_reply(group: Group) -> Callable[[str], JoinReply]:
-    """Return what tells a member of the generation that is the current one now, whenever asked."""
+    """Return a function that makes a member's answer for the generation that is current now."""
     leader_id = group.leader_id or ""
     answer = partial(
         JoinReply,

@@ -1,8 +1,8 @@
 """From a live group to its metadata record, and back after a restart.
 
 The record is written when an assignment is complete, so a loaded group with members is stable:
-its members go on with their heartbeats and never notice the restart. Of a member's protocols only
-the elected one is in the record, as in Kafka's.
+its members go on with their heartbeats and do not notice the restart. Of a member's protocols only
+the elected one is in the record, as in Kafka.
 
 Source: Kafka, GroupCoordinatorRecordHelpers.newGroupMetadataRecord and
 GroupMetadata.loadGroup.
@@ -22,13 +22,13 @@ from penstock.groups.records import (
 )
 
 MEMBERS_READ = 2
-"""Members that are read from a record for one unit of a portion."""
+"""Members read from a record per unit of cost (portions.py)."""
 
 
 def record_parts(group: Group, assignments: Mapping[str, bytes]) -> Iterator[bytes]:
-    """Yield a group's record with these assignments: its front, then what it says of each member.
+    """Yield a group's record with these assignments: its head, then one part for each member.
 
-    Members left out get an empty assignment. They must not change until all were gone through.
+    Members left out get an empty assignment. The group must not change before the last part.
     """
     head = GroupRecord(
         protocol_type=group.protocol_type or "",
@@ -55,9 +55,9 @@ def record_parts(group: Group, assignments: Mapping[str, bytes]) -> Iterator[byt
 
 
 def restore_group(group: Group, record: GroupRecord, members: Iterator[MemberRecord]) -> Steps:
-    """Fill a fresh group from its last record, whose members come one by one.
+    """Fill a new group from its last record, whose members come one by one.
 
-    What they raise leaves a group that is of no use.
+    If `members` raises, the group is incomplete and must be discarded.
     """
     assert group.state is GroupState.EMPTY, group.state
     group.generation = record.generation

@@ -1,8 +1,8 @@
 """The topics a consumer subscribes to, read from its join metadata.
 
-The coordinator treats member metadata as opaque, except that offsets of a topic somebody still
-subscribes to must not be deleted, and that a static member coming back with other topics needs a
-rebalance. Only the front of the schema is read; what follows depends on its version.
+The coordinator treats member metadata as opaque, with two exceptions: offsets of a topic that a
+member subscribes to must not be deleted, and a static member that comes back with other topics
+needs a rebalance. Only the first fields are read; what follows depends on the version.
 
 Source: Kafka, ConsumerProtocolSubscription.json (version int16, topics array of strings, ...);
 KIP-496 for OffsetDelete.
@@ -18,7 +18,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """Return the topics in one member's metadata, or None when it can not be understood."""
+    """Return the topics in one member's metadata; None if it cannot be decoded."""
     reader = wire.Reader(metadata)
     try:
         if reader.int16() < 0:
@@ -34,7 +34,7 @@ def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
 def topics_of_group(
     members: Sequence[Member], protocol_type: str | None, protocol_name: str | None
 ) -> frozenset[str] | None:
-    """Return the topics the members subscribe to; None when that can not be known."""
+    """Return the topics that the members subscribe to; None if that is unknown."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE:
         return None
     topics: frozenset[str] = frozenset()

@@ -1,12 +1,13 @@
-"""SyncGroup and Heartbeat: the assignment reaches the members, and they show that they live.
+"""SyncGroup and Heartbeat: handing out assignments, and keeping members alive.
 
 The leader's assignment is journaled first and handed out when it is durable: a member never works
-on partitions that a restarted coordinator would not know it has. While the write is under way the
-group can move on (somebody joins); then its end changes nothing.
+on partitions that a restarted coordinator would not know of. If the group moves on while the write
+is under way (a member joins), the result of the write is ignored.
 
 Source: Kafka, GroupCoordinator.scala (doSyncGroup, handleHeartbeat); KIP-559 (protocol type and
-name in SyncGroup 5). Departure: a leader that repeats its sync while the first assignment is being
-written does not replace it; otherwise the journal could keep another one than was handed out.
+name in SyncGroup 5). Departure: a leader that repeats its sync while its first assignment is being
+written does not replace it; otherwise the journal could keep another assignment than was handed
+out.
 """
 
 import logging
@@ -27,7 +28,7 @@ _log = logging.getLogger("penstock.groups")
 def membership_error(
     group: Group, member_id: str, instance_id: str | None, generation: int
 ) -> ErrorCode | None:
-    """Return why somebody may not speak for a member of this generation, or None."""
+    """Return why a request may not act for a member of this generation, or None."""
     if group.state is GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if group.is_fenced(member_id, instance_id):
@@ -50,7 +51,7 @@ class Syncing:
         self._rebalances = rebalances
 
     def heartbeat(self, group: Group, request: Heartbeat) -> ErrorCode:
-        """Keep a member alive, and tell it when a rebalance wants it."""
+        """Keep a member alive, and tell it when a rebalance needs it."""
         error = membership_error(group, request.member_id, request.instance_id, request.generation)
         if error is not None:
             return error

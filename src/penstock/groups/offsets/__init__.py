@@ -1,1 +1,1 @@
-"""Positions that groups have committed."""
+"""The committed positions of groups."""

@@ -1,8 +1,8 @@
-"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, and topics that go away.
+"""Committed offsets: OffsetCommit, OffsetFetch, OffsetDelete, and deleted topics.
 
-A commit is answered, and seen by OffsetFetch, when it is durable. Members commit with their
-generation and are refused when it is over; a commit without generation and member id comes from
-outside the group protocol and is taken while the group is empty.
+A commit is answered, and visible to OffsetFetch, when it is durable. Members commit with their
+generation and are refused when it is over. A commit without generation and member id comes from
+outside the group protocol and is accepted while the group is empty.
 
 Source: Kafka, ClassicGroup.validateOffsetCommit, GroupMetadataManager.storeOffsets; KIP-447 for
 `require_stable`; KIP-496 for OffsetDelete. Departure: the retention time of OffsetCommit 2-4 is
@@ -33,15 +33,15 @@ from penstock.groups.table import GroupTable
 from penstock.protocol.error_codes import ErrorCode
 
 GROUP_PART, IN_FLIGHT_PART = 2, 4
-"""Of the bound for positions: what one group may have of it, and what may be under way."""
+"""Divisors of the bound for positions: the share of one group, and of writes under way."""
 _STRING_BYTES_MAX = 32_767
 TOGETHER = 500
-"""Positions that are looked at in one step, and dropped in one batch, when topics are deleted."""
+"""Positions examined in one step, and deleted in one batch, when topics are deleted."""
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class Commits:
-    """Keeps offsets of groups."""
+    """Writes and deletes the offsets of groups."""
 
     __slots__ = ("_context", "_gone", "_is_dropping", "_pinned", "_rebalances")
 
@@ -50,7 +50,7 @@ class Commits:
         self._rebalances = rebalances
         self._pinned = pinned
         self._gone: dict[str, set[bytes | None]] = {}
-        """Ids of topics that are gone, by name, which no group has been asked for yet."""
+        """Deleted topics, name -> topic ids, that the next pass over all groups has to drop."""
         self._is_dropping = False
 
     def commit(self, group: Group, request: CommitOffsets, reply: CommitCallback) -> None:
@@ -91,14 +91,14 @@ class Commits:
         self._context.writer.write(group, GroupChanges(offsets=taken), done)
 
     def _room(self, group: Group) -> int:
-        """Return by how much the positions of a group may grow; the code says: too large."""
+        """Return by how many bytes the positions of a group may grow."""
         bound = self._context.config.offsets_bytes_max
         common = bound if group.members else bound // 4 * 3
         of_all = common - self._pinned.offsets - self._pinned.in_flight
         return min(of_all, bound // GROUP_PART - group.offsets.size_bytes)
 
     def _busy(self) -> ErrorCode | None:
-        """What is being written replaces what is there, and has a bound of its own beside it."""
+        """Return an error if commits under way, which have a bound of their own, exceed it."""
         bound = self._context.config.offsets_bytes_max
         is_busy = self._pinned.in_flight > bound // IN_FLIGHT_PART
         return ErrorCode.COORDINATOR_NOT_AVAILABLE if is_busy else None
@@ -106,7 +106,7 @@ class Commits:
     def delete(
         self, group: Group, keys: tuple[TopicKey, ...], reply: DeleteOffsetsCallback
     ) -> None:
-        """Delete offsets that no member's subscription needs."""
+        """Delete offsets of topics that no member subscribes to."""
         refusal = _delete_refusal(group)
         if refusal is not None:
             reply(DeleteOffsetsReply(error=refusal, partitions={}))
@@ -117,7 +117,7 @@ class Commits:
             else ErrorCode.NONE
             for key in keys
         }
-        # What somebody else is deleting is deleted once more: gone is only what is confirmed.
+        # Offsets that are already being deleted are deleted again: that is not confirmed yet.
         known = {*group.offsets.keys()}
         gone: dict[TopicKey, CommittedOffset | None] = {
             key: None for key in keys if answers[key] is ErrorCode.NONE and key in known
@@ -131,11 +131,11 @@ class Commits:
         self._context.writer.write(group, GroupChanges(offsets=gone), done)
 
     def drop_topics(self, table: GroupTable, topics: Mapping[str, bytes]) -> None:
-        """Forget the offsets of topics that were deleted, group by group, in portions.
+        """Delete the offsets of deleted topics, group by group, in portions.
 
-        What is deleted meanwhile waits for the next walk through all groups, of which one goes on
-        at a time. A topic may have been made anew by the time that a group is come to: positions
-        of another id stay.
+        One pass over all groups runs at a time; topics deleted meanwhile wait for the next pass. A
+        topic may have been created anew before its groups are reached: positions with another topic
+        id stay.
         """
         for name, topic_id in topics.items():
             self._gone.setdefault(name, {None}).add(topic_id)
@@ -159,9 +159,9 @@ class Commits:
         keys = group.offsets.keys()
         while some := [*islice(keys, TOGETHER)]:
             named = [key for key in some if key.topic in gone]
-            found = group.offsets.latest_of(named) if named else {}
+            offsets = group.offsets.latest_of(named) if named else {}
             dropped: dict[TopicKey, CommittedOffset | None] = {
-                key: None for key, one in found.items() if one.topic_id in gone[key.topic]
+                key: None for key, offset in offsets.items() if offset.topic_id in gone[key.topic]
             }
             if dropped:
                 self._context.writer.write(group, GroupChanges(offsets=dropped), lambda _: None)
@@ -175,7 +175,7 @@ class Commits:
 def fetch(
     group: Group | None, keys: Iterable[TopicKey] | None, *, require_stable: bool
 ) -> Mapping[TopicKey, FetchedOffset]:
-    """Return committed offsets; None for `keys` means all. Nothing committed is no error.
+    """Return committed offsets; None for `keys` means all. A missing offset is not an error.
 
     With `require_stable`, partitions with a commit under way answer UNSTABLE_OFFSET_COMMIT.
     """
@@ -205,7 +205,7 @@ def _commit_refusal(group: Group, request: CommitOffsets) -> ErrorCode | None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = membership_error(group, request.member_id, request.instance_id, request.generation)
     if error is None and group.state is GroupState.COMPLETING:
-        # It has no assignment in this generation yet: what it commits is the last one's.
+        # It has no assignment in this generation yet: the offsets are of the last generation.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return error
 

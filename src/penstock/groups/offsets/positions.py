@@ -1,9 +1,9 @@
-"""The committed positions of one group, and what they take in memory.
+"""The committed positions of one group, and their memory.
 
-Any client may commit positions of any partition for any group, with 4 kB of its own beside each,
-and they stay for a week. So they are counted (pinned.py) and have a bound (GroupConfig).
+Any client may commit positions of any partition for any group, each with 4 kB of metadata, and they
+stay for a week. So they are counted (pinned.py) and have a bound (GroupConfig).
 
-Source: none in Kafka, which bounds the metadata of one position alone (offset.metadata.max.bytes).
+Source: ours; Kafka only bounds the metadata of each position (offset.metadata.max.bytes).
 """
 
 from collections.abc import Mapping
@@ -13,29 +13,29 @@ from penstock.groups.pinned import PinnedBytes
 from penstock.groups.records import CommittedOffset, TopicKey
 
 POSITION_BYTES = 360
-"""What a position takes beside its metadata: 350 by tracemalloc, key and place in a table in it.
-Topics' names and ids are the image's."""
+"""Memory of a position besides its metadata: 350 measured with tracemalloc, with its key and its
+entry in a dict. Names and ids of topics belong to the cluster image."""
 
 
 def size_of(offset: CommittedOffset | None) -> int:
-    """Return about what a position takes; metadata by its real size, up to 4 bytes a character."""
+    """Return the approximate memory of a position, with the real size of its metadata, in bytes."""
     return 0 if offset is None else POSITION_BYTES + offset.metadata.__sizeof__()
 
 
 class Positions(ConfirmedMap[TopicKey, CommittedOffset]):
-    """A ConfirmedMap whose values are counted."""
+    """A ConfirmedMap that counts the memory of its values."""
 
     __slots__ = ("_meter", "in_flight_bytes", "size_bytes")
 
     def __init__(self) -> None:
         super().__init__()
         self.size_bytes = 0
-        """Of what is confirmed."""
+        """Memory of confirmed positions."""
         self.in_flight_bytes = 0
         self._meter: PinnedBytes | None = None
 
     def growth(self, key: TopicKey, offset: CommittedOffset) -> int:
-        """Return by how much the positions would grow."""
+        """Return by how many bytes this change would let the positions grow."""
         return size_of(offset) - size_of(self.values.get(key))
 
     def count_in(self, meter: PinnedBytes | None) -> None:

@@ -1,1 +1,1 @@
-"""What a member does in each role: candidate, follower, leader; and what roles share."""
+"""The roles of a member (follower, candidate, leader), and what they share."""

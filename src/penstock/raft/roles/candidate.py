@@ -1,10 +1,10 @@
 """Pre-candidates and candidates: they count votes, in two rounds.
 
-The first round asks whether a vote would be given; only who gets a majority there begins a new
-term. So a member that was cut off does not come back with a term that deposes a good leader.
+The first round asks whether a vote would be given; only a member that gets a majority there begins
+a new term. So a member that was cut off does not come back with a term that deposes a good leader.
 
-The own vote counts only once it is durable: otherwise a single voter could lead a term that it
-forgets in a crash, and lead it again with other entries.
+The own vote counts only once it is durable: otherwise a single voter could lead a term, forget it
+in a crash, and lead it again with other entries.
 
 Source: Raft paper 5.2; Raft thesis 9.6 (pre-vote).
 """
@@ -24,7 +24,7 @@ class Candidate:
         self._granted: dict[int, None] = {}
         self._rejected: dict[int, None] = {}
         self._is_asking = is_pre_vote
-        """Whether the requests are out: a vote request waits for the disk."""
+        """Whether the requests were sent: a vote request waits for the disk."""
         self._waited_ticks = 0
         self._wait_ticks = core.candidate_wait_ticks()
         self._ask(is_transfer=is_transfer)
@@ -40,13 +40,13 @@ class Candidate:
             self._count(self._core.own_id, is_granted=True)
 
     def tick(self) -> None:
-        """Begin again if nothing was decided in time; time spent with a slow disk is free."""
+        """Begin again if nothing was decided in time; waiting for the disk does not count."""
         self._waited_ticks += self._is_asking
         if self._waited_ticks >= self._wait_ticks:
             self._core.turns.campaign()
 
     def on_persisted(self, hard_state: HardState) -> None:
-        """Count the own vote once it can not be forgotten."""
+        """Count the own vote once it is durable."""
         core = self._core
         own = hard_state.term == core.term and hard_state.voted_for == core.own_id
         if own and not self._is_pre_vote:
@@ -58,7 +58,7 @@ class Candidate:
         if not isinstance(message, VoteResponse) or message.is_pre_vote != self._is_pre_vote:
             return
         if self._is_pre_vote and message.is_granted and message.term != self._core.term + 1:
-            return  # late, for an earlier round: since then its leader may have come back
+            return  # a late answer to an earlier round: its leader may have come back since
         # A peer that votes with another directory than it has now has lost its votes.
         if self._core.configuration.is_voter(message.sender, message.directory_id):
             self._count(message.sender, is_granted=message.is_granted)

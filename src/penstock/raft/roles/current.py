@@ -1,4 +1,4 @@
-"""Which role a member has, and how one follows another.
+"""Which role a member has, and the transitions between roles.
 
     follower ──timeout──► pre-candidate ──majority──► candidate ──majority──► leader
        ▲  └───asked by the leader (transfer)──────────►  │                      │

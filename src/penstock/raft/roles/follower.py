@@ -1,10 +1,11 @@
-"""Followers and learners: they take what the leader sends, and wait for it.
+"""Followers and learners: they take what the leader sends.
 
-A follower that hears nothing for its time campaigns. A learner has no vote and never campaigns; it
-says to every voter now and then that it is there, so that whoever leads next feeds it at once.
+A follower that hears no leader for its election timeout campaigns. A learner has no vote and never
+campaigns; it announces itself to every voter now and then, so that the next leader sends it entries
+at once.
 
-What an answer claims to be durable leaves only after the disk; a heartbeat is answered at once,
-with what was durable before, so that a slow disk does not make a live follower look dead.
+An answer to entries is sent only once they are durable. A heartbeat is answered at once, with what
+was durable before, so that a slow disk does not make a live follower look dead.
 
 Source: Raft paper 5.2, 5.3 (consistency check, conflict hints), 7; the hints are those of etcd.
 """
@@ -27,7 +28,7 @@ from penstock.raft.roles.snapshot_receiver import SnapshotReceiver
 
 
 class Follower:
-    """A member that is led, or waits for a leader."""
+    """A member that follows a leader, or waits for one."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -46,8 +47,8 @@ class Follower:
         core = self._core
         self._silent_ticks += 1
         if core.may_campaign:
-            # A single voter need not wait for others, but it does not disturb a leader that it has
-            # heard: one that removes itself leaves a single voter, and steps down by itself.
+            # A single voter need not wait for others. But it does not disturb a leader that it has
+            # heard: a leader that removes itself may leave a single voter, and steps down itself.
             is_alone = not core.other_voters and core.ticks >= core.promised_until_tick
             if is_alone or self._silent_ticks >= self._wait_ticks:
                 core.turns.campaign()
@@ -100,7 +101,7 @@ class Follower:
         log = self._core.log
         last_index = message.previous_index + len(message.entries)
         if message.previous_index < log.commit_index:
-            # What is committed is equal; what follows here may be old news.
+            # Committed entries are equal; the rest of the message may be outdated.
             self._accept(message, log.commit_index)
         elif log.term(message.previous_index) == message.previous_term:
             log.merge(message.entries)
@@ -148,7 +149,7 @@ class Follower:
 
     def _say_hello(self) -> None:
         config, is_led = self._core.config, self._core.leader_id != NO_PEER
-        # Whoever is not fed asks as often as a leader would speak.
+        # A learner without a leader says hello as often as a leader would send heartbeats.
         self._hello_ticks = config.learner_hello_ticks if is_led else config.heartbeat_ticks
         for voter in self._core.known_voters:
             self._core.say_hello(voter)

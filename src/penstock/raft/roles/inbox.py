@@ -1,8 +1,9 @@
 """What every message goes through before a role sees it: terms, votes, hellos.
 
-A later term makes a follower of everybody, an earlier one is not listened to; exceptions are what
-must not disturb (pre-votes, votes asked for while a leader is heard) and what has no term of its
-own (a learner's hello). A term that no elections can have led to is nobody's.
+A message of a later term makes any member a follower, one of an earlier term is dropped. Exceptions
+are messages that must not disturb a leader (pre-votes, vote requests while a leader is heard) and
+those without a term of their own (a learner's hello). A term too high to come from elections is
+refused.
 
 Source: Raft paper 5.1; Raft thesis 4.2.3, 9.6; etcd's raft for answering an old leader.
 """
@@ -28,8 +29,8 @@ from penstock.raft.roles.follower import Follower
 from penstock.raft.roles.leader import Leader
 
 TERMS_AHEAD_MAX = 1 << 28
-"""A term so far above the own one is no word of a peer's: it takes eight years of an election each
-second. A garbled one would be kept by all, on disk, and its successor may fit no field any more."""
+"""A term further above the own one is invalid: it would take eight years with an election each
+second. All members would keep a garbled term on disk, and the next one may overflow its field."""
 
 
 def take(core: Core, roles: Roles, message: Message) -> None:
@@ -38,7 +39,7 @@ def take(core: Core, roles: Roles, message: Message) -> None:
         raise InvalidMessage(f"peer {message.sender} has our own id: every member needs its own")
     if not 0 <= message.term <= core.term + TERMS_AHEAD_MAX:
         raise InvalidMessage(
-            f"peer {message.sender} is in term {message.term}, and this one in {core.term}"
+            f"peer {message.sender} is in term {message.term}, this member in {core.term}"
         )
     if isinstance(message, VoteRequest):
         _take_vote_request(core, roles, message)
@@ -65,7 +66,7 @@ def _take_vote_request(core: Core, roles: Roles, request: VoteRequest) -> None:
     if isinstance(roles.current, Leader):
         roles.current.on_stranger(request)
     elif not core.configuration.is_voter(request.sender, request.directory_id):
-        # It was removed and does not know it: tell it whom to ask for the rest of the log.
+        # It was removed and does not know it: tell it which member has the rest of the log.
         core.send(request.sender, _welcome(core))
     if request.term > core.term and not is_kept and not request.is_pre_vote:
         roles.follow(request.term, NO_PEER)
@@ -76,15 +77,15 @@ def _take_vote_request(core: Core, roles: Roles, request: VoteRequest) -> None:
 
 def _take_later_term(roles: Roles, message: Message) -> None:
     if isinstance(message, VoteResponse) and message.is_pre_vote and message.is_granted:
-        return  # It has the term that we asked about; nobody is in that term yet.
+        return  # It has the term that we asked about; no member is in that term yet.
     from_leader = isinstance(message, AppendEntries | InstallSnapshot)
     roles.follow(message.term, message.sender if from_leader else NO_PEER)
 
 
 def _is_too_old(core: Core, message: Message) -> bool:
     if isinstance(message, AppendEntries | InstallSnapshot):
-        # Without an answer a leader that has only us for its majority would never learn of the
-        # later term, and we (who may not disturb it by votes) would never be fed.
+        # Without an answer, a leader that needs us for its majority would never learn of the later
+        # term, and we, who must not disturb it by votes, would never get entries.
         core.send(message.sender, _later_term(core))
     return not isinstance(message, LearnerHello | LearnerWelcome)
 
@@ -106,7 +107,7 @@ def _later_term(core: Core) -> AppendResponse:
 def _meet_leader(core: Core, roles: Roles, message: AppendEntries | InstallSnapshot) -> None:
     is_leader = isinstance(roles.current, Leader)
     if is_leader and message.sender not in core.configuration.voter_ids:
-        raise InvalidMessage(f"peer {message.sender} has no vote and says that it leads")
+        raise InvalidMessage(f"peer {message.sender} is no voter but claims to lead")
     invariant(
         not isinstance(roles.current, Leader),
         "two leaders in one term",
@@ -138,7 +139,7 @@ def _welcome(core: Core) -> LearnerWelcome:
 
 def _take_welcome(core: Core, welcome: LearnerWelcome) -> None:
     if not welcome.voters:
-        return  # from one that waits like us
+        return  # the sender knows no group either
     core.founding.give_up()
     core.hearsay_voters = welcome.voters
     if welcome.term != core.term or core.leader_id != NO_PEER:

@@ -1,8 +1,9 @@
 """The leader: it takes proposals, commits what a majority has, and steps down when it must.
 
-Its own copy counts like any other, and only once it is durable. It commits by counting only
-entries of its own term; earlier ones come with them. It steps down when a later term appears, when
-a majority is silent (check quorum), and when it has committed a configuration without itself.
+Its own copy counts like any other, and only once it is durable. Only entries of its own term are
+committed by counting; earlier ones are committed with them. It steps down when a later term
+appears, when a majority is silent (check quorum), and when it has committed a configuration without
+itself.
 
 Source: Raft paper 5.3, 5.4.2; Raft thesis 4.2.2 (removed leader), 6.2 (stepping down).
 """
@@ -54,12 +55,12 @@ class Leader:
         return self._replicator.peers
 
     def begin(self) -> None:
-        """Make the first entry: its commit commits all that is left of earlier terms (8)."""
+        """Append the empty first entry: its commit commits all entries of earlier terms (8)."""
         self._replicator.reconcile()
         self.rounds.begin()
         self._append(EntryKind.NOOP, b"")
 
-    # -- what others ask for
+    # -- requests
 
     def propose(self, payload: bytes) -> int:
         """Append a payload; return its index. Raises as Raft.propose says."""
@@ -82,7 +83,7 @@ class Leader:
         core = self._core
         configuration = members.without_voter(core, self._replicator, peer_id, directory_id)
         if peer_id != core.own_id and peer_id in self._peers:
-            # It is fed on as a learner, so that it hears of its removal.
+            # It still gets entries, as a learner, so that it hears of its removal.
             core.learners.note(peer_id, core.ticks, self._peers[peer_id].directory_id)
         return self._change(configuration)
 
@@ -139,7 +140,10 @@ class Leader:
         core = self._core
         long_ago = core.ticks - core.config.election_ticks_max
         counted = {voter: self._replicator.counted(voter) for voter in core.other_voters}
-        ticks = {voter: one.heard_tick if one else long_ago for voter, one in counted.items()}
+        ticks = {
+            voter: progress.heard_tick if progress else long_ago
+            for voter, progress in counted.items()
+        }
         heard = majority_value(
             core.ticks if voter == core.own_id else ticks[voter]
             for voter in core.configuration.voter_ids
@@ -163,14 +167,14 @@ class Leader:
                 pass
 
     def peer_lost(self, peer_id: int) -> None:
-        """What was under way to this peer is lost."""
+        """Note that messages under way to this peer are lost."""
         if (progress := self._peers.get(peer_id)) is not None:
             progress.probe_from(progress.match_index + 1)
 
     def on_stranger(self, message: LearnerHello | VoteRequest) -> None:
-        """Feed a peer that does not vote here, if it said where its log ends.
+        """Begin to send entries to a peer that is no voter; the message says where its log ends.
 
-        One that asks for votes was removed and does not know it: it will hear of it.
+        A peer that asks for votes was removed and does not know it; the entries will tell it.
         """
         core = self._core
         sender = message.sender
@@ -191,14 +195,14 @@ class Leader:
             learners.note(peer_id, self._core.ticks, directory_id)
 
     def _matched(self, voter: int) -> int:
-        """Return what is durable with a voter, in the directory with which it votes."""
+        """Return the match index of a voter in the directory with which it votes."""
         progress = self._replicator.counted(voter)
         return 0 if progress is None else progress.match_index
 
     # -- commit
 
     def maybe_commit(self) -> None:
-        """Commit what a majority has, if the last of it is of the own term (5.4.2)."""
+        """Commit what a majority has, if its last entry is of the own term (5.4.2)."""
         core = self._core
         log = core.log
         index = majority_value(
@@ -209,7 +213,7 @@ class Leader:
         if index > before and log.term(index) == core.term and log.commit_to(index):
             self._uncommitted_bytes -= log.bytes_between(before, index)
 
-    # -- what goes out
+    # -- sending
 
     def flush(self) -> None:
         """Send the peers what they lack; answer reads; hand over or step down if it is time."""
@@ -224,13 +228,13 @@ class Leader:
             self._leave()
 
     def _leave(self) -> None:
-        """Step down after the commit of the own removal; the best voter need not wait."""
+        """Step down once the own removal is committed; the most advanced voter campaigns now."""
         core = self._core
         best = max(core.other_voters, key=self._matched)
         core.send(best, TimeoutNow(sender=core.own_id, term=core.term))
         core.turns.follow(core.term, NO_PEER)
 
-    # -- for people
+    # -- status
 
     def progress(self) -> tuple[PeerProgress, ...]:
         """Return what is known of each peer."""

@@ -1,7 +1,8 @@
-"""Which change of the voters a leader takes on.
+"""Which changes of the voters a leader accepts.
 
-One voter at a time, and the next only after the last one is committed; never before the leader
-committed an entry of its own term, or two leaders could each count a majority that shares nobody.
+One voter at a time, and the next only after the last change is committed; never before the leader
+has committed an entry of its own term, or two leaders could count majorities without a common
+member.
 
 Source: Raft thesis 4.1, 4.2.1 (catching up first), 4.2.2 (removing the leader); the second rule is
 the correction to the thesis in raft-dev, July 2015 ("bug in single-server membership changes").
@@ -19,12 +20,12 @@ from penstock.raft.roles.replication import Replicator
 
 
 class NewVoter(NamedTuple):
-    """Who is to vote."""
+    """The peer that becomes a voter."""
 
     peer_id: int
     address: str
     directory_id: str | None = None
-    """With which directory; None: with the one that it runs with."""
+    """The directory that it votes with; None: the one that it runs with."""
 
 
 def with_voter(core: Core, peers: Mapping[int, Progress], voter: NewVoter) -> Configuration:
@@ -114,7 +115,7 @@ def _check_majority_lives(core: Core, replicator: Replicator, configuration: Con
         voter
         for voter in configuration.voter_ids
         if voter == core.own_id
-        or ((one := replicator.counted(voter)) is not None and one.heard_tick > oldest)
+        or ((peer := replicator.counted(voter)) is not None and peer.heard_tick > oldest)
     ]
     if len(alive) < majority_of(len(configuration.voters)) or not alive:
         raise ChangeRefused(

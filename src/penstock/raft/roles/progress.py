@@ -1,10 +1,10 @@
-"""What a leader knows of one peer, and how it feeds it.
+"""What a leader knows of one peer, and how it sends it entries.
 
     PROBE ──success──► REPLICATE ──rejected, connection lost──► PROBE
-      │ entry before `next_index` is forgotten                    ▲
+      │ entry before `next_index` is compacted                    ▲
       └────────────────► SNAPSHOT ────durable there───────────────┘
 
-PROBE      where the logs part is not known: one message at a time
+PROBE      where the logs differ is not known: one message at a time
 REPLICATE  messages follow each other without waiting, up to a window
 SNAPSHOT   chunks, one at a time; entries wait
 
@@ -20,7 +20,7 @@ from penstock.raft.ready import Snapshot
 
 
 class FeedState(StrEnum):
-    """How a peer is fed."""
+    """How a peer gets entries."""
 
     PROBE = "probe"
     REPLICATE = "replicate"
@@ -35,7 +35,7 @@ class Progress:
     ) -> None:
         self.peer_id = peer_id
         self.directory_id = directory_id
-        """What is known here is of this directory; with another one the peer begins anew."""
+        """The directory that this progress is of; with another one the peer starts over."""
         self.state = FeedState.PROBE
         self.match_index = 0
         """Everything up to it, inclusive, is durable there. Never falls, except where a learner
@@ -61,11 +61,11 @@ class Progress:
         """When the chunk under way was sent; None if none is."""
 
     def counts_in(self, configuration: Configuration) -> bool:
-        """Whether this is a voter, and answers with the directory with which it votes."""
+        """Whether this peer is a voter and runs with the directory with which it votes."""
         return configuration.is_voter(self.peer_id, self.directory_id)
 
     def probe_from(self, next_index: int) -> None:
-        """Go on with one message at a time, from `next_index` or what is behind the known."""
+        """Probe, one message at a time, from `next_index` but not below match_index + 1."""
         self._forget_inflight()
         self.state = FeedState.PROBE
         self.snapshot = None
@@ -94,7 +94,7 @@ class Progress:
         self.next_index = last_index + 1
 
     def note_match(self, match_index: int) -> bool:
-        """Note what is durable there; return whether that is news."""
+        """Note up to where the peer is durable; return whether match_index moved."""
         while self.inflight and self.inflight[0][0] <= match_index:
             self.inflight_bytes -= self.inflight.popleft()[1]
         if match_index <= self.match_index:

@@ -1,14 +1,14 @@
 """How a voter that lost its directory gets its vote back: by two changes of the voters.
 
     runs with another directory, caught up,   ─► its seat is vacant ─► the new directory votes
-    the old one silent for an election               (committed)              (committed)
+    the old one silent for election_ticks_max        (committed)              (committed)
 
-Never in one change: with C of {A, B, C} replaced at once, {B, C} of the old voters and {A, new} of
-the next ones are majorities that share nobody. The vacant seat stands in the configuration, so that
-whoever leads next goes on.
+Never in one change: with C of {A, B, C} replaced at once, {B, C} of the old voters and {A, new C}
+of the new ones are majorities without a common member. The vacant seat is part of the
+configuration, so that the next leader can finish the work.
 
-The directory must have been silent since it was last replaced: where two processes run under one
-id, none of them is evicted.
+The old directory must have been silent for all that time: if two processes run under one id,
+neither is evicted.
 
 Source: Raft thesis 4.1 (one at a time); KIP-1186 (a controller that joins by itself removes the
 voter with its own id and another directory first). ADR 0027.
@@ -28,7 +28,7 @@ def next_step(core: Core, replicator: Replicator) -> Configuration | None:
     try:
         return _next_step(core, replicator)
     except ChangeRefused:
-        return None  # not caught up, or another change is under way: at a later tick
+        return None  # not caught up, or another change is under way: try at a later tick
 
 
 def _next_step(core: Core, replicator: Replicator) -> Configuration | None:

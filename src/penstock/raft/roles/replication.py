@@ -1,8 +1,8 @@
-"""A leader feeds its peers: entries, heartbeats, commit indexes and snapshots.
+"""What a leader sends its peers: entries, heartbeats, commit indexes and snapshots.
 
-Nothing is sent when something happens; `feed()` compares, once for each Ready, what each peer has
-or is about to get with what it should have. So proposals of one turn travel in one message, and a
-new commit index leaves at once, without waiting for a heartbeat.
+Events send nothing by themselves. `feed()`, once for each Ready, compares what each peer has or is
+about to get with what it should have. So all proposals since the last Ready travel in one message,
+and a new commit index is sent at once, without waiting for a heartbeat.
 
 Source: Raft paper 5.3, 7; Raft thesis 10.2.2 (batching and pipelining).
 """
@@ -26,10 +26,10 @@ class Replicator:
         self._core = core
         self.peers: dict[int, Progress] = {}
         self.lost_since: dict[int, int] = {}
-        """Voter that runs with another directory than it votes with -> since which tick."""
+        """Voters that run with another directory than they vote with -> tick when this began."""
 
     def reconcile(self) -> None:
-        """Feed those who vote or were heard as learners, and nobody else."""
+        """Keep one Progress for each other voter and each learner, and for nobody else."""
         core = self._core
         configuration = core.configuration
         for peer_id in configuration.voter_ids:
@@ -43,20 +43,20 @@ class Replicator:
         self._note_lost_voters()
 
     def start(self, peer_id: int, next_index: int, directory_id: str) -> None:
-        """Begin to feed a peer, or begin anew."""
+        """Begin to send entries to a peer, or start over."""
         self.peers[peer_id] = Progress(peer_id, next_index, self._core.ticks, directory_id)
 
     def counted(self, voter: int) -> Progress | None:
-        """Return what is known of a voter; None while it runs with another directory.
+        """Return the progress of a voter; None while it runs with another directory.
 
-        That directory has a log and votes of its own, and nobody has agreed to count them.
+        That directory has a log and votes of its own, which no configuration counts.
         """
         progress = self.peers.get(voter)
         is_counted = progress is not None and progress.counts_in(self._core.configuration)
         return progress if is_counted else None
 
     def _directory_of(self, peer_id: int) -> str:
-        """Return with which directory a peer is expected to answer."""
+        """Return the directory with which a peer is expected to answer."""
         learners, configuration = self._core.learners, self._core.configuration
         if learners.has(peer_id):
             return learners.directory_of(peer_id)
@@ -68,7 +68,7 @@ class Replicator:
         lost = [voter for voter in core.other_voters if self.counted(voter) is None]
         self.lost_since = {voter: self.lost_since.get(voter, core.ticks) for voter in lost}
 
-    # -- what goes out
+    # -- sending
 
     def feed(self, current_round: int) -> None:
         """Send every peer what it lacks and may get now."""
@@ -79,7 +79,7 @@ class Replicator:
         log, config = self._core.log, self._core.config
         limits = config.inflight_messages_max, config.inflight_bytes_max
         if progress.state is not FeedState.SNAPSHOT and log.term(progress.next_index - 1) is None:
-            # Forgotten, so that not even a heartbeat could be checked against it.
+            # The entry is compacted: the peer could not even check a heartbeat against it.
             progress.send_snapshot(log.snapshot)
         if progress.state is FeedState.PROBE and progress.may_probe:
             progress.may_probe = False
@@ -109,8 +109,8 @@ class Replicator:
             progress.note_sent(entries[-1].index, sum(e.bytes_count for e in entries))
 
     def _heartbeat(self, progress: Progress, current_round: int) -> None:
-        # While a snapshot is under way only the sign of life matters: everybody agrees on the empty
-        # beginning of the log.
+        # While a snapshot is under way only the sign of life matters. Index 0 passes the check of
+        # every log.
         is_snapshot = progress.state is FeedState.SNAPSHOT
         previous = 0 if is_snapshot else progress.next_index - 1
         self._send(progress, previous, (), current_round)
@@ -157,7 +157,7 @@ class Replicator:
         core.send(progress.peer_id, chunk)
         progress.chunk_tick = core.ticks
 
-    # -- what comes back
+    # -- answers
 
     def on_append_response(self, message: AppendResponse) -> None:
         """Note what a peer has, or where its log parts from ours."""
@@ -184,8 +184,8 @@ class Replicator:
         if progress.state is FeedState.PROBE:
             progress.replicate()
         elif (snapshot := progress.snapshot) is not None:
-            # It is installed, or the peer turns out to have enough. Entries behind an installed one
-            # may be forgotten by now: then a newer snapshot follows.
+            # It is installed, or the peer turns out to have enough. Entries after an installed one
+            # may be compacted by now: then a newer snapshot follows.
             is_installed = progress.match_index >= snapshot.index
             if is_installed or log.term(progress.match_index) is not None:
                 progress.probe_from(progress.match_index + 1)
@@ -198,7 +198,7 @@ class Replicator:
         if is_stale or progress.state is FeedState.SNAPSHOT:
             return
         hint = self._core.log.last_not_after(message.hint_index, message.hint_term)
-        # Below the rejected one in any case, or a peer could be asked the same for ever.
+        # Always below the rejected index, or a peer could be asked the same forever.
         progress.probe_from(min(hint + 1, message.rejected_index))
 
     def on_snapshot_response(self, message: SnapshotResponse) -> None:
@@ -207,7 +207,7 @@ class Replicator:
         if progress is None or progress.snapshot is None:
             return
         if progress.directory_id != message.directory_id:
-            return  # the answer to the next heartbeat tells the same
+            return  # the answer to the next heartbeat shows the new directory as well
         progress.heard_tick = self._core.ticks
         snapshot = progress.snapshot
         is_other = message.snapshot_index != snapshot.index

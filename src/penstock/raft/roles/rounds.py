@@ -31,7 +31,7 @@ class Rounds:
         """(round, answer), rounds ascending."""
 
     def begin(self) -> None:
-        """Begin the next round; whoever feeds the peers sees that they have not got it yet."""
+        """Begin the next round; the next `feed` sends it to all peers."""
         self.current += 1
 
     def check(self, answer: AppendResponse) -> None:
@@ -69,7 +69,7 @@ class Rounds:
             self._core.reads.append(self._waiting.popleft()[1])
 
     def _confirmed(self) -> int:
-        """Return the newest round that a majority has answered, with the directory it votes by."""
+        """Return the newest round that a majority of the voters' directories has answered."""
         core = self._core
         acked = {
             p.peer_id: p.acked_round

@@ -1,10 +1,10 @@
 """A follower puts a snapshot together, chunk by chunk.
 
 Chunks that arrive twice or too early change nothing: the answer says where to go on. A snapshot
-that brings nothing new is answered like an append that was there already.
+that holds nothing new is answered like an append of known entries.
 
-Source: Raft paper 7, figure 13. Unlike there the parts are kept in memory until the last one came,
-so that the disk only ever sees whole snapshots.
+Source: Raft paper 7, figure 13. Unlike there, the chunks stay in memory until the last one arrives,
+so that only whole snapshots reach the disk.
 """
 
 from penstock.raft.configuration import Configuration
@@ -25,7 +25,7 @@ class SnapshotReceiver:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._name = (0, 0)
-        """Index and term of the snapshot that the parts are of."""
+        """Index and term of the snapshot that `_parts` belongs to."""
         self._parts = bytearray()
 
     def on_chunk(self, chunk: InstallSnapshot) -> None:
@@ -45,7 +45,7 @@ class SnapshotReceiver:
         self._core.send(chunk.sender, self._response(chunk))
 
     def _is_known(self, chunk: InstallSnapshot) -> bool:
-        """Whether our log has all that the snapshot stands for; then answer at once.
+        """Whether our log has all that the snapshot covers; then answer at once.
 
         An entry that is equal to the last one covered stays, with those behind it (paper 7).
         """

@@ -1,7 +1,8 @@
-"""A leader hands over: it takes no proposals, brings its successor level, and lets it campaign.
+"""Leadership transfer: the leader takes no proposals, waits until its successor has caught up, and
+lets it campaign.
 
-The successor campaigns with `is_transfer`, which the others obey although they heard the leader a
-moment ago. The message may be late: also a transfer that was given up may still end this term.
+The successor campaigns with `is_transfer`, so that the others vote although they heard the leader a
+moment ago. The message may arrive late: even a transfer that was given up may still end this term.
 
 Source: Raft thesis 3.10.
 """
@@ -47,7 +48,7 @@ class Transfer:
             self.to = NO_PEER
 
     def maybe_ask(self, target: Progress | None) -> None:
-        """Let the successor campaign, once, when it has everything."""
+        """Let the successor campaign, once, when it has every entry."""
         core = self._core
         if target is None or self._is_asked or target.match_index < core.log.last_index:
             return

@@ -1,9 +1,9 @@
 """Answering requests for votes, in any role.
 
 A vote goes to the first candidate of a term whose log is not behind ours. A pre-vote changes
-nothing here. While a leader was heard lately (or is this member itself) nobody gets a vote, except
-where the leader asked for the election. A member whose directory is not the one that the candidate
-names has lost its votes with the one that is, and may have given one that it does not know of.
+nothing here. While a leader was heard lately (or is this member itself) nobody gets a vote, unless
+the leader asked for the election. A member whose directory is not the one that the candidate names
+does not vote: it lost the record of its votes, and may have voted already.
 
 Source: Raft paper 5.2 and 5.4.1; Raft thesis 3.10 (transfer), 4.2.3 (disruptive servers), 9.6.
 """
@@ -14,7 +14,7 @@ from penstock.raft.ready import NO_PEER
 
 
 def is_kept_by_promise(core: Core, request: VoteRequest, *, is_leader: bool) -> bool:
-    """Whether this request must not even be looked at because a leader was heard lately."""
+    """Whether to refuse this request at once because a leader was heard lately."""
     if request.is_transfer:
         return False
     return is_leader or core.ticks < core.promised_until_tick
@@ -32,7 +32,7 @@ def answer(core: Core, request: VoteRequest, *, is_kept: bool) -> bool:
         _refuse(core, request)
         return False
     if request.is_pre_vote:
-        # With the term asked for: ours may be lower, and would look stale to the candidate.
+        # With the term of the request: ours may be lower, and would look stale to the candidate.
         core.send(request.sender, _response(core, request, term=request.term, is_granted=True))
         return False
     core.voted_for = request.sender
