@@ -29,6 +29,7 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.ELECT_LEADERS: range(3),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: range(2),
     ApiKey.OFFSET_DELETE: range(1),
+    ApiKey.DESCRIBE_LOG_DIRS: range(1, 5),
     ApiKey.DESCRIBE_QUORUM: range(3),
     ApiKey.DESCRIBE_CLUSTER: range(3),
     ApiKey.UNREGISTER_BROKER: range(1),

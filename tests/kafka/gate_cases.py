@@ -257,6 +257,10 @@ CLUSTER_CASES = [
         {0: NONE}, {0: NONE}, names_hidden=False,
     ),
     Case(
+        ApiKey.DESCRIBE_LOG_DIRS, 4, {(DESCRIBE, ON_CLUSTER)}, always({"topics": None}),
+        whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
+    ),
+    Case(
         ApiKey.DESCRIBE_QUORUM, 2, {(DESCRIBE, ON_CLUSTER)},
         always({"topics": [
             {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}

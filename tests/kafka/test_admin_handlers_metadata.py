@@ -156,6 +156,23 @@ def test_controllers_have_no_endpoint(client: RawClient) -> None:
     assert answer.brokers == ()
 
 
+@pytest.mark.parametrize("endpoint_type", [0, 3, 127, -1])
+def test_an_endpoint_type_that_is_none_is_not_supported(
+    client: RawClient, endpoint_type: int
+) -> None:
+    fields = {"include_cluster_authorized_operations": False, "endpoint_type": endpoint_type}
+    for version, more in ((1, {}), (2, {"include_fenced_brokers": False})):
+        answer = client.ask(ApiKey.DESCRIBE_CLUSTER, version, fields | more)
+        assert answer.error_code == Code.UNSUPPORTED_ENDPOINT_TYPE
+        assert answer.brokers == ()
+
+
+def test_nobody_is_an_eligible_leader_who_is_not_in_step(client: RawClient) -> None:
+    (topic,) = page(client, "a").topics
+    for partition in topic.partitions:
+        assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())
+
+
 def page(client: RawClient, *names: str, limit: int = 2000, cursor: Any = None) -> Any:
     fields = {
         "topics": [{"name": name} for name in names],

@@ -138,6 +138,21 @@ def test_clients_find_a_controller_among_the_live_brokers(active: int, told: int
     assert [one.broker_id for one in described.brokers] == [1, 2]
 
 
+def test_fenced_brokers_are_told_where_they_are_asked_for() -> None:
+    cluster = three()
+    fence(cluster, 0)
+    told = {}
+    for include in (False, True):
+        fields = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+        fields |= {"include_fenced_brokers": include}
+        answer = cluster.nodes[1].ask(ApiKey.DESCRIBE_CLUSTER, 2, fields)
+        told[include] = [(one.broker_id, one.is_fenced) for one in answer.brokers]
+    assert told == {
+        False: [(1, False), (2, False)],
+        True: [(0, True), (1, False), (2, False)],
+    }
+
+
 class Operations:
     """Keeps what was asked for; raises what it is told to."""
 

@@ -106,6 +106,9 @@ class CrashDisk:
     def free_bytes(self) -> int:
         return self.room
 
+    def total_bytes(self) -> int:
+        return self.room
+
 
 class _Call:
     def __init__(self, callback: Callable[[], None]) -> None:

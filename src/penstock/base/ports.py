@@ -135,3 +135,6 @@ class Disk(Protocol):
 
     def free_bytes(self) -> int:
         """Bytes that this process may still write on the file system of the directory."""
+
+    def total_bytes(self) -> int:
+        """Size of that file system, whoever uses it."""

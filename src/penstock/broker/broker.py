@@ -26,6 +26,7 @@ from penstock.broker.fetch.partition_shares import FetchPartitions
 from penstock.broker.fetch.read_ahead import ReadAhead
 from penstock.broker.fetch.short_fetches import ShortFetches
 from penstock.broker.idle_keys import IdleKeys
+from penstock.broker.log_directories import LogDirectory
 from penstock.broker.long_places import LongPlaces
 from penstock.broker.partitions import PartitionRegistry
 from penstock.broker.sets.leftovers import Leftovers
@@ -87,6 +88,8 @@ class Broker:
         """What follows where the partitions of internal topics are led, by topic."""
         self.authoriser: Authoriser = PermitsAll()
         """Fronts ask it, each at its one place (kafka/gate.py)."""
+        self.log_directories: Callable[[], list[LogDirectory]] = list
+        """Where logs are, with what their file systems say."""
         self.leftovers = Leftovers()
         self._idle_keys = IdleKeys()
         self.is_suspect: Callable[[int], bool] = _nobody

@@ -218,6 +218,16 @@ def all_topics(broker: Broker) -> list[TopicImage]:
     return [image for _, image in sorted(broker.metadata.topics_by_name.items())]
 
 
+def find_hosted_topic(broker: Broker, name: str) -> HostedTopic | None:
+    """Look up what is here of a topic: for who may do with the cluster what he asks for."""
+    return broker.partitions.by_name.get(name.encode(errors="replace"))
+
+
+def all_hosted_topics(broker: Broker) -> list[HostedTopic]:
+    """Return all topics with what of them is here: for who may do so with the cluster."""
+    return list(broker.partitions.by_name.values())
+
+
 class HostedTopics(Protocol):
     """Topics with what of them is here, by name or id as it stands in a request."""
 

@@ -33,6 +33,7 @@ from penstock.node.forming import Forming
 from penstock.node.hand_over import hand_over
 from penstock.node.identity import DataDirectory
 from penstock.node.layout import SetPlaces
+from penstock.node.log_directories import log_directories
 from penstock.node.logs import NodeLogs
 from penstock.node.machine import Machine
 from penstock.node.metadata_commands import MetadataCommands
@@ -297,6 +298,8 @@ class Node:
         )
 
     def _new_manager(self, sessions: SessionClient) -> ReplicaManager:
+        places = SetPlaces(self._disks)
+        self._broker.log_directories = partial(log_directories, self._disks, places)
         return ReplicaManager(
             broker_id=self._settings.node.broker_id,
             incarnation=self._incarnation,
@@ -307,7 +310,7 @@ class Node:
                 scheduler=self._scheduler,
                 logs=NodeLogs(
                     self._image,
-                    SetPlaces(self._disks),
+                    places,
                     self._opener,
                     self._workers,
                     behind_metadata=self._behind_metadata,

@@ -51,10 +51,15 @@ def brokers_for_clients(image: ClusterImage, listener: str) -> list[ClientBroker
     have come back, it has nobody left to ask (KIP-899; aiokafka and kafka-python never look at
     their bootstrap servers again). And an image in which nobody lives is an old one.
     """
-    found = (_told(broker, listener) for _, broker in sorted(image.brokers.items()))
-    known = [broker for broker in found if broker is not None]
+    known = registered_for_clients(image, listener)
     alive = [broker for broker in known if not image.brokers[broker.broker_id].is_fenced]
     return alive if len(alive) > 1 else known
+
+
+def registered_for_clients(image: ClusterImage, listener: str) -> list[ClientBroker]:
+    """Return all brokers that have such a listener, fenced ones too, by id."""
+    found = (_told(broker, listener) for _, broker in sorted(image.brokers.items()))
+    return [broker for broker in found if broker is not None]
 
 
 def leader_for_clients(image: ClusterImage, broker_id: int, listener: str) -> ClientBroker | None:

@@ -311,6 +311,10 @@ class FileDisk:
         found = os.statvfs(self._root)
         return found.f_bavail * found.f_frsize
 
+    def total_bytes(self) -> int:
+        found = os.statvfs(self._root)
+        return found.f_blocks * found.f_frsize
+
 
 def _write_all(descriptor: int, data: memoryview) -> None:
     at = 0

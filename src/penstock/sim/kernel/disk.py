@@ -160,6 +160,9 @@ class SimDisk:
     def free_bytes(self) -> int:
         return max(0, self.capacity - self.files.used)
 
+    def total_bytes(self) -> int:
+        return self.capacity
+
     # --- faults --------------------------------------------------------------------------------
 
     def fail(

@@ -2,8 +2,11 @@
 
     topics sorted by name ─ those before the cursor left out ─ partitions until the limit ─ cursor
 
-Source: Kafka `DescribeTopicPartitionsRequestHandler`, KIP-966. Eligible leader replicas are empty:
-there is no such list here. The Java admin client asks this before it falls back to Metadata.
+Eligible leader replicas are empty: such a replica is out of step and yet has all that is confirmed.
+Here a set's policy says whose logs an election compares, and of a member out of step alone nothing
+of the kind is known. The Java admin client asks this before it falls back to Metadata.
+
+Source: Kafka `DescribeTopicPartitionsRequestHandler`, KIP-966.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,0 +1,116 @@
+"""DescribeLogDirs (key 35), versions 1 to 4: what is in a broker's data directories.
+
+    no list    all partitions that the broker carries
+    names      these, where it carries them; the directories are told in any case
+
+Partitions of a replica set share one commit log. A partition's size is therefore attributed: the
+bytes of its batches that are kept there, without frames, index and what other partitions keep from
+being deleted. Sizes of all partitions add up to less than the directory holds.
+
+The lag is that of the log's end behind the high watermark, which is 0 on a master; -1 while a log
+is being cut or copied. A directory with
+a log that failed is KAFKA_STORAGE_ERROR, without partitions.
+
+Source: Kafka `ReplicaManager.describeLogDirs`, KIP-113, KIP-827 (total and usable bytes, v4).
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from penstock.broker.access import Operation, Resource
+from penstock.broker.log_directories import LogDirectory
+from penstock.broker.partitions import HostedPartition, HostedTopic
+from penstock.broker.turns import Pace
+from penstock.kafka.context import RequestContext
+from penstock.kafka.error_map import error_code_of
+from penstock.kafka.gate import all_hosted_topics, find_hosted_topic, refusal
+from penstock.kafka.request import Request
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
+
+KEY = ApiKey.DESCRIBE_LOG_DIRS
+VERSIONS = range(1, 5)
+IS_LONG = True
+UNKNOWN_LAG = -1
+
+Fields = dict[str, Any]
+
+
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
+    """Go through the partitions a slice at a time, and put each into its directory."""
+    refused = refusal(context, Operation.DESCRIBE, Resource.CLUSTER)
+    if refused is not None:
+        return {"error_code": error_code_of(refused), "results": ()}
+    directories = context.broker.log_directories()
+    results = [_result(context, one) for one in directories]
+    of_set = {
+        set_id: result
+        for one, result in zip(directories, results, strict=True)
+        for set_id in one.set_ids
+        if result["error_code"] == ErrorCode.NONE
+    }
+    async for hosted in _wanted(context, request):
+        result = of_set.get(hosted.member.replica_set_id)
+        if result is not None:
+            _add(result["topics"], hosted)
+    return {"error_code": ErrorCode.NONE, "results": results}
+
+
+def _result(context: RequestContext, directory: LogDirectory) -> Fields:
+    members = context.broker.members
+    has_failed = any(one in members and members[one].log.is_fenced for one in directory.set_ids)
+    return {
+        "error_code": ErrorCode.KAFKA_STORAGE_ERROR if has_failed else ErrorCode.NONE,
+        "log_dir": directory.path,
+        "topics": [],
+        "total_bytes": directory.total_bytes,
+        "usable_bytes": directory.usable_bytes,
+    }
+
+
+async def _wanted(context: RequestContext, request: Request) -> AsyncIterator[HostedPartition]:
+    """Yield the partitions that are here, topic by topic, each once."""
+    pace = Pace(request.turns)
+    named = request.body.topics
+    if named is None:
+        for topic in all_hosted_topics(context.broker):
+            for hosted in topic.partitions:
+                await pace.step()
+                if hosted is not None:
+                    yield hosted
+        return
+    for one in named:
+        topic_here = find_hosted_topic(context.broker, one.topic)
+        for partition in one.partitions:
+            await pace.step()
+            found = _partition(topic_here, partition)
+            if found is not None and request.is_first((one.topic, partition)):
+                yield found
+
+
+def _partition(topic: HostedTopic | None, partition: int) -> HostedPartition | None:
+    if topic is None or not 0 <= partition < len(topic.partitions):
+        return None
+    return topic.partitions[partition]
+
+
+def _add(topics: list[Fields], hosted: HostedPartition) -> None:
+    """Partitions of a topic follow each other, so its entry is the last one if there is any."""
+    if not topics or topics[-1]["name"] != hosted.topic.name:
+        topics.append({"name": hosted.topic.name, "partitions": []})
+    partitions: list[Fields] = topics[-1]["partitions"]
+    partitions.append(
+        {
+            "partition_index": hosted.partition,
+            "partition_size": hosted.log.size_bytes,
+            "offset_lag": _lag(hosted),
+            "is_future_key": False,
+        }
+    )
+
+
+def _lag(hosted: HostedPartition) -> int:
+    """A log that is being cut or copied has no end that could be told."""
+    if hosted.member.log.is_busy:
+        return UNKNOWN_LAG
+    return max(hosted.member.high_watermark(hosted.log) - hosted.log.log_end_offset, 0)
