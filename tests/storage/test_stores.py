@@ -24,10 +24,11 @@ from penstock.storage.config import Retention
 from penstock.storage.errors import CorruptLog, OffsetOutOfRange, ReadFailed
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.inspect.pins import Pin
+from penstock.storage.stores.older import SearchInOrder
 from penstock.storage.stores.port import EpochEnd, PartitionStore
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import copy_base, crashes, export_of, open_member
-from tests.storage.run_store import RunStore
+from tests.storage.run_store import RunSearch, RunStore
 from tests.storage.store_contract import KEEP, Filled, StoreContract, Written, bodies_of, named
 
 KEY = partition_number(0)
@@ -435,6 +436,18 @@ def test_the_newest_store_that_has_an_offset_gives_it(pair: Pair) -> None:
     assert chunk.next_offset == boundary, "the oldest gives nothing that the middle one has"
     middle.drop_all()
     check_same_answers(three)
+
+
+def test_of_two_batches_with_the_largest_time_the_older_stores_is_told() -> None:
+    def search(first: int) -> RunSearch:
+        data = bytearray(make_batch(timestamp=9000))
+        data[:8] = first.to_bytes(8, "big")
+        batch = memoryview(data)
+        return RunSearch(lambda: iter([(read_header(batch), batch)]))
+
+    newest = SearchInOrder([search(3), search(7)]).newest()
+    assert newest is not None
+    assert newest.base_offset == 3
 
 
 def test_killed_at_any_operation_of_a_pass_nothing_is_lost(pair: Pair) -> None:
