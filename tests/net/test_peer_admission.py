@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import resource
 import struct
 
 import pytest
@@ -264,6 +265,29 @@ def test_peer_that_forgets_its_links_keeps_nobody_else_out(loop: str) -> None:
 def test_strangers_at_both_ports_leave_descriptors_for_log_files(loop: str) -> None:
     del loop
     assert DESCRIPTOR_RESERVE >= 2 * STRANGERS_MAX + CONNECTIONS_MAX + 100
+
+
+@pytest.mark.parametrize(
+    ("files", "strangers"),
+    [(256, 16), (64, 8), (1_024, 64), (1 << 20, STRANGERS_MAX),
+     (resource.RLIM_INFINITY, STRANGERS_MAX)],
+)  # fmt: skip
+def test_a_process_that_may_open_few_files_has_few_strangers(
+    loop: str, files: int, strangers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+
+    async def scenario() -> None:
+        async with peer_port() as port:
+            opened = [await raw(port) for _ in range(strangers + 4)]
+            assert await is_ended(opened[0][0])
+            assert port.listener.stranger_count == strangers
+            dialler, _ = await port.pair()
+            assert not dialler.link.is_closed
+            for _, writer in opened:
+                writer.close()
+
+    run(scenario(), loop)
 
 
 def test_links_beyond_the_limit_are_refused_until_one_closes(loop: str) -> None:

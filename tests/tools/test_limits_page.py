@@ -14,13 +14,14 @@ from penstock.controller.metadata import record_codec
 from penstock.kafka import long_requests
 from penstock.kafka.handlers.groups import join_group
 from penstock.kafka.handlers.records import fetch
-from penstock.net import peer_auth, peer_link, peer_listener
+from penstock.net import peer_auth, peer_errors, peer_link, peer_listener, tls_gate
 from penstock.node import peers
 from penstock.protocol import decode, header, produce
+from penstock.replication import wire
 from penstock.runtime import controller_driver
 from penstock.runtime.ha import client, followed_set
 from penstock.runtime.io import http_server
-from penstock.runtime.session import service
+from penstock.runtime.session import messages, service
 from penstock.storage.replicate import base_export
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations" / "limits.md"
@@ -56,7 +57,13 @@ def shown(number: int) -> str:
         ("links of peers at one port", shown(peer_listener.LINKS_MAX)),
         ("links of one peer at one port", shown(peer_listener.LINKS_PER_PEER_MAX)),
         ("a frame between peers", f"{peers.CONTROLLER_FRAME_BYTES_MAX // MIB} MiB on the contr"),
-        ("a frame between peers", f"{client.FRAME_BYTES_MAX // MIB} MiB on the HA"),
+        ("a frame between peers", f"{client.FRAME_BYTES_MAX // MIB} MiB from a master"),
+        ("a frame between peers", f"{wire.SLAVE_FRAME_BYTES_MAX / 1e6:.1f} MB from a slave"),
+        ("sets that one message of a session names", shown(messages.SETS_MAX)),
+        ("answers that the other end of a session", f"{peer_link.HIGH_BYTES // MIB} MiB and one"),
+        ("TLS handshakes at a port for peers", f"{tls_gate.HANDSHAKES_MAX} at a time"),
+        ("lines in the log about links", f"{peer_errors.REASONS_MAX} of an address"),
+        ("lines in the log about links", f"for {peer_errors.ADDRESSES_MAX} addresses"),
         ("bytes that a peer does not take", f"{peer_link._UNSENT_BYTES_MAX // MIB} MiB"),
         ("bytes a slave keeps", f"{followed_set.PENDING_FACTOR} times"),
         ("topics that clients have made", shown(topics_on_demand.UNDER_WAY_MAX)),

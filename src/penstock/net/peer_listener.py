@@ -9,6 +9,7 @@ many links at most; one more ends its oldest, so that one that forgets its links
 import asyncio
 import errno
 import logging
+import resource
 import socket
 import ssl
 from collections import Counter
@@ -29,7 +30,9 @@ from penstock.net.tls_gate import TlsGate
 
 HANDSHAKE_TIMEOUT_MS = 5_000
 STRANGERS_MAX = 128
-"""Connections that have not shaken hands yet."""
+"""Connections that have not shaken hands yet; fewer where the process may open few files."""
+_DESCRIPTORS_PART = 16
+_STRANGERS_MIN = 8
 LINKS_MAX = 4_096
 """Links in all; some tens of peers have a handful each."""
 LINKS_PER_PEER_MAX = 64
@@ -72,7 +75,7 @@ class PeerListener:
         """
         self.own = own
         self.purposes = purposes
-        self.strangers_max = STRANGERS_MAX
+        self.strangers_max = strangers_that_fit()
         self.links_max = LINKS_MAX
         self.links_per_peer_max = LINKS_PER_PEER_MAX
         self.handshake_timeout_ms = HANDSHAKE_TIMEOUT_MS
@@ -261,6 +264,17 @@ class PeerListener:
         of_peer.pop(link, None)
         if not of_peer:
             self._links_of.pop(_owner(link), None)
+
+
+def strangers_that_fit() -> int:
+    """How many strangers a port may hold: at most a sixteenth of the descriptors of the process.
+
+    With half of 256 at each of two ports none are left for log files and for links of peers.
+    """
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return STRANGERS_MAX
+    return max(_STRANGERS_MIN, min(STRANGERS_MAX, int(soft) // _DESCRIPTORS_PART))
 
 
 def _owner(link: PeerLink) -> tuple[bytes, int]:

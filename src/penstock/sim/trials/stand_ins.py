@@ -187,6 +187,7 @@ class PlainLink:
         self.on_frame: Callable[[memoryview], None] = _ignored
         self.on_closed: Callable[[str], None] = _ignored
         self.on_writable = _nothing
+        self.kind_of: Callable[[memoryview], str] = str
 
     def send(self, *parts: bytes) -> None:
         """Keep what the real object says."""
@@ -205,6 +206,10 @@ class PlainLink:
             self.on_closed(reason)
 
     abort = close
+
+    def break_off(self, _who: str, reason: str) -> None:
+        """End it for what the other end has said."""
+        self.close(reason)
 
 
 def common_end(one: LogShape, other: LogShape) -> int:
