@@ -115,3 +115,98 @@ def test_the_java_client_reads_the_table_of_versions(bootstrap: str) -> None:
     printed = tool("kafka-broker-api-versions", "--bootstrap-server", bootstrap)
     assert "Produce(0): 0 to" in printed
     assert "[usable: " in printed
+
+
+EVERY_KEY = {
+    "cleanup.policy": "[compact,delete]",
+    "compression.type": "zstd",
+    "compression.gzip.level": "9",
+    "compression.lz4.level": "17",
+    "compression.zstd.level": "-7",
+    "delete.retention.ms": "1",
+    "file.delete.delay.ms": "0",
+    "flush.messages": "1",
+    "flush.ms": "0",
+    "follower.replication.throttled.replicas": "[0:1,1:1]",
+    "index.interval.bytes": "0",
+    "leader.replication.throttled.replicas": "*",
+    "local.retention.bytes": "-1",
+    "local.retention.ms": "-1",
+    "max.compaction.lag.ms": "9",
+    "max.message.bytes": "2147483647",
+    "message.timestamp.after.max.ms": "0",
+    "message.timestamp.before.max.ms": "5",
+    "message.timestamp.type": "LogAppendTime",
+    "min.cleanable.dirty.ratio": "0.25",
+    "min.compaction.lag.ms": "9",
+    "min.insync.replicas": "2",
+    "preallocate": "true",
+    "remote.log.copy.disable": "true",
+    "remote.log.delete.on.disable": "true",
+    "retention.bytes": "7",
+    "retention.ms": "-1",
+    "segment.bytes": "52428800",
+    "segment.index.bytes": "4",
+    "segment.jitter.ms": "1",
+    "segment.ms": "1",
+}
+"""Each public topic key with another value than the default, but for two that are facts."""
+FACTS = {"unclean.leader.election.enable": "false", "remote.storage.enable": "false"}
+
+
+def test_every_topic_key_of_kafka_is_taken_and_given_back(bootstrap: str, name: str) -> None:
+    at = ("--bootstrap-server", bootstrap)
+    asked = EVERY_KEY | FACTS
+    keys = [flag for key, value in asked.items()
+            for flag in ("--config", f"{key}={value.strip('[]')}")]  # fmt: skip
+    tool("kafka-topics", *at, "--create", "--topic", name, *keys)
+    about = ("--entity-type", "topics", "--entity-name", name)
+    described = tool("kafka-configs", *at, *about, "--describe", "--all")
+    told = dict(re.findall(r"^  (\S+?)=(\S*) sensitive", described, re.M))
+    assert {key: told[key] for key in EVERY_KEY} == {
+        key: value.strip("[]") for key, value in EVERY_KEY.items()
+    }
+    assert {key: told[key] for key in FACTS} == FACTS
+    assert len([key for key in told if not key.startswith("penstock.")]) == 33
+    assert "DYNAMIC_TOPIC_CONFIG:segment.bytes=52428800" in described
+    assert "DEFAULT_CONFIG:log.segment.bytes=1073741824" in described
+
+
+def test_brokers_are_described_under_kafkas_names(bootstrap: str) -> None:
+    about = ("--entity-type", "brokers", "--entity-name", "1")
+    described = tool(
+        "kafka-configs", "--bootstrap-server", bootstrap, *about, "--describe", "--all"
+    )
+    assert "  log.retention.hours=168 " in described
+    assert "  num.partitions=" in described
+
+
+def test_the_quorum_is_described(bootstrap: str) -> None:
+    at = ("--bootstrap-server", bootstrap)
+    status = tool("kafka-metadata-quorum", *at, "describe", "--status")
+    assert re.search(r"LeaderId:\s+1\b", status), status
+    assert re.search(r"MaxFollowerLag:\s+0\b", status), status
+    replication = tool("kafka-metadata-quorum", *at, "describe", "--replication")
+    assert re.search(r"^1\s.*Leader", replication, re.M), replication
+
+
+def test_directories_of_logs_are_described(bootstrap: str, topic: str) -> None:
+    at = ("--bootstrap-server", bootstrap)
+    tool("kafka-console-producer", *at, "--topic", topic, stdin="x\n" * 50)
+    printed = tool("kafka-log-dirs", *at, "--describe", "--topic-list", topic)
+    (line,) = [one for one in printed.splitlines() if one.startswith("{")]
+    (broker,) = json.loads(line)["brokers"]
+    (directory,) = broker["logDirs"]
+    assert directory["error"] is None
+    partitions = {one["partition"]: one for one in directory["partitions"]}
+    assert set(partitions) == {f"{topic}-{at}" for at in range(3)}
+    assert sum(one["size"] for one in partitions.values()) > 0
+
+
+def test_endpoints_are_listed_and_a_broker_in_use_is_kept(bootstrap: str) -> None:
+    at = ("--bootstrap-server", bootstrap)
+    assert bootstrap.rpartition(":")[2] in tool("kafka-cluster", "list-endpoints", *at)
+    refused = tool("kafka-cluster", "unregister", *at, "--id", "1", check=False)
+    assert "is a member of the replica sets" in refused
+    unknown = tool("kafka-cluster", "unregister", *at, "--id", "77", check=False)
+    assert "BrokerIdNotRegistered" in unknown or "not registered" in unknown.lower(), unknown

@@ -196,3 +196,9 @@ def test_groups_are_listed_described_and_deleted(
 
 def test_the_cluster_describes_itself(admin: KafkaAdminClient, bootstrap: str) -> None:
     assert bootstrap.rpartition(":")[2] in str(admin.describe_cluster())
+
+
+def test_quorum_and_directories_are_described(admin: KafkaAdminClient, topic: str) -> None:
+    quorum = admin.describe_metadata_quorum()
+    assert "current_voters" in str(quorum)
+    assert topic in str(admin.describe_log_dirs())

@@ -12,9 +12,8 @@ from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.broker.cluster import Cluster, Wire, fetched, produce_fields
-from tests.kafka.gate_cases import (
+from tests.kafka.gate_asks import (
     ABSENT,
-    CASES,
     HIDDEN,
     OPEN,
     SECRET,
@@ -25,6 +24,7 @@ from tests.kafka.gate_cases import (
     new_topic,
     produce,
 )
+from tests.kafka.gate_cases import CASES
 from tests.live_node import LiveNode, RawClient, running_node
 
 

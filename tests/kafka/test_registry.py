@@ -12,39 +12,10 @@ from penstock.kafka import handlers
 from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey
 from tests.live_node import running_node
+from tests.protocol.advertised import ADVERTISED
 
-AGREED = {
+AGREED = {key: (versions.start, versions.stop - 1) for key, versions in ADVERTISED.items()} | {
     ApiKey.PRODUCE: (0, 13),  # 0 to 2 are refused: librdkafka looks at the lower bound
-    ApiKey.FETCH: (4, 18),
-    ApiKey.LIST_OFFSETS: (1, 11),
-    ApiKey.METADATA: (0, 13),
-    ApiKey.OFFSET_COMMIT: (2, 10),
-    ApiKey.OFFSET_FETCH: (1, 10),
-    ApiKey.FIND_COORDINATOR: (0, 6),
-    ApiKey.JOIN_GROUP: (0, 9),
-    ApiKey.HEARTBEAT: (0, 4),
-    ApiKey.LEAVE_GROUP: (0, 5),
-    ApiKey.SYNC_GROUP: (0, 5),
-    ApiKey.DESCRIBE_GROUPS: (0, 6),
-    ApiKey.LIST_GROUPS: (0, 5),
-    ApiKey.API_VERSIONS: (0, 4),
-    ApiKey.CREATE_TOPICS: (2, 7),
-    ApiKey.DELETE_TOPICS: (1, 6),
-    ApiKey.DELETE_RECORDS: (0, 2),
-    ApiKey.INIT_PRODUCER_ID: (0, 5),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
-    ApiKey.DESCRIBE_CONFIGS: (1, 4),
-    ApiKey.ALTER_CONFIGS: (0, 2),
-    ApiKey.CREATE_PARTITIONS: (0, 3),
-    ApiKey.DELETE_GROUPS: (0, 2),
-    ApiKey.ELECT_LEADERS: (0, 2),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
-    ApiKey.OFFSET_DELETE: (0, 0),
-    ApiKey.DESCRIBE_LOG_DIRS: (1, 4),
-    ApiKey.DESCRIBE_QUORUM: (0, 2),
-    ApiKey.DESCRIBE_CLUSTER: (0, 2),
-    ApiKey.UNREGISTER_BROKER: (0, 0),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
 
 MODULES = [

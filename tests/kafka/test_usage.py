@@ -9,7 +9,7 @@ from penstock.broker.api_stats import ApiStats
 from penstock.broker.usage import CLIENT_ID_CHARACTERS_MAX, ClientKey, ClientUsages
 from penstock.protocol.api_keys import ApiKey
 from tests.broker.cluster import Asked, Cluster, Node, Wire, frames_of, produce_fields
-from tests.kafka.gate_cases import fetch
+from tests.kafka.gate_asks import fetch
 
 CLIENT = ClientKey("User:ANONYMOUS", "test", Wire.client_host)
 
