@@ -20,7 +20,7 @@ from penstock.cli.machine.plan import PORT_STEP
 from penstock.node.identity import new_cluster_id
 from tests.integration.layouts import FAST
 
-START_SECONDS = 60.0
+START_SECONDS = 100.0
 STOP_SECONDS = 60.0
 PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
 
@@ -81,6 +81,7 @@ class Machine:
     def start(self, *options: str, is_ready: bool = True) -> "Machine":
         """Start it; waits for the ready line unless told not to."""
         self.write()
+        self._close_output()
         command = [*PENSTOCK, "serve", "--config", str(self.config), "--nodes", str(self.count)]
         with (self.directory / "stderr").open("ab") as errors:
             self.process = subprocess.Popen(
@@ -134,7 +135,7 @@ class Machine:
     def pid(self, broker_id: int) -> int:
         """Return the process id of a node that runs; 0 for none."""
         lock = self.data / f"node-{broker_id}" / "penstock.lock"
-        pid = int(lock.read_text() or 0)
+        pid = int(lock.read_text() or 0) if lock.exists() else 0
         return pid if Path(f"/proc/{pid}").exists() else 0
 
     def signal(self, number: int) -> None:
@@ -147,6 +148,10 @@ class Machine:
         assert self.process is not None
         self.signal(signal.SIGTERM)
         return self.process.wait(STOP_SECONDS)
+
+    def _close_output(self) -> None:
+        if self.process is not None and self.process.stdout is not None:
+            self.process.stdout.close()
 
     def __enter__(self) -> "Machine":
         return self
@@ -168,5 +173,4 @@ class Machine:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 continue
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self._close_output()

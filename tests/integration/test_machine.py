@@ -86,7 +86,10 @@ def test_a_rolling_restart_with_settings_that_are_wrong_is_not_begun(machine: Ma
     good = machine.config.read_text()
     for bad, message in (
         (good + "\n[broker]\nno_such = 1\n", "unknown setting broker.no_such"),
-        (good.replace("broker_id = 1\n", "broker_id = 2\n"), "ids of nodes changed"),
+        (
+            good.replace("broker_id = 1\n", "broker_id = 2\n"),
+            "not begun, since ids of nodes and data directories would change",
+        ),
     ):
         machine.config.write_text(bad)
         machine.signal(signal.SIGHUP)

@@ -8,6 +8,7 @@ from penstock.broker import topics_on_demand
 from penstock.broker.fetch import long_fetch
 from penstock.broker.fetch import partition_shares as fetch_partitions
 from penstock.cli import up
+from penstock.cli.machine import plan, rolling, supervised_node
 from penstock.controller.active import transfers
 from penstock.controller.commands import membership, replica_sets, topic_names
 from penstock.controller.metadata import record_codec
@@ -31,6 +32,7 @@ ROWS = {
     if line.startswith("| ") and len(cells := line.split("|")) == 5
 }
 SECOND, KIB, MIB = 1_000, 1 << 10, 1 << 20
+PATIENCE = supervised_node.Patience()
 
 
 def shown(number: int) -> str:
@@ -77,6 +79,10 @@ def shown(number: int) -> str:
         ("planned transfers at a time", shown(transfers.TRANSFERS_MAX)),
         ("ids for idempotent producers", shown(membership.PRODUCER_ID_BLOCK_COUNT)),
         ("nodes of `penstock up`", shown(up.NODES_MAX)),
+        ("nodes of one machine", shown(plan.NODES_MAX)),
+        ("a node's page", f"{supervised_node.PAGE_BYTES_MAX // MIB} MiB, {PATIENCE.page_s:g} s"),
+        ("the end of a node", f"{PATIENCE.stop_s:g} s"),
+        ("a node that comes back", f"{PATIENCE.in_step_s:g} s, or {rolling.FAILURES_MAX} ends"),
     ],
 )
 def test_a_bound_on_the_page_is_the_one_in_the_code(row: str, said: str) -> None:

@@ -6,6 +6,7 @@ data directory or a port can not be used; then nothing was started.
 """
 
 import os
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -57,6 +58,7 @@ def run_serve(
     from penstock.runtime.io.cores import usable_cores
 
     check_interpreter()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is listened for: it would end this
     cores = usable_cores()
     wanted = _count(nodes, len(cores))
     if pin and not hasattr(os, "sched_setaffinity"):

@@ -91,11 +91,10 @@ class Rolling:
             wrong = ", ".join(map(str, json.loads(page.body)["wrong"]))
             raise RollStopped(f"not begun, since these nodes are not healthy: {wrong}")
         plan = await asyncio.to_thread(self._plan_anew)
-        for what in (_ids, _places, _page):
-            if what(plan) != what(self._plan):
-                raise RollStopped(
-                    f"not begun, since {what.__doc__} changed: restart the service for that"
-                )
+        if changed := changes(self._plan, plan):
+            raise RollStopped(
+                f"not begun, since {' and '.join(changed)} would change: restart the service for it"
+            )
         return plan
 
     async def _restart(self, node: SupervisedNode, planned: PlannedNode) -> None:
@@ -138,16 +137,13 @@ def in_step(cluster: Mapping[str, Any], broker_id: int) -> bool:
     )
 
 
-def _ids(plan: MachinePlan) -> object:
-    """Ids of nodes"""
-    return [node.broker_id for node in plan.nodes]
-
-
-def _places(plan: MachinePlan) -> object:
-    """Data directories"""
-    return [node.settings.node.data_directories for node in plan.nodes]
-
-
-def _page(plan: MachinePlan) -> object:
-    """The address of the page about all nodes"""
-    return plan.host, plan.port
+def changes(old: MachinePlan, new: MachinePlan) -> list[str]:
+    """Return what is not the same in both and can not change while the supervisor runs."""
+    facts: dict[str, Callable[[MachinePlan], object]] = {
+        "ids of nodes": lambda plan: [node.broker_id for node in plan.nodes],
+        "data directories": lambda plan: [
+            node.settings.node.data_directories for node in plan.nodes
+        ],
+        "the address of the page about all nodes": lambda plan: (plan.host, plan.port),
+    }
+    return [what for what, of in facts.items() if of(old) != of(new)]

@@ -35,7 +35,7 @@ class Patience:
     """Before the first new start of a node that ended by itself; doubled each time."""
     pause_s_max: float = 60.0
     steady_s: float = 60.0
-    """A node that has run for longer before it ended begins with the first pause again."""
+    """A node that has been ready for so long begins with the first pause again."""
     stop_s: float = 30.0
     """For a node that was asked to end, then it is killed; its log recovers at the next start."""
     page_s: float = 2.0
@@ -100,8 +100,6 @@ class SupervisedNode:
     async def _pause(self) -> None:
         """Say how it ended and wait before the next start."""
         patience = self._patience
-        if time.monotonic() - self._started_at > patience.steady_s:
-            self.failures = 0
         pause_s = min(patience.pause_s * 2**self.failures, patience.pause_s_max)
         self.failures += 1
         again = f" ({self.failures} times in a row)" if self.failures > 1 else ""
@@ -143,10 +141,12 @@ class SupervisedNode:
         return command
 
     async def _watch_start(self) -> None:
-        """Look until it is ready; ends with the process."""
+        """Look until it is ready, and for how long; ends with the process."""
         while (await self.page("/ready")).status != 200:  # noqa: ASYNC110  it is another process
             await asyncio.sleep(self._patience.poll_s)
         self.is_ready = self.was_ready = True
+        await asyncio.sleep(self._patience.steady_s)
+        self.failures = 0
 
     async def page(self, path: str) -> Answer:
         """Return what the node answers for a path of its metrics port."""
