@@ -13,12 +13,12 @@ from penstock.record.build import BatchFields, assemble
 from penstock.record.validate import Validated
 
 
-def rebuild(found: Validated, codec: int) -> bytes:
+def rebuild(validated: Validated, codec: int) -> bytes:
     """Return a validated batch with its records compressed by `codec`; 0 means uncompressed.
 
     Raises UnsupportedCodec.
     """
-    header, block, times = found
+    header, block, times = validated
     fields = BatchFields(
         codec=codec,
         attributes=header.attributes & ~CODEC_MASK,
