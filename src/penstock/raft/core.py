@@ -71,8 +71,8 @@ class Core:
         self.learners = LearnerRegistry(config)
         """Every voter keeps it, so that it can send them entries once it leads."""
         self.hearsay_voters = () if log.configurations.latest.voters else birth.first_voters
-        """The voters as the last LearnerWelcome named them; the own log may be older. At first
-        the voters of the settings, if the own log names none."""
+        """The voters as the last LearnerWelcome named them; this log may be older. At first the
+        voters of the settings, if this log names none."""
         self.founding = Founding(self, birth.first_voters)
         self.messages: list[Outgoing] = []
         self.messages_persisted: list[Outgoing] = []
@@ -140,7 +140,7 @@ class Core:
         self.messages_persisted.append(Outgoing(to, message))
 
     def enter_term(self, term: int) -> None:
-        """Go to a later term, without a vote or a leader yet; nothing changes for the own term."""
+        """Go to a later term, without a vote or a leader yet; the current term changes nothing."""
         invariant(term >= self.term, "terms never fall", term=term, current=self.term)
         if term > self.term:
             self.term = term

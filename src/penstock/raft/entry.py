@@ -1,4 +1,4 @@
-"""One entry of the log, and the three things that it can be.
+"""One entry of the log, and the three kinds of entries.
 
 Source: Raft paper 5.3 (index and term), 6 and 8 (configurations and the empty entry of a new
 leader). What a payload means is the state machine's business.
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class EntryKind(IntEnum):
-    """What an entry is for; the numbers stand on disk and on the wire."""
+    """Kind of an entry; the numbers are those on disk and on the wire."""
 
     NORMAL = 0
     """A payload for the state machine."""
@@ -30,7 +30,7 @@ class Entry:
 
     @property
     def bytes_count(self) -> int:
-        """About what the entry costs in a message and in memory, in bytes."""
+        """Approximate size of the entry in a message and in memory."""
         return len(self.payload) + ENTRY_OVERHEAD_BYTES
 
 

@@ -87,7 +87,7 @@ class PeerProgress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """Work for the driver. The order of its duties stands in raft.py."""
+    """Work for the driver. raft.py describes the order of its duties."""
 
     sequence: int
     """Counts the Readys of one process; they are persisted and advanced in this order."""

@@ -13,14 +13,14 @@ from penstock.record.build import BatchFields, assemble
 from penstock.record.validate import Validated
 
 
-def rebuild(found: Validated, codec: int, level: int | None = None) -> bytes:
+def rebuild(validated: Validated, codec: int, level: int | None = None) -> bytes:
     """Return a validated batch with its records compressed by `codec`; 0 means uncompressed.
 
     `level` is the codec's as Kafka counts them; None is its default.
 
     Raises UnsupportedCodec.
     """
-    header, block, times = found
+    header, block, times = validated
     fields = BatchFields(
         codec=codec,
         attributes=header.attributes & ~CODEC_MASK,

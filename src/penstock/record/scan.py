@@ -77,7 +77,9 @@ def first_record_at(
     if delta > INT64_MAX:
         return None
     block = open_batch(header, batch, bounds)
-    found = _find(block, header.record_count, first_delta, max(delta, INT64_MIN))
-    if found is None:
+    deltas = _find(block, header.record_count, first_delta, max(delta, INT64_MIN))
+    if deltas is None:
         return None
-    return FoundRecord(header.base_offset + found[0], record_timestamp(header, found[1]))
+    offset_delta, timestamp_delta = deltas
+    timestamp_ms = record_timestamp(header, timestamp_delta)
+    return FoundRecord(header.base_offset + offset_delta, timestamp_ms)

@@ -53,13 +53,13 @@ class LogShape(NamedTuple):
 
 
 class Continue(NamedTuple):
-    """The own log is a prefix of the master's: go on at its end."""
+    """The slave's log is a prefix of the master's: go on at its end."""
 
     position: Position
 
 
 class Truncate(NamedTuple):
-    """Cut the own log, durably, and go on at `position`."""
+    """Cut the slave's log, durably, and go on at `position`."""
 
     position: Position
     epoch: int
@@ -73,7 +73,7 @@ class Install(NamedTuple):
 
 
 class StartAnew(NamedTuple):
-    """Discard the own log and copy the master's from its beginning, which it still has."""
+    """Discard the slave's log and copy the master's from its beginning, which it still has."""
 
     reason: str
 

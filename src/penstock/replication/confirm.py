@@ -11,7 +11,7 @@ election, so a position must be held by enough members of *each* possible set: w
 The position never falls during a mastership. It does not advance past what a member that is being
 added holds, nor at all while a member that counts has not reported yet (or has no connection).
 
-Nothing that lies wholly below the start of the own mastership is confirmed by counting: such bytes
+Nothing that lies wholly below the start of this mastership is confirmed by counting: such bytes
 may be on enough disks and still lose to a newer mastership's bytes in the next election. They are
 confirmed together with the frame that starts the mastership.
 

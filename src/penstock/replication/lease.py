@@ -73,7 +73,7 @@ class Lease:
     def covers_reads(
         self, membership: Membership, now_ms: int, *, is_handing_over: bool = False
     ) -> bool:
-        """Return whether nobody else can have confirmed anything that the own log lacks.
+        """Return whether nobody else can have confirmed anything that this log lacks.
 
         While this master hands over, only members count: controllers answer every live broker, and
         may already have made another member the master.

@@ -9,7 +9,7 @@ at any later time, as long as it can still commit; no clock here knows how long 
 controller's message ends a promise, never time. docs/adr/0016 says what the controller must know.
 
 Source: Paxos (Lamport 1998), phase 1: an acceptor's promise has no time limit. Departure: it is not
-on disk; a process that has forgotten it acknowledges nothing before it is registered anew.
+on disk; a process that has lost it acknowledges nothing before it has registered again.
 """
 
 from typing import NamedTuple

@@ -263,8 +263,8 @@ class Group:
     def choose_protocol(self) -> str:
         """Return the protocol that the current members elect."""
         first = next(iter(self.members.values()))
-        everybody = len(self.members)
-        common = [name for name in first.ballot if self.offered[name] == everybody]
+        member_count = len(self.members)
+        common = [name for name in first.ballot if self.offered[name] == member_count]
         return choose_protocol(common, self.ballots)
 
     @property

@@ -3,8 +3,8 @@
 The first round asks whether a vote would be given; only a member that gets a majority there begins
 a new term. So a member that was cut off does not come back with a term that deposes a good leader.
 
-The own vote counts only once it is durable: otherwise a single voter could lead a term, forget it
-in a crash, and lead it again with other entries.
+A candidate's own vote counts only once it is durable: otherwise a single voter could lead a term,
+forget it in a crash, and lead it again with other entries.
 
 Source: Raft paper 5.2; Raft thesis 9.6 (pre-vote).
 """
@@ -35,7 +35,7 @@ class Candidate:
         return Role.PRE_CANDIDATE if self._is_pre_vote else Role.CANDIDATE
 
     def begin(self) -> None:
-        """Count the own pre-vote; the own vote comes with on_persisted."""
+        """Count this member's pre-vote; its vote is counted by on_persisted."""
         if self._is_pre_vote:
             self._count(self._core.own_id, is_granted=True)
 
@@ -46,7 +46,7 @@ class Candidate:
             self._core.turns.campaign()
 
     def on_persisted(self, hard_state: HardState) -> None:
-        """Count the own vote once it is durable."""
+        """Count this member's vote once it is durable."""
         core = self._core
         own = hard_state.term == core.term and hard_state.voted_for == core.own_id
         if own and not self._is_pre_vote:

@@ -29,7 +29,7 @@ from penstock.raft.roles.follower import Follower
 from penstock.raft.roles.leader import Leader
 
 TERMS_AHEAD_MAX = 1 << 28
-"""A term further above the own one is invalid: it would take eight years with an election each
+"""A term further above the current one is invalid: it would take eight years with an election each
 second. All members would keep a garbled term on disk, and the next one may overflow its field."""
 
 

@@ -202,7 +202,7 @@ class Leader:
     # -- commit
 
     def maybe_commit(self) -> None:
-        """Commit what a majority has, if its last entry is of the own term (5.4.2)."""
+        """Commit what a majority has, if its last entry is of this term (5.4.2)."""
         core = self._core
         log = core.log
         index = majority_value(
@@ -228,7 +228,7 @@ class Leader:
             self._leave()
 
     def _leave(self) -> None:
-        """Step down once the own removal is committed; the most advanced voter campaigns now."""
+        """Step down once its own removal is committed; the most advanced voter campaigns now."""
         core = self._core
         best = max(core.other_voters, key=self._matched)
         core.send(best, TimeoutNow(sender=core.own_id, term=core.term))
