@@ -186,8 +186,7 @@ def groups_and_other(cluster: Cluster) -> tuple[HostedPartition, HostedPartition
 
 
 def test_a_rewrite_that_waits_while_its_mastership_is_taken_up_again_cuts_nothing() -> None:
-    # A mastership that was resumed becomes an ordinary one when controllers are back, in the same
-    # epoch. The groups are loaded anew then: the rewrite would find none, and cut off all of them.
+    # Its groups are loaded anew: the rewrite would find none of them, and cut off all.
     cluster = started()
     commit(cluster.nodes[0], 5)
     cluster.replicate()
