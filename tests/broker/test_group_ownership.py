@@ -9,11 +9,12 @@ from penstock.broker.sets.replica_set import Role
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.controller.errors import MetadataTimeout
 from penstock.coordinator.records import UnreadRecord
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.confirm import Membership
-from tests.broker.cluster import Asked, Cluster, Node
+from tests.broker.cluster import Asked, Cluster, Node, fetched
 from tests.groups.world import subscription
 
 GROUP = "readers"
@@ -173,6 +174,32 @@ def test_a_commit_that_takes_too_long_counts_when_it_is_confirmed_after_all() ->
     assert committed(cluster.nodes[0]) == -1
     cluster.replicate()
     assert committed(cluster.nodes[0]) == 5
+
+
+def test_a_write_is_called_late_once_and_then_told_what_became_of_it() -> None:
+    cluster = started()
+    node = cluster.nodes[0]
+    told: list[Unwritten | None] = []
+    node.journal.append(0, [(b"key", b"value")], told.append)
+    for _ in range(3):
+        cluster.world.advance(31_000)
+        node.broker.expire_waiting()
+    assert told == [Unwritten.LATE]
+    cluster.replicate()
+    assert told == [Unwritten.LATE, None]
+
+
+def test_who_reads_the_internal_topic_gets_a_commit_when_it_is_confirmed() -> None:
+    cluster = started()
+    node = cluster.nodes[0]
+    asked = node.fetch(0, topic=INTERNAL_TOPIC, wait_ms=30_000)
+    cluster.world.run()
+    assert asked.answer is None
+    node.journal.append(0, [(b"key", b"value")], lambda _: None)
+    cluster.world.run()
+    assert asked.answer is None, "it is not confirmed"
+    cluster.replicate()
+    assert fetched(asked).records
 
 
 def test_a_rewrite_that_an_election_overtakes_cuts_nothing() -> None:

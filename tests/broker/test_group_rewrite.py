@@ -122,6 +122,55 @@ def test_a_rewrite_whose_mastership_ends_while_it_waits_cuts_nothing() -> None:
     assert second.log.log_start_offset == start
 
 
+def test_another_rewrite_of_a_partition_may_begin_when_the_end_of_one_is_told() -> None:
+    cluster = started()
+    first, _ = hosted_ones(cluster)
+    done: list[int | None] = []
+    begun: list[bool] = []
+    rewriter = Rewriter(cluster.world, cluster.nodes[0].journal._append)
+
+    def then(live_bytes: int | None) -> None:
+        done.append(live_bytes)
+        begun.append(rewriter.begin(first, iter([BATCH]), done.append))
+
+    rewriter.begin(first, iter([BATCH, BATCH]), then)
+    cluster.replicate()
+    cluster.replicate()
+    assert (begun, done) == ([True], [6_030, 3_015])
+
+
+def test_a_rewrite_that_is_confirmed_late_cuts_all_the_same() -> None:
+    cluster = started()
+    hosted, _ = hosted_ones(cluster)
+    begin = hosted.log.log_end_offset
+    done: list[int | None] = []
+    cluster.nodes[0].journal.rewrite(hosted, [BATCH, BATCH], done.append)
+    cluster.world.advance(31_000)
+    cluster.nodes[0].broker.expire_waiting()
+    assert done == []
+    cluster.replicate()
+    assert (done, hosted.log.log_start_offset) == ([6_030], begin)
+
+
+def test_nothing_is_cut_while_the_mastership_is_being_handed_over() -> None:
+    # The cut is a frame of the log: the new master would not have what the old one says it holds.
+    cluster = started()
+    hosted, _ = hosted_ones(cluster)
+    journal, member = cluster.nodes[0].journal, cluster.nodes[0].member
+    start = hosted.log.log_start_offset
+    done: list[int | None] = []
+    journal.rewrite(hosted, [BATCH], done.append)
+    cluster.world.run()
+    pause, end = member.pause_writes(), member.log.end_position
+    cluster.replicate()
+    assert done == [None]
+    assert (hosted.log.log_start_offset, member.log.end_position) == (start, end)
+    member.resume_writes(pause)
+    journal.rewrite(hosted, [BATCH], done.append)
+    cluster.replicate()
+    assert done == [None, 3_015]
+
+
 def take_up_again(cluster: Cluster) -> None:
     """Broker 0 gives its role up and takes it again, in the epoch that it has."""
     member = cluster.nodes[0].member
@@ -138,8 +187,7 @@ def groups_and_other(cluster: Cluster) -> tuple[HostedPartition, HostedPartition
 
 
 def test_a_rewrite_that_waits_while_its_mastership_is_taken_up_again_cuts_nothing() -> None:
-    # A mastership that was resumed becomes an ordinary one when controllers are back, in the same
-    # epoch. The groups are loaded anew then: the rewrite would find none, and cut off all of them.
+    # Its groups are loaded anew: the rewrite would find none of them, and cut off all.
     cluster = started()
     commit(cluster.nodes[0], 5)
     cluster.replicate()

@@ -28,6 +28,16 @@ def test_a_large_partition_is_due_when_it_has_doubled() -> None:
     assert (tracker.due(), tracker.live_bytes(0)) == ((0,), 2_000)
 
 
+def test_a_partition_that_has_become_small_is_due_as_a_small_one() -> None:
+    tracker = RewriteTracker(100)
+    tracker.rewritten(0, 1_000)
+    tracker.appended(0, 1_000)
+    tracker.rewritten(0, 10)
+    assert (tracker.due(), tracker.live_bytes(0)) == ((), 10)
+    tracker.appended(0, 100)
+    assert (tracker.due(), tracker.live_bytes(0)) == ((0,), 110)
+
+
 def test_a_rewrite_that_cuts_nothing_off_is_tried_again_ever_more_rarely() -> None:
     tracker = RewriteTracker(100)
     tracker.appended(0, 100)
@@ -52,6 +62,7 @@ def test_a_rewrite_that_cuts_begins_the_waits_anew() -> None:
 
 def test_what_is_given_up_leaves_nothing_behind() -> None:
     tracker = RewriteTracker(100)
+    tracker.rewritten(0, 1_000)
     tracker.appended(0, 100)
     tracker.failed(0)
     tracker.hold(0)

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.base.invariant import InvariantViolation
+from penstock.coordinator import portions
 from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
@@ -90,6 +91,26 @@ def test_giving_a_partition_up_answers_everybody_and_forgets_the_groups() -> Non
     assert other == []
     world.pass_ms(10_000)
     assert only(other).error is ErrorCode.NONE
+
+
+def test_groups_that_are_half_made_cost_nothing_once_their_partition_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(portions, "PORTION", 1)
+    world = World(has_turns=True, partition_count=1)
+    for number in range(50):
+        world.commit({("t", 0): 1}, group=f"g{number}")
+        world.all_turns()
+    world.coordinator.runtime.unload(0)
+    world.all_turns()
+    assert world.coordinator.pinned_bytes == 0
+    world.load(0)
+    while not world.coordinator.pinned_bytes:
+        world.turn()
+    assert world.coordinator.is_loading, "some are made, and nobody sees them"
+    world.coordinator.runtime.unload(0)
+    world.all_turns()
+    assert world.coordinator.pinned_bytes == 0
 
 
 def test_a_commit_confirmed_after_its_partition_was_given_up_is_answered() -> None:

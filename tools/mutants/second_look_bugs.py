@@ -9,11 +9,21 @@ SNAPSHOTS = ("tests/storage/test_memory_and_snapshot.py",)
 RAFT_FILES = ("tests/runtime/test_raft_storage.py",)
 RAFT_LOG = ("tests/runtime/test_raft_log.py",)
 RAFT_MEMBERS = ("tests/raft/test_members.py",)
+MANAGER = ("tests/runtime/test_replica_manager.py",)
 REDIAL = ("tests/runtime/test_session_redialling.py",)
 COMMANDS = ("tests/runtime/test_session_commands.py",)
 SESSION = ("tests/runtime/test_session.py",)
 FAILOVER = ("tests/controller/test_failover.py",)
 PROMISES = ("tests/controller/test_promises.py",)
+DEADLINES = ("tests/groups/test_deadlines.py",)
+PORTIONS = ("tests/groups/test_portions.py",)
+RECORDS = ("tests/coordinator/test_records.py",)
+RUNTIME = ("tests/coordinator/test_runtime.py",)
+UNREAD = ("tests/coordinator/test_unread.py",)
+TRACKER = ("tests/coordinator/test_rewrite_tracker.py",)
+LOADING = ("tests/groups/test_loading.py",)
+OWNED = ("tests/broker/test_group_ownership.py",)
+REWRITE = ("tests/broker/test_group_rewrite.py",)
 
 STORAGE = (
     plant("runs-first-offset-below-zero", "Following", "a slave takes a partition that begins below offset 0",
@@ -78,4 +88,68 @@ SESSIONS = (
           kind=Kind.CLEARED, near=PROMISES),
 )  # fmt: skip
 
-MUTANTS = (*STORAGE, *METADATA, *SESSIONS)
+ROLES = (
+    plant("role-begun-anew-in-its-epoch", "Leader epochs", "a mastership that is held is begun anew when its set grows from one member or shrinks to one, and refuses all writes under way",
+          ("runtime/ha/set_driver.py", "if self.member is not None and wish != self._done:", "if self.member is not None and (type(wish), wish) != (type(self._done), self._done):"),
+          ("runtime/ha/set_driver.py", "if wish == self._done or self._is_stopped:", "if (type(wish), wish) == (type(self._done), self._done) or self._is_stopped:"),
+          kind=Kind.STALE, near=MANAGER),
+)  # fmt: skip
+
+COORDINATORS = (
+    plant("coordinator-deadlines-out-of-order", "Groups", "deadlines are late once most of those before them were cancelled",
+          ("coordinator/deadlines.py", "            self._times = list(self._buckets)\n            heapq.heapify(self._times)\n", "            self._times = list(self._buckets)\n"),
+          kind=Kind.ORDER, near=DEADLINES),
+    plant("coordinator-turns-asked-for-twice", "Groups", "each work that begins while others wait adds a portion to the next turn of the loop",
+          ("coordinator/portions.py", "        if not self._is_running and not self._is_due:\n", "        if not self._is_running:\n"),
+          kind=Kind.CLEARED, near=PORTIONS),
+    plant("coordinator-rewrite-batch-too-large", "Groups", "a batch of a rewrite is larger than some logs take",
+          ("coordinator/records.py", "            batch, size_bytes = [], records_bytes((record,))\n", "            batch, size_bytes = [], 0\n"),
+          kind=Kind.RANGE, near=RECORDS),
+    plant("coordinator-unread-outlives-its-tenure", "Groups", "what could not be read counts after its partition was given up",
+          ("coordinator/runtime.py", "        self._unread.pop(partition, None)\n", ""),
+          kind=Kind.CLEARED, near=RUNTIME),
+    plant("coordinator-told-before-it-shows", "Groups", "whoever is told that a write is confirmed does not find it",
+          ("coordinator/writes.py", "            if reason is not Unwritten.LATE:\n                self.in_flight -= 1\n                if reason is None:\n                    change.confirm()\n                else:\n                    change.refuse()\n            if not is_told:\n                is_told = True\n                told(reason)\n", "            if not is_told:\n                is_told = True\n                told(reason)\n            if reason is not Unwritten.LATE:\n                self.in_flight -= 1\n                if reason is None:\n                    change.confirm()\n                else:\n                    change.refuse()\n"),
+          kind=Kind.ORDER, near=RUNTIME),
+    plant("coordinator-unread-one-byte-too-few", "Groups", "a partition is not rewritten though memory has room for what it can not read",
+          ("coordinator/unread.py", "            if self.size_bytes > self._bytes_max:\n", "            if self.size_bytes >= self._bytes_max:\n"),
+          kind=Kind.RANGE, near=UNREAD),
+    plant("coordinator-counts-partitions-too-late", "Groups", "a topic with more partitions than the setting ends the broker that leads it",
+          ("broker/coordinators/hosting.py", "        if hosted_ones:\n            self.runtime.base.partitions.use_count(len(self._journal.partitions))\n        for partition, hosted in hosted_ones.items():\n            if partition not in self._tenures:\n                self._take_over(partition, hosted)\n", "        for partition, hosted in hosted_ones.items():\n            if partition not in self._tenures:\n                self._take_over(partition, hosted)\n        if hosted_ones:\n            self.runtime.base.partitions.use_count(len(self._journal.partitions))\n"),
+          kind=Kind.ORDER, near=OWNED),
+    plant("coordinator-retry-of-a-lost-tenure", "Groups", "a broker loads a partition that another one leads by now",
+          ("broker/coordinators/hosting.py", "            if tenure.is_over:\n                return\n", ""),
+          kind=Kind.STALE, near=OWNED),
+    plant("coordinator-retry-on-what-was-read", "Groups", "a partition that is read again holds some records twice",
+          ("broker/coordinators/hosting.py", "            self.runtime.unload(partition)\n            self.runtime.begin_loading(partition)\n            self._load(tenure)\n", "            self._load(tenure)\n"),
+          kind=Kind.CLEARED, near=OWNED),
+    plant("coordinator-shrunk-set-ends-a-write", "Groups", "a commit is refused and shows again at the next coordinator",
+          ("broker/coordinators/journal.py", "        \"\"\"What is confirmed counts: the live state must not disagree with the log.\"\"\"\n", "        self._close(Unwritten.TOO_FEW_IN_STEP)\n"),
+          kind=Kind.SNAPSHOT, near=OWNED),
+    plant("coordinator-late-rewrite-is-over", "Groups", "a rewrite that takes long cuts nothing off",
+          ("broker/coordinators/rewrite.py", "        if error is Unwritten.LATE:  # said once more when its fate is known\n            return\n", ""),
+          kind=Kind.CLEARED, near=REWRITE),
+    plant("coordinator-cut-while-handed-over", "Groups", "a rewrite cuts off records by a frame that the next master does not have",
+          ("broker/coordinators/rewrite.py", "            hosted.member.check_writable()\n            hosted.member.log.delete", "            hosted.member.log.delete"),
+          kind=Kind.GUARD, near=REWRITE),
+    plant("coordinator-readers-are-not-woken", "Groups", "who waits for records of the internal topic waits until its time is up",
+          ("broker/coordinators/journal.py", "        if hosted.waiters:\n            member.watch(member.log.end_position, hosted)\n", ""),
+          kind=Kind.GUARD, near=OWNED),
+    plant("coordinator-size-outlives-its-tenure", "Groups", "a partition is rewritten by the size that it had in an earlier mastership",
+          ("coordinator/rewrites.py", "        self._appended.pop(partition, None)\n        self._live.pop(partition, None)\n", "        self._appended.pop(partition, None)\n"),
+          kind=Kind.STALE, near=TRACKER),
+    plant("coordinator-rewrite-over-before-it-is", "Groups", "a rewrite that is asked for when the one before ends is refused",
+          ("broker/coordinators/rewrite.py", "            del self._of[rewrite.hosted]\n            rewrite.on_done(rewrite.live_bytes if self._cut(rewrite) else None)\n", "            rewrite.on_done(rewrite.live_bytes if self._cut(rewrite) else None)\n            del self._of[rewrite.hosted]\n"),
+          kind=Kind.ORDER, near=REWRITE),
+    plant("coordinator-late-again-and-again", "Groups", "a write that takes long is called late once a second",
+          ("broker/coordinators/journal.py", "        if self._is_open and not self._is_overdue:\n", "        if self._is_open:\n"),
+          kind=Kind.CLEARED, near=OWNED),
+    plant("coordinator-largest-size-counts", "Groups", "a partition that was large once is never rewritten as a small one",
+          ("coordinator/rewrites.py", "        self._live[partition] = live_bytes\n        self._appended[partition] = 0\n", "        self._live[partition] = max(live_bytes, self._live.get(partition, 0))\n        self._appended[partition] = 0\n"),
+          kind=Kind.STALE, near=TRACKER),
+    plant("coordinator-half-made-groups-count", "Groups", "groups that were never shown count in memory for ever",
+          ("coordinator/runtime.py", "        yield from loading.loader.discard()\n", "        yield 1\n"),
+          kind=Kind.CLEARED, near=LOADING),
+)  # fmt: skip
+
+MUTANTS = (*STORAGE, *METADATA, *SESSIONS, *ROLES, *COORDINATORS)
