@@ -6,7 +6,7 @@
 `live` gives records as the journal has them at the moment they are asked for, so commits may go on
 between two slices: they lie behind what they replace. What was appended for another mastership is
 worth nothing, so a rewrite ends with its epoch, and only a whole and confirmed one cuts. It ends
-with the tenure that it was begun in, too: who gives its role up and takes it again in the same epoch
+with the tenure that it was begun in, too: who gives its role up and takes it again in one epoch
 loads anew, and `live` would give nothing meanwhile. One that fails leaves both copies, which replay
 to the same state.
 
