@@ -57,6 +57,24 @@ def test_a_node_that_fails_is_tried_again_with_growing_pauses(
     assert told[2].endswith("(3 times in a row); the others go on, it is started again in 0.05 s")
 
 
+def test_a_node_that_gets_no_process_is_tried_again(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def run() -> None:
+        node = Node("")
+        node._command = lambda: ["/no/such/program"]  # type: ignore[method-assign]
+        life = asyncio.create_task(node.keep_running())
+        await until(lambda: node.failures >= 2)
+        assert not node.is_running
+        node.leave_down()
+        assert await life == 1
+
+    asyncio.run(run())
+    told = capfd.readouterr().err.splitlines()
+    assert told[0].startswith("penstock: node 7 gets no process: [Errno 2]")
+    assert told[1].endswith("it is started again in 0.02 s")
+
+
 def test_a_node_is_ended_and_killed_where_it_does_not_listen(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -18,7 +18,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from penstock.cli.exit_codes import EXIT_OK
+from penstock.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from penstock.cli.launch.node_process import ended, say
 from penstock.cli.machine.http_get import NO_ANSWER, Answer, get
 from penstock.cli.machine.plan import ANY_CORE, MachinePlan, PlannedNode
@@ -113,12 +113,11 @@ class SupervisedNode:
     async def _run_once(self) -> int:
         self.starts += 1
         self._started_at = time.monotonic()
-        process = self._process = await asyncio.create_subprocess_exec(
-            *self._command(),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the supervisor, which ends one after the other
-        )
+        try:
+            process = self._process = await self._new_process()
+        except OSError as error:  # no memory for a process, or the program is being replaced
+            say(f"node {self.broker_id} gets no process: {error}")
+            return EXIT_FAILED
         if self._is_over.is_set():  # it came while the process was being made
             process.terminate()
         watching = asyncio.create_task(self._watch_start())
@@ -129,6 +128,14 @@ class SupervisedNode:
             self._process, self.is_ready = None, False
             if process.returncode is None:
                 process.terminate()
+
+    async def _new_process(self) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *self._command(),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the supervisor, which ends one after the other
+        )
 
     def _command(self) -> list[str]:
         planned = self.planned

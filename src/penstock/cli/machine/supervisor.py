@@ -55,6 +55,8 @@ class Supervisor:
         server = HttpServer(self._pages.pages)
         await server.start(self._plan.host, self._plan.port)
         lives = [asyncio.create_task(node.keep_running()) for node in self._nodes]
+        for life in lives:
+            life.add_done_callback(self._on_life_over)
         announcing = asyncio.create_task(self._announce())
         asked = await self._until_told_to_stop()
         announcing.cancel()
@@ -63,6 +65,11 @@ class Supervisor:
         codes = await asyncio.gather(*lives)
         server.stop()
         return EXIT_USAGE if asked == ALL_FAILED else _exit_code(self._nodes, codes)
+
+    def _on_life_over(self, life: asyncio.Task[int]) -> None:
+        """A node that is looked after no more, by a mistake of ours, ends the whole in order."""
+        if not life.cancelled() and life.exception() is not None:
+            self._signals.put_nowait(signal.SIGTERM)
 
     async def _until_told_to_stop(self) -> int:
         """Return the signal that says so."""
@@ -92,7 +99,7 @@ class Supervisor:
         for node in self._nodes:
             node.leave_down()
         in_order = asyncio.create_task(self._stop_in_order())
-        hurry = asyncio.create_task(self._signals.get())
+        hurry = asyncio.create_task(self._until_told_again())
         await asyncio.wait({in_order, hurry}, return_when=asyncio.FIRST_COMPLETED)
         if hurry.done():
             in_order.cancel()
@@ -100,6 +107,10 @@ class Supervisor:
         else:
             hurry.cancel()
             await in_order
+
+    async def _until_told_again(self) -> None:
+        while await self._signals.get() == signal.SIGHUP:
+            say("rolling restart: not begun, since all nodes are ending")
 
     async def _stop_in_order(self) -> None:
         for node in reversed(self._nodes):
