@@ -18,9 +18,7 @@ from penstock.controller.commands.command import (
 from penstock.controller.metadata.records import MastershipBegun, SyncStateSetChanged
 from penstock.replication.config import ReplicationConfig
 from penstock.runtime.ha.followed_set import State
-from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
-from penstock.storage.errors import OutOfSpace
 from tests.net.serving import run
 
 TWO_OF_THREE = AckPolicy(kind=PolicyKind.K_OF_N, required=2)
@@ -73,75 +71,6 @@ def test_a_restarted_master_leads_again_only_when_it_is_elected_again(tmp_path: 
             await cluster.confirmed(1)
             await cluster.equal(1, 2)
 
-    run(scenario())
-
-
-async def master_is_back_without_controllers_and_broker_3(cluster: HaCluster) -> None:
-    await cluster.make_set(1, 2, 3)
-    fill(cluster, 1)
-    await cluster.confirmed(1)
-    for broker in cluster.brokers.values():
-        broker.cut_off()
-    await cluster[3].crash()
-    await cluster[1].crash()
-    await cluster[1].start(is_registering=False)
-    await cluster.until(lambda: 1 in cluster[1].manager.members)
-
-
-def test_without_controllers_a_restarted_master_resumes_without_alarm_when_all_replicas_agree(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", logger="penstock.runtime.ha.set_driver")
-
-    async def scenario() -> None:
-        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
-            await master_is_back_without_controllers_and_broker_3(cluster)
-            await cluster.until(
-                lambda: (
-                    cluster[1].manager.server.sets[1].sessions.get(2) is not None
-                    and cluster[1].manager.server.sets[1].sessions[2].is_streaming
-                )
-            )
-            assert cluster[1].member().role is Role.IDLE, "broker 3 has not agreed"
-            await cluster[3].start(is_registering=False)
-            await cluster.leads(1)
-            assert cluster[1].member().leader_epoch == 0
-            fill(cluster, 1)
-            await cluster.confirmed(1)
-            await cluster.equal(1, 2, 3)
-
-    run(scenario())
-    said = [each for each in caplog.records if "mastership" in each.message]
-    assert [each.levelname for each in said] == ["INFO"]
-    assert "WARNING" not in {each.levelname for each in caplog.records if "was master" in each.msg}
-
-
-def test_a_mastership_that_could_not_be_resumed_for_want_of_room_is_resumed_when_there_is_some(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # All have agreed by then, and no slave shakes hands again for the master to notice.
-    full: set[SetLog] = set()
-    begin_epoch = SetLog.begin_epoch
-
-    def begin(own_log: SetLog, leader_epoch: int) -> None:
-        if own_log in full:
-            raise OutOfSpace(own_log.directory)
-        begin_epoch(own_log, leader_epoch)
-
-    async def scenario() -> None:
-        async with ha_cluster(tmp_path, 1, 2, 3) as cluster:
-            await master_is_back_without_controllers_and_broker_3(cluster)
-            full.add(cluster[1].member().log)
-            await cluster[3].start(is_registering=False)
-            await cluster.until(lambda: "resume" in cluster[1].trouble())
-            assert cluster[1].member().role is Role.IDLE
-            full.clear()
-            await cluster.leads(1)
-            assert not cluster[1].trouble()
-            fill(cluster, 1)
-            await cluster.confirmed(1)
-
-    monkeypatch.setattr(SetLog, "begin_epoch", begin)
     run(scenario())
 
 

@@ -9,7 +9,7 @@ SNAPSHOTS = ("tests/storage/test_memory_and_snapshot.py",)
 RAFT_FILES = ("tests/runtime/test_raft_storage.py",)
 RAFT_LOG = ("tests/runtime/test_raft_log.py",)
 RAFT_MEMBERS = ("tests/raft/test_members.py",)
-MANAGER = ("tests/runtime/test_masterships_of_changing_sets.py",)
+RESUMED = ("tests/runtime/test_resumed_masterships.py",)
 REDIAL = ("tests/runtime/test_session_redialling.py",)
 COMMANDS = ("tests/runtime/test_session_commands.py",)
 SESSION = ("tests/runtime/test_session.py",)
@@ -92,7 +92,7 @@ ROLES = (
     plant("role-begun-anew-in-its-epoch", "Leader epochs", "a mastership that is held is begun anew when its set grows from one member or shrinks to one, and refuses all writes under way",
           ("runtime/ha/set_driver.py", "if self.member is not None and wish != self._done:", "if self.member is not None and (type(wish), wish) != (type(self._done), self._done):"),
           ("runtime/ha/set_driver.py", "if wish == self._done or self._is_stopped:", "if (type(wish), wish) == (type(self._done), self._done) or self._is_stopped:"),
-          kind=Kind.STALE, near=MANAGER),
+          kind=Kind.STALE, near=RESUMED),
 )  # fmt: skip
 
 COORDINATORS = (

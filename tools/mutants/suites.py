@@ -67,6 +67,7 @@ LINKS = (
     "tests/runtime/test_ha_promises.py",
     "tests/runtime/test_ha_transfer.py",
     "tests/runtime/test_replica_manager.py",
+    "tests/runtime/test_resumed_masterships.py",
 )
 MEMBERS = (
     "tests/broker/test_cut_member.py",
