@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SIM_SEEDS := 1..150
-CODE := src tests tools demo harness benchmarks reliability
+CODE := src simulator tests tools demo harness benchmarks reliability
 PYTEST := $(BIN)/python -m pytest -q --durations 10
 
 # Without stored byte code each process that starts compiles all modules that it imports.
@@ -101,7 +101,7 @@ mixed: setup ## an earlier release and this one in one cluster, forth and back; 
 	PENSTOCK_OLDER=$(CURDIR)/build/older/src $(PYTEST) tests/integration/test_mixed_releases.py
 
 sim: $(STAMP) ## simulated clusters under faults, about 3 minutes; SEED=n runs and explains one
-	$(BIN)/python -m penstock.sim $(if $(SEED),--seed $(SEED),--seeds $(SIM_SEEDS) --jobs 2)
+	$(BIN)/python -m simulator $(if $(SEED),--seed $(SEED),--seeds $(SIM_SEEDS) --jobs 2)
 
 mutants: $(STAMP) ## plant bugs in a copy of the source: which test finds each? SEEDS=1..10: which seed?
 	$(BIN)/python -m tools.mutants $(if $(SEEDS),--seeds $(SEEDS))

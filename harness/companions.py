@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from penstock.sim.history import History
+from simulator.history import History
 
 
 class Companion(Protocol):

@@ -4,8 +4,7 @@ import time
 import zlib
 
 from confluent_kafka import Message
-
-from penstock.sim.history import Content
+from simulator.history import Content
 
 
 def content_now(value: str) -> Content:

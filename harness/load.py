@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from penstock.sim.history import Rules
+from simulator.history import Rules
 
 FINAL_READER = "final"
 """The consumer that reads everything once more in the end."""

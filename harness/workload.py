@@ -2,7 +2,7 @@
 
 Stock librdkafka producers (idempotent, acks=all) send numbered records at a bounded rate; a stock
 consumer reads along. Both go on through every fault. In the end everything is read once more from
-the beginning, and `penstock.sim.history` judges: acknowledged but not readable is lost, twice is
+the beginning, and `simulator.history` judges: acknowledged but not readable is lost, twice is
 doubled. A record's value is its producer and number, so it is unique; its key is the producer.
 """
 
@@ -18,13 +18,13 @@ from typing import ClassVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from simulator.history import Content, History, Outcome, Poll, Report, Send, judge
 
 from harness.companions import Companion
 from harness.contents import content_now, content_of
 from harness.direct_readers import DirectReader, value_name
 from harness.load import FINAL_READER, Load
 from harness.waiting import wait_until
-from penstock.sim.history import Content, History, Outcome, Poll, Report, Send, judge
 
 FLUSH_SECONDS = 120.0
 READ_SECONDS = 120.0

@@ -11,8 +11,8 @@ import random
 import time
 
 from harness.results import Row, publish
+from simulator.history import Commit, History, Outcome, Poll, Report, Rules, Send, judge
 
-from penstock.sim.history import Commit, History, Outcome, Poll, Report, Rules, Send, judge
 from reliability import RESULTS
 
 GOAL = "100,000 messages per second"

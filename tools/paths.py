@@ -21,22 +21,23 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from simulator.clients.wire import BrokerLink
+from simulator.kernel.simulation import Simulation, simulate
+from simulator.run.cluster import SimCluster
+from simulator.run.plan import Shape
+from simulator.run.topology import KAFKA_PORT, WALL_START_MS
+
 from penstock.client.delivery import encode_produce
 from penstock.controller.metadata.image import NO_MASTER
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.build import Record, build_batch
-from penstock.sim.clients.wire import BrokerLink
-from penstock.sim.kernel.simulation import Simulation, simulate
-from penstock.sim.run.cluster import SimCluster
-from penstock.sim.run.plan import Shape
-from penstock.sim.run.topology import KAFKA_PORT, WALL_START_MS
 
 TIMES = 16
 SPAN_SECONDS = 0.1
 SEED = 1
 ROOT = Path(__file__).resolve().parent.parent / "src" / "penstock"
-LEFT_OUT = ("sim", "client")
-"""The simulator itself, and what asks."""
+LEFT_OUT = ("client",)
+"""What asks."""
 CREATE_VERSION, METADATA_VERSION, PRODUCE_VERSION = 4, 9, 8
 TOPIC = "traced"
 

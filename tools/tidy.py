@@ -27,6 +27,7 @@ Rules
 import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,9 @@ READING_ROOMS = frozenset(
 )
 """A log's files are storage's own business: a partition may have its bytes elsewhere (ADR 0068)."""
 
+SIMULATOR = "simulator"
+"""It stands beside src, and is held to what holds there."""
+
 GATE = "penstock.kafka.gate"
 GATED_TABLES = frozenset({"topics_by_name", "topics_by_id", "partitions", "by_name", "by_id"})
 GATED_NAMES = frozenset({"knows_group"})
@@ -116,7 +120,7 @@ NOT_IMPORTED_BY = {
 }
 """What a package at the top may not import."""
 
-ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "penstock.sim.__main__"})
+ENTRY_POINTS = frozenset({"penstock", "penstock.cli.main", "simulator.__main__"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +135,10 @@ class Source:
 
     @property
     def room(self) -> str:
-        """Return the package below penstock, or nothing for modules outside it."""
+        """Return the package below penstock, or `simulator`, or nothing for modules outside."""
         parts = self.module.split(".")
+        if parts[0] == SIMULATOR:
+            return SIMULATOR
         return parts[1] if len(parts) > 1 else ""
 
     @property
@@ -339,7 +345,7 @@ def check_dead(sources: Sequence[Source], entry_points: frozenset[str]) -> Itera
             for count in range(name.count(".") + 1)
         }
         inside = bool(source.module)
-        reached |= {name for name in names if inside or name.startswith("penstock.sim")} - {
+        reached |= {name for name in names if inside or name.startswith(SIMULATOR)} - {
             source.module
         }
     for source in sources:
@@ -371,15 +377,12 @@ def check_circles(sources: Sequence[Source]) -> Iterator[Finding]:
 def _circle_of(start: str, graph: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the shortest way from a module back to itself, or nothing where there is none."""
     came_from: dict[str, str] = {}
-    wave = [start]
-    while wave and start not in came_from:
-        following = []
-        for module in wave:
-            for name in graph.get(module, ()):
-                if name not in came_from:
-                    came_from[name] = module
-                    following.append(name)
-        wave = following
+    waiting = [start]
+    for module in waiting:
+        for name in graph.get(module, ()):
+            if name not in came_from:
+                came_from[name] = module
+                waiting.append(name)
     if start not in came_from:
         return []
     way = [came_from[start]]
@@ -390,11 +393,10 @@ def _circle_of(start: str, graph: Mapping[str, Sequence[str]]) -> list[str]:
 
 def check_crowds(sources: Sequence[Source]) -> Iterator[Finding]:
     """Find packages that nobody can look over."""
-    members: dict[str, int] = {}
+    members = Counter[str]()
     for source in sources:
         if source.room and not source.is_package:
-            package = source.path.rpartition("/")[0]
-            members[package] = members.get(package, 0) + 1
+            members[source.path.rpartition("/")[0]] += 1
     for package, count in members.items():
         if count > PACKAGE_MODULES_MAX:
             text = f"{count} modules, at most {PACKAGE_MODULES_MAX}: make packages of them"
@@ -448,7 +450,7 @@ def read_sources(root: Path) -> list[Source]:
 
 def read_source(path: str, text: str) -> Source:
     """Parse one file; `path` is relative to the project, with `/` between the parts."""
-    ours = path.startswith("src/") and path.endswith(".py")
+    ours = path.startswith(("src/", f"{SIMULATOR}/")) and path.endswith(".py")
     tree, wrong = _parse(text) if path.endswith(".py") else (None, "")
     module = path.removeprefix("src/").removesuffix(".py").removesuffix("/__init__")
     return Source(

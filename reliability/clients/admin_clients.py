@@ -2,7 +2,7 @@
 
 Each client is a thread with a connection of its own to one broker. It never repeats a request: one
 that got no answer stays open in the history, as the second attempt could meet the first one's
-effect. What they did is checked for linearizability (`penstock.sim.history.linearizability`),
+effect. What they did is checked for linearizability (`simulator.history.linearizability`),
 topic by topic; a name is used for a while and then never again, which keeps each history short.
 """
 
@@ -12,13 +12,8 @@ import threading
 import time
 from collections.abc import Hashable, Sequence
 
-from penstock.client.connection import Connection
-from penstock.client.errors import ClientError
-from penstock.client.settings import ClientSettings
-from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.history.administration import AdminHistory
-from penstock.sim.history.controllers import (
+from simulator.history.administration import AdminHistory
+from simulator.history.controllers import (
     AlterConfig,
     ControllerModel,
     CreateTopic,
@@ -27,7 +22,13 @@ from penstock.sim.history.controllers import (
     ReadTopic,
     TopicSeen,
 )
-from penstock.sim.history.linearizability import Judgement, Recorder, check_linearizable
+from simulator.history.linearizability import Judgement, Recorder, check_linearizable
+
+from penstock.client.connection import Connection
+from penstock.client.errors import ClientError
+from penstock.client.settings import ClientSettings
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
 
 CONFIG = "retention.ms"
 PARTITIONS = 1

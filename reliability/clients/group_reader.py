@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from harness.workload import as_polls
-
-from penstock.sim.history import NOTHING_COMMITTED, Commit, History, Outcome, Poll
+from simulator.history import NOTHING_COMMITTED, Commit, History, Outcome, Poll
 
 GROUP = "history-group"
 MEMBERS = 2

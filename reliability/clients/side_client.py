@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 from harness.workload import Load, Workload
-
-from penstock.sim.history import Poll, Send
+from simulator.history import Poll, Send
 
 STOP_SECONDS = 150.0
 History = tuple[list[Send], list[Poll]]

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass, field
 
 from harness.contents import content_now
+from simulator.history import History, Outcome, Send
 
 from penstock.client.cluster import Cluster
 from penstock.client.delivery import encode_produce
@@ -23,7 +24,6 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_response
 from penstock.record.batch import stamp_producer
 from penstock.record.build import Record, build_batch
-from penstock.sim.history import History, Outcome, Send
 
 PRODUCE_VERSION = 8
 BROKER_TIMEOUT_MS = 5_000

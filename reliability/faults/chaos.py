@@ -22,9 +22,9 @@ from harness.node import Place
 from harness.replica_bytes import differences
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, Writer
+from simulator.history import Outcome as Answer
+from simulator.history import Report
 
-from penstock.sim.history import Outcome as Answer
-from penstock.sim.history import Report
 from reliability.clients.group_reader import GroupReader
 from reliability.clients.stock_writers import WRITERS
 from reliability.clients.zombie_writer import ZombieWriter

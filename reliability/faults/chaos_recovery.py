@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from harness.workload import Workload, Writer
-
-from penstock.sim.history import Outcome
+from simulator.history import Outcome
 
 SPAN_NS = 500_000_000
 """A partition that acknowledges nothing to anybody for so long was unavailable."""

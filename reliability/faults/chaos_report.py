@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.results import percentile, shown
+from simulator.history import Anomaly
 
-from penstock.sim.history import Anomaly
 from reliability.faults.chaos import Outcome, Struck
 from reliability.faults.chaos_recovery import Outage
 

@@ -13,8 +13,8 @@ from harness.loop_disk import LoopDisk
 from harness.node import NodeProcess, SettingsOf
 from harness.results import median, publish
 from harness.workload import Load, Workload
+from simulator.history import Report
 
-from penstock.sim.history import Report
 from reliability import RESULTS
 
 ACKED_BETWEEN_FAULTS = 150

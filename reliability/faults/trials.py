@@ -16,8 +16,8 @@ from harness.loop_disk import LoopDisk
 from harness.replica_bytes import differences
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic
+from simulator.history import Report
 
-from penstock.sim.history import Report
 from reliability.clients.side_client import SideClient
 from reliability.faults.switchboard import OUTSIDE, Switchboard
 

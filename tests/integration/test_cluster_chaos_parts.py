@@ -17,8 +17,7 @@ from reliability.faults.chaos_report import write_report
 from reliability.faults.chaos_scenarios import SCENARIOS, Layout, Scenario
 from reliability.faults.hosts import Hosts
 from reliability.faults.switch import Switch
-
-from penstock.sim.history import Report
+from simulator.history import Report
 
 BODY = bytes(60)
 

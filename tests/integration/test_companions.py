@@ -13,8 +13,8 @@ from harness.waiting import wait_until
 from harness.workload import Workload, create_topic
 from reliability.clients.group_reader import GroupReader
 from reliability.clients.zombie_writer import ZombieWriter
+from simulator.history import Anomaly, Commit, History, Outcome, Rules, judge
 
-from penstock.sim.history import Anomaly, Commit, History, Outcome, Rules, judge
 from tests.integration.layouts import FAST, WAIT_SECONDS
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

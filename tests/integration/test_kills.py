@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from harness.workload import Load
 from reliability.faults.faults import cut_power_repeatedly, kill_repeatedly
-
-from penstock.sim.history import Anomaly
+from simulator.history import Anomaly
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 

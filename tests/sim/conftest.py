@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
-
-from penstock.sim.trials.groups import GroupTrials
-from penstock.sim.trials.replicas import ReplicaTrials
+from simulator.trials.groups import GroupTrials
+from simulator.trials.replicas import ReplicaTrials
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.sim.kernel.process import Process
-from penstock.sim.kernel.simulation import Simulation, simulate
+from simulator.kernel.process import Process
+from simulator.kernel.simulation import Simulation, simulate
+
 from tests.sim.net_toys import PORT, echo_server
 
 SERVERS = ("s1", "s2", "s3")

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from penstock.sim.kernel.process import Main, Process
-from penstock.sim.kernel.simulation import Outcome, Simulation, simulate
+from simulator.kernel.process import Main, Process
+from simulator.kernel.simulation import Outcome, Simulation, simulate
 
 PORT = 9
 

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-
-from penstock.sim.kernel.process import Main, Process
-from penstock.sim.kernel.simulation import Simulation, simulate
-from penstock.sim.run.cluster import SimCluster
-from penstock.sim.run.plan import Shape
+from simulator.kernel.process import Main, Process
+from simulator.kernel.simulation import Simulation, simulate
+from simulator.run.cluster import SimCluster
+from simulator.run.plan import Shape
 
 SERVERS = "n1:9092,n2:9092,n3:9092"
 RECORDS = 120

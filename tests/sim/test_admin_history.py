@@ -3,10 +3,8 @@
 import itertools
 
 import pytest
-
-from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.history.administration import AdminHistory
-from penstock.sim.history.controllers import (
+from simulator.history.administration import AdminHistory
+from simulator.history.controllers import (
     AlterConfig,
     ControllerModel,
     CreateTopic,
@@ -15,7 +13,9 @@ from penstock.sim.history.controllers import (
     ReadTopic,
     TopicSeen,
 )
-from penstock.sim.history.linearizability import Recorder, Verdict, check_linearizable
+from simulator.history.linearizability import Recorder, Verdict, check_linearizable
+
+from penstock.protocol.error_codes import ErrorCode
 
 
 @pytest.fixture

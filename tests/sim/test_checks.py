@@ -4,6 +4,19 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from simulator.checks.equal_state import differences
+from simulator.checks.groups import states as group_states
+from simulator.checks.invariants import Invariants
+from simulator.checks.remains import Remains
+from simulator.clients.all_clients import Clients
+from simulator.clients.readers import Follower, Reader
+from simulator.faults.weather import Effect, pairs
+from simulator.history import Anomaly, Deletion, Outcome
+from simulator.history.administration import AdminHistory
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.server import Server
+from simulator.trials.operations import DiskTrials
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
@@ -14,19 +27,6 @@ from penstock.node.node import Node
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import SyncStateKeeper
-from penstock.sim.checks.equal_state import differences
-from penstock.sim.checks.groups import states as group_states
-from penstock.sim.checks.invariants import Invariants
-from penstock.sim.checks.remains import Remains
-from penstock.sim.clients.all_clients import Clients
-from penstock.sim.clients.readers import Follower, Reader
-from penstock.sim.faults.weather import Effect, pairs
-from penstock.sim.history import Anomaly, Deletion, Outcome
-from penstock.sim.history.administration import AdminHistory
-from penstock.sim.run.one_run import Run, run_plan
-from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.run.server import Server
-from penstock.sim.trials.operations import DiskTrials
 from penstock.storage.inspect.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
 
 pytestmark = [
@@ -181,7 +181,7 @@ def test_a_segment_that_only_a_deleted_topic_keeps() -> None:
 
 
 def test_a_wish_after_which_a_set_is_not_in_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.sim.run.one_run.WISHES", (FaultKind.TRANSFER, FaultKind.ELECT))
+    monkeypatch.setattr("simulator.run.one_run.WISHES", (FaultKind.TRANSFER, FaultKind.ELECT))
     looked = Run._not_equal
 
     def never_after_a_wish(run: Run) -> list[str]:

@@ -6,6 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from simulator.checks.masterships import Masterships
+from simulator.faults.weather import Effect, pairs
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan, Shape
+from simulator.run.server import Server
+from simulator.run.topology import TOPIC
 
 from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.broker import partitions
@@ -21,12 +27,6 @@ from penstock.replication.epochs import EpochHistory, EpochStart
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import Slave, SyncStateKeeper
 from penstock.runtime.ha.master_set import MasterSet
-from penstock.sim.checks.masterships import Masterships
-from penstock.sim.faults.weather import Effect, pairs
-from penstock.sim.run.one_run import Run, run_plan
-from penstock.sim.run.plan import Plan, Shape
-from penstock.sim.run.server import Server
-from penstock.sim.run.topology import TOPIC
 from penstock.storage.index.producers import Duplicate, ProducerTable
 
 pytestmark = [

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from simulator.faults.weather import Effect, pairs
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan, Shape
+from simulator.run.server import Server
 
 from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
 from penstock.node.node import Node
-from penstock.sim.faults.weather import Effect, pairs
-from penstock.sim.run.one_run import Run, run_plan
-from penstock.sim.run.plan import Plan, Shape
-from penstock.sim.run.server import Server
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

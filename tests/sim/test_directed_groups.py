@@ -6,6 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from simulator.clients.group_member import GroupNotes
+from simulator.clients.group_wire import NEWER, Seat, open_coordinator
+from simulator.clients.wire import BrokerLink, LinkFailed
+from simulator.clients.world import now_ns, pause
+from simulator.faults.weather import Effect, pairs
+from simulator.history import Outcome
+from simulator.kernel.process import Process
+from simulator.run.one_run import Run, Schedule, run_plan
+from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.server import Server
+from simulator.run.topology import KAFKA_PORT, SESSION_TIMEOUT_MS, TOPIC
 
 from penstock.coordinator.portions import Steps
 from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
@@ -13,17 +24,6 @@ from penstock.groups.shard import GroupShard
 from penstock.kafka import gate
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.clients.group_member import GroupNotes
-from penstock.sim.clients.group_wire import NEWER, Seat, open_coordinator
-from penstock.sim.clients.wire import BrokerLink, LinkFailed
-from penstock.sim.clients.world import now_ns, pause
-from penstock.sim.faults.weather import Effect, pairs
-from penstock.sim.history import Outcome
-from penstock.sim.kernel.process import Process
-from penstock.sim.run.one_run import Run, Schedule, run_plan
-from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.run.server import Server
-from penstock.sim.run.topology import KAFKA_PORT, SESSION_TIMEOUT_MS, TOPIC
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

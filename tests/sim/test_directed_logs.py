@@ -8,6 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from simulator.run.one_run import Run
+from simulator.run.server import Server
+from simulator.run.topology import data_path
 
 from penstock.base.ids import ReplicaSetId
 from penstock.node.layout import ReplicaSetPlace
@@ -15,9 +18,6 @@ from penstock.node.node import Node
 from penstock.replication.config import FirstSync
 from penstock.replication.messages import LogRun
 from penstock.runtime.ha.followed_set import FollowedSet
-from penstock.sim.run.one_run import Run
-from penstock.sim.run.server import Server
-from penstock.sim.run.topology import data_path
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import FlushPolicy
 from tests.sim.test_directed import APART, EMPTY_SET, follow, image_of, server

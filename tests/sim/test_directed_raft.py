@@ -1,14 +1,14 @@
 """Moments of the controllers' group from which it lives on under bad luck, on copies of its logs.
 
-See src/penstock/sim/trials/raft_walk.py: what no run has the time for.
+See simulator/trials/raft_walk.py: what no run has the time for.
 """
 
 import asyncio
 
 import pytest
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan, Shape
 
-from penstock.sim.run.one_run import Run, run_plan
-from penstock.sim.run.plan import Plan, Shape
 from tests.sim.test_directed_voters import (
     APART,
     COMPACTED,

@@ -5,6 +5,11 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from simulator.faults.weather import Effect, pairs
+from simulator.kernel.disk import SimDisk
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan
+from simulator.run.server import Server
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.broker.sets.replica_set import ReplicaSetMember
@@ -14,11 +19,6 @@ from penstock.controller.metadata.image import NO_MASTER
 from penstock.node.node import Node
 from penstock.replication.sync_state import Change
 from penstock.runtime.ha.master_set import MasterSet
-from penstock.sim.faults.weather import Effect, pairs
-from penstock.sim.kernel.disk import SimDisk
-from penstock.sim.run.one_run import Run, run_plan
-from penstock.sim.run.plan import Plan
-from penstock.sim.run.server import Server
 from tests.sim.test_directed import (
     APART,
     BUSY,

@@ -8,11 +8,11 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from simulator.faults.weather import Effect, pairs
+from simulator.run.one_run import Run, Schedule, run_plan
+from simulator.run.plan import Plan, Shape
+from simulator.run.server import Server
 
-from penstock.sim.faults.weather import Effect, pairs
-from penstock.sim.run.one_run import Run, Schedule, run_plan
-from penstock.sim.run.plan import Plan, Shape
-from penstock.sim.run.server import Server
 from tests.sim.test_directed import (
     APART,
     BUSY,

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 import pytest
+from simulator.kernel.disk import SimDisk
+from simulator.kernel.inode import PENDING_MAX
+from simulator.kernel.sectors import SECTOR
 
-from penstock.sim.kernel.disk import SimDisk
-from penstock.sim.kernel.inode import PENDING_MAX
-from penstock.sim.kernel.sectors import SECTOR
 from tests.storage.disk_contract import DiskContract
 
 OLD, NEW = b"o" * SECTOR, b"n" * SECTOR

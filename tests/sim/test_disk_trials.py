@@ -8,6 +8,17 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
+from simulator.kernel.disk import SimDisk
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan, Shape
+from simulator.trials import damage as damage_trials
+from simulator.trials import operations as disk_trials
+from simulator.trials import raft as raft_trials
+from simulator.trials.damage import LogDamage, Place, RaftDamage
+from simulator.trials.logs import Known, LogTrial, Loss
+from simulator.trials.operations import DiskTrials
+from simulator.trials.raft import RaftTrial, open_raft
+from simulator.trials.still_log import NEW_PARTITION, StillLog
 
 from penstock.base.ids import ReplicaSetId
 from penstock.raft.configuration import Configuration
@@ -15,17 +26,6 @@ from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.storage import RaftStorage
-from penstock.sim.kernel.disk import SimDisk
-from penstock.sim.run.one_run import Run, run_plan
-from penstock.sim.run.plan import Plan, Shape
-from penstock.sim.trials import damage as damage_trials
-from penstock.sim.trials import operations as disk_trials
-from penstock.sim.trials import raft as raft_trials
-from penstock.sim.trials.damage import LogDamage, Place, RaftDamage
-from penstock.sim.trials.logs import Known, LogTrial, Loss
-from penstock.sim.trials.operations import DiskTrials
-from penstock.sim.trials.raft import RaftTrial, open_raft
-from penstock.sim.trials.still_log import NEW_PARTITION, StillLog
 from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.set_log import Chunk, SetLog
 from penstock.storage.config import LogConfig
@@ -195,7 +195,7 @@ def test_a_number_that_two_partitions_share(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(LogParts, "take_over", begin_anew)
     key = NEW_PARTITION._replace(partition=7)
-    monkeypatch.setattr("penstock.sim.trials.still_log.NEW_PARTITION", key)
+    monkeypatch.setattr("simulator.trials.still_log.NEW_PARTITION", key)
     assert has(node.told(Loss.KILL), "share a number")
 
 

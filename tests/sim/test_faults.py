@@ -1,9 +1,8 @@
 """Each fault of a plan by itself: it hits a whole cluster, and the cluster gets over it."""
 
 import pytest
-
-from penstock.sim.run.one_run import run_plan
-from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.one_run import run_plan
+from simulator.run.plan import Fault, FaultKind, Plan, Shape
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

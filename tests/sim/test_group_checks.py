@@ -5,6 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from simulator.clients import group_member
+from simulator.clients.group_wire import assigned_in, assignment, owned_in, subscription
+from simulator.clients.readers import Place
+from simulator.run.one_run import run_plan
+from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.planning import make_plan
+from simulator.run.topology import TOPIC
 
 from penstock.coordinator.runtime import CoordinatorRuntime
 from penstock.coordinator.unread import UnreadRecords
@@ -13,13 +20,6 @@ from penstock.groups.classic.subscription import subscribed_topics
 from penstock.groups.classic.syncing import Syncing
 from penstock.groups.offsets import commits
 from penstock.protocol.error_codes import ErrorCode
-from penstock.sim.clients import group_member
-from penstock.sim.clients.group_wire import assigned_in, assignment, owned_in, subscription
-from penstock.sim.clients.readers import Place
-from penstock.sim.run.one_run import run_plan
-from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.run.planning import make_plan
-from penstock.sim.run.topology import TOPIC
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

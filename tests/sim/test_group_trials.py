@@ -8,6 +8,9 @@ from random import Random
 from typing import Any
 
 import pytest
+from simulator.checks.groups.log import Position, group_said, read_log
+from simulator.trials.group_walk import GroupWalk
+from simulator.trials.groups import STEPS, GroupTrials
 
 from penstock.broker.coordinators import hosting, rewrite
 from penstock.coordinator.confirmed_map import ConfirmedMap
@@ -28,9 +31,6 @@ from penstock.groups.records import (
     encode_offset_value,
 )
 from penstock.groups.table import GroupTable
-from penstock.sim.checks.groups.log import Position, group_said, read_log
-from penstock.sim.trials.group_walk import GroupWalk
-from penstock.sim.trials.groups import STEPS, GroupTrials
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -2,8 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-
-from penstock.sim.history import Anomaly, Outcome, Poll, Report, Send, check
+from simulator.history import Anomaly, Outcome, Poll, Report, Send, check
 
 
 def acked(value: str, offset: int, *, at: int | None = None, producer: str = "p") -> Send:

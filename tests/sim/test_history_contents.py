@@ -1,8 +1,7 @@
 """Planted examples of what the judge says about batches, contents, retention and fenced epochs."""
 
 import pytest
-
-from penstock.sim.history import Anomaly, History, Outcome, Poll, Report, Rules, Send, judge
+from simulator.history import Anomaly, History, Outcome, Poll, Report, Rules, Send, judge
 
 
 def acked(value: str, offset: int, **more: object) -> Send:

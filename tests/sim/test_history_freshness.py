@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from penstock.sim.history import (
+from simulator.history import (
     NOTHING_COMMITTED,
     Anomaly,
     Commit,

@@ -1,8 +1,7 @@
 """What is judged of groups: who owned what, who committed when, what nobody read."""
 
 import pytest
-
-from penstock.sim.history import (
+from simulator.history import (
     NOTHING_COMMITTED,
     Anomaly,
     Commit,

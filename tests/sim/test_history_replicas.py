@@ -1,8 +1,7 @@
 """Planted examples of two masters, of a set without its master, of replicas that differ."""
 
 import pytest
-
-from penstock.sim.history import (
+from simulator.history import (
     NO_MASTER,
     Anomaly,
     History,

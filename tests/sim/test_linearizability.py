@@ -6,8 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from penstock.sim.history.controllers import (
+from simulator.history.controllers import (
     AlterConfig,
     Answer,
     CompareAndSet,
@@ -22,7 +21,7 @@ from penstock.sim.history.controllers import (
     ReadTopic,
     TopicSeen,
 )
-from penstock.sim.history.linearizability import (
+from simulator.history.linearizability import (
     UNKNOWN,
     Operation,
     Recorder,

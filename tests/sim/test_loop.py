@@ -7,10 +7,9 @@ import time
 import uuid
 
 import pytest
-
-from penstock.sim.kernel.loop import START_S, BoundExceeded, Deadlock
-from penstock.sim.kernel.process import Process, current_process
-from penstock.sim.kernel.simulation import Simulation, simulate
+from simulator.kernel.loop import START_S, BoundExceeded, Deadlock
+from simulator.kernel.process import Process, current_process
+from simulator.kernel.simulation import Simulation, simulate
 
 
 def test_sleeping_takes_virtual_time_only() -> None:

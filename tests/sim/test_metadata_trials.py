@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from simulator.trials.metadata import LIMITS, STEPS, MetadataTrials, Walk
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller.commands import brokers as brokers_module
@@ -17,7 +18,6 @@ from penstock.controller.commands import masterships, overlap, replica_sets
 from penstock.controller.controller import Controller
 from penstock.controller.metadata import snapshot
 from penstock.controller.metadata.image import NO_FLOOR, ClusterImage
-from penstock.sim.trials.metadata import LIMITS, STEPS, MetadataTrials, Walk
 
 WALKS = 200
 

@@ -5,10 +5,10 @@ import errno
 import socket
 
 import pytest
+from simulator.kernel.process import Process
+from simulator.kernel.simulation import Simulation, simulate
+from simulator.kernel.sockets import GIVE_UP_S, WINDOW_BYTES
 
-from penstock.sim.kernel.process import Process
-from penstock.sim.kernel.simulation import Simulation, simulate
-from penstock.sim.kernel.sockets import GIVE_UP_S, WINDOW_BYTES
 from tests.sim.net_toys import (
     PORT,
     Pair,

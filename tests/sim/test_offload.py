@@ -5,11 +5,10 @@ from functools import partial
 from random import Random
 
 import pytest
-
-from penstock.sim.kernel.disk import SimDisk
-from penstock.sim.kernel.offload import ANSWER_S, LATENCY_S, THREADS, SimOffload
-from penstock.sim.kernel.process import Main, Process, current_process
-from penstock.sim.kernel.simulation import Simulation, simulate
+from simulator.kernel.disk import SimDisk
+from simulator.kernel.offload import ANSWER_S, LATENCY_S, THREADS, SimOffload
+from simulator.kernel.process import Main, Process, current_process
+from simulator.kernel.simulation import Simulation, simulate
 
 
 def offload_of(simulation: Simulation) -> tuple[SimDisk, SimOffload]:
@@ -237,7 +236,7 @@ def interleaved(seed: int) -> tuple[list[str], str]:
 
 @pytest.fixture
 def all_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.sim.kernel.offload.APART_SHARE", 1.0)
+    monkeypatch.setattr("simulator.kernel.offload.APART_SHARE", 1.0)
 
 
 @pytest.mark.usefixtures("all_apart")

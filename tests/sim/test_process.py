@@ -5,10 +5,10 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
+from simulator.kernel.process import End, Process
+from simulator.kernel.simulation import Simulation, simulate
 
 from penstock.base.errors import ConfigError
-from penstock.sim.kernel.process import End, Process
-from penstock.sim.kernel.simulation import Simulation, simulate
 
 
 def test_a_process_that_is_asked_to_stop_ends_when_its_main_returns() -> None:

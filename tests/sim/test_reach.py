@@ -3,8 +3,7 @@
 from types import ModuleType
 
 import pytest
-
-from penstock.sim.reach import functions, marking, table
+from simulator.reach import functions, marking, table
 
 SOURCE = '''"""A module."""
 from typing import Protocol

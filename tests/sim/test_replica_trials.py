@@ -6,6 +6,14 @@ from random import Random
 from typing import Any
 
 import pytest
+from simulator.checks.patched import trial
+from simulator.run.plan import Shape
+from simulator.run.topology import hosts_of, settings_of
+from simulator.trials import alignments
+from simulator.trials.alignments import wrong_alignments
+from simulator.trials.following import FollowingWalk
+from simulator.trials.leading.walk import LeadingWalk
+from simulator.trials.replicas import STEPS
 
 from penstock.base.ids import Position
 from penstock.broker.sets.replica_set import ReplicaSetMember
@@ -26,14 +34,6 @@ from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.server import ServedLink
 from penstock.runtime.ha.slave_session import SlaveSession
-from penstock.sim.checks.patched import trial
-from penstock.sim.run.plan import Shape
-from penstock.sim.run.topology import hosts_of, settings_of
-from penstock.sim.trials import alignments
-from penstock.sim.trials.alignments import wrong_alignments
-from penstock.sim.trials.following import FollowingWalk
-from penstock.sim.trials.leading.walk import LeadingWalk
-from penstock.sim.trials.replicas import STEPS
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from simulator.kernel.disk import SimDisk
+from simulator.trials.logs import Known
+from simulator.trials.retention import Part, RetentionTrial, kept_from
+from simulator.trials.still_log import NOW_MS, StillLog
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.record.batch import read_header
 from penstock.record.build import Record, build_batch
-from penstock.sim.kernel.disk import SimDisk
-from penstock.sim.trials.logs import Known
-from penstock.sim.trials.retention import Part, RetentionTrial, kept_from
-from penstock.sim.trials.still_log import NOW_MS, StillLog
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.stores.retention import RetentionPass

@@ -6,6 +6,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from simulator.checks.patched import trial
+from simulator.trials.asking import wrong_askings
+from simulator.trials.raft_duties import WriteWalk, wrong_proposals, wrong_transfers
+from simulator.trials.sessions import ClientWalk, ServiceWalk
 
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.runtime.raft import disk_queue
@@ -15,10 +19,6 @@ from penstock.runtime.session import commands
 from penstock.runtime.session.active import ActiveTracker
 from penstock.runtime.session.client import SessionClient
 from penstock.runtime.session.service import ControllerService
-from penstock.sim.checks.patched import trial
-from penstock.sim.trials.asking import wrong_askings
-from penstock.sim.trials.raft_duties import WriteWalk, wrong_proposals, wrong_transfers
-from penstock.sim.trials.sessions import ClientWalk, ServiceWalk
 
 WALKS, STEPS = 30, 60
 

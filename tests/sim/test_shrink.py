@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.run.planning import make_plan
-from penstock.sim.run.shrink import LASTING_MS_MIN, shrink
+from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.planning import make_plan
+from simulator.run.shrink import LASTING_MS_MIN, shrink
 
 
 def plan_with(kinds: list[FaultKind]) -> Plan:

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulator.clients.stock import StockProducer
+from simulator.history import Outcome
+from simulator.run.one_run import Run, RunResult, run_plan
+from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.planning import make_plan
 
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.messages import Acknowledge
 from penstock.runtime.ha.followed_set import FollowedSet
-from penstock.sim.clients.stock import StockProducer
-from penstock.sim.history import Outcome
-from penstock.sim.run.one_run import Run, RunResult, run_plan
-from penstock.sim.run.plan import Fault, FaultKind, Plan, Shape
-from penstock.sim.run.planning import make_plan
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 SEEDS_RUN = 110
@@ -68,7 +68,7 @@ def test_equal_seeds_give_equal_traces_in_other_processes_with_other_hash_seeds(
 
 
 def _start(seeds: str, results: Path, hash_seed: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "penstock.sim", "--seeds", seeds, "--faults", "1"]
+    command = [sys.executable, "-m", "simulator", "--seeds", seeds, "--faults", "1"]
     return subprocess.Popen(
         [*command, "--results", str(results)],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},

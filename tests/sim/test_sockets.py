@@ -4,12 +4,12 @@ import asyncio
 import socket
 
 import pytest
+from simulator.kernel.listen_socket import BACKLOG_MAX
+from simulator.kernel.process import Process
+from simulator.kernel.simulation import Simulation, simulate
+from simulator.kernel.sockets import WINDOW_BYTES
 
 from penstock.base.errors import ConfigError
-from penstock.sim.kernel.listen_socket import BACKLOG_MAX
-from penstock.sim.kernel.process import Process
-from penstock.sim.kernel.simulation import Simulation, simulate
-from penstock.sim.kernel.sockets import WINDOW_BYTES
 from tests.sim.net_toys import (
     PORT,
     BufferedRecorder,

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from penstock.sim.kernel.disk import SimDisk
+from simulator.kernel.disk import SimDisk
 
 
 class FaultyDisk(SimDisk):

@@ -18,8 +18,8 @@ from harness.log_world import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from simulator.kernel.disk_file import SimFile
 
-from penstock.sim.kernel.disk_file import SimFile
 from penstock.storage import compiled
 from penstock.storage.errors import OffsetOutOfRange, ReadFailed
 from penstock.storage.index.block_cache import SEGMENTS_MAX, BlockCache, SealedSegment

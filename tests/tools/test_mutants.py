@@ -255,8 +255,8 @@ SCHEDULES = (
 def scheduled(root: Path) -> Path:
     """The repository, with directed schedules and what watches them."""
     for place in (
-        "src/penstock/sim/__init__.py",
-        "src/penstock/sim/reach",
+        "simulator/__init__.py",
+        "simulator/reach",
         "tools/mutants/watching.py",
     ):
         source, target = ROOT / place, root / place

@@ -182,9 +182,9 @@ def test_a_module_nothing_imports_is_found():
 
 
 def test_a_module_that_only_tests_import_is_found_unless_it_is_simulation():
-    test = tidy.read_source("tests/test_a.py", "import penstock.storage.a\nimport penstock.sim.b\n")
+    test = tidy.read_source("tests/test_a.py", "import penstock.storage.a\nimport simulator.b\n")
     storage = tidy.read_source("src/penstock/storage/a.py", DOCSTRING)
-    sim = tidy.read_source("src/penstock/sim/b.py", DOCSTRING)
+    sim = tidy.read_source("simulator/b.py", DOCSTRING)
     found = tidy.findings([test, storage, sim])
     assert [(finding.path, finding.rule) for finding in found] == [(storage.path, "dead")]
 

@@ -15,7 +15,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.sim.reach.functions import of_tree
+from simulator.reach.functions import of_tree
 
 SOURCE = "src/penstock"
 PASS = "pass"
@@ -90,7 +90,7 @@ class Mutant:
         return texts
 
     def functions(self, root: Path) -> set[str]:
-        """Return the functions that it changes, named as `penstock.sim.reach` names them.
+        """Return the functions that it changes, named as `simulator.reach` names them.
 
         What stands in no function counts for all of its module.
         """

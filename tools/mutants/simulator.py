@@ -1,6 +1,6 @@
 """The second detector: in how many seeds of the simulator a planted bug shows.
 
-A seed is red where `python -m penstock.sim` tells of broken promises. What it says of a bug that
+A seed is red where `python -m simulator` tells of broken promises. What it says of a bug that
 the tests find as well is how much of that find is luck: a bug that shows in one seed of fifty needs
 the directed schedule that the tests have.
 
@@ -71,7 +71,7 @@ def run_seeds(tree: Tree, seeds: Sequence[int], *, is_ended_early: bool = False)
     if is_ended_early:
         options.append("--until-broken")
     seconds_max = SEED_SECONDS * len(seeds)
-    finished = tree.run("-m", "penstock.sim", *options, seconds_max=seconds_max)
+    finished = tree.run("-m", "simulator", *options, seconds_max=seconds_max)
     ends = {int(seed): end.strip() for end, seed in _LINE.findall(finished.output)}
     red = sorted(seed for seed, end in ends.items() if end == "FAIL")
     facts: dict[str, object] = {

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from penstock.sim.reach import marking
+from simulator.reach import marking
 
 TOLD_MAX = 300
 PROMISE, SCHEDULE = "promise", "schedule"

@@ -1,0 +1,132 @@
+"""Break a simulated cluster on purpose: `python -m simulator --seed 7`.
+
+    --seed 7                       one run, told in full
+    --seeds 1..200 --jobs 2        many runs, a line for each, and which rooms they came to
+    --campaign FILE --seeds 1..N   the same, added up in a file: broken off, it goes on there
+    --plan FILE                    a plan as it was printed or saved
+
+Exit code 1 for a broken promise; the shortest plan that shows it is then looked for, printed and
+saved.
+"""
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.base.errors import ConfigError
+from simulator.reach.table import lines
+from simulator.run.campaign import Campaign
+from simulator.run.one_run import RunResult, run_plan
+from simulator.run.plan import Plan
+from simulator.run.planning import make_plan
+from simulator.run.report import story
+from simulator.run.shrink import RUNS_MAX, shrink
+
+FAULTS_DEFAULT = 12
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run as the command line says; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    level = logging.INFO if options.log else logging.CRITICAL + 1
+    logging.basicConfig(level=level, format="%(name)s %(message)s")
+    try:
+        if options.seeds:
+            return _many(options)
+        return _one(_plan(options), options)
+    except (ConfigError, OSError) as error:
+        print(f"simulator: {error}", file=sys.stderr)  # noqa: T201
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m simulator", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--seed", type=int, help="run one seed")
+    what.add_argument("--seeds", type=_seeds, metavar="FIRST..LAST", help="run many seeds")
+    what.add_argument("--plan", type=Path, metavar="FILE", help="run a saved plan")
+    parser.add_argument(
+        "--faults", type=int, default=FAULTS_DEFAULT, help="faults of a seed's plan"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="processes for --seeds")
+    parser.add_argument(
+        "--campaign", "--results", type=Path, metavar="FILE", help="add results up here"
+    )
+    parser.add_argument("--reach", action="store_true", help="name the functions never called")
+    parser.add_argument("--until-broken", action="store_true", help="end with the first finding")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write a failing plan here")
+    parser.add_argument("--events", action="store_true", help="print the events of the run")
+    parser.add_argument("--log", action="store_true", help="print what the nodes log")
+    parser.add_argument("--shrink-runs", type=int, default=RUNS_MAX, help="0: do not shrink")
+    return parser
+
+
+def _seeds(text: str) -> range:
+    first, _, last = text.partition("..")
+    try:
+        return range(int(first), int(last or first) + 1)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write FIRST..LAST, as in 1..200") from None
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    if options.plan is not None:
+        return Plan.from_json(options.plan.read_text())
+    return make_plan(options.seed, faults=options.faults)
+
+
+def _many(options: argparse.Namespace) -> int:
+    campaign = Campaign(options.campaign)
+    found = campaign.run(
+        options.seeds,
+        faults=options.faults,
+        jobs=options.jobs,
+        show=_say,
+        until_broken=options.until_broken,
+    )
+    _say(json.dumps(found, indent=1))
+    for text in lines(campaign.reached, is_in_full=options.reach):
+        _say(text)
+    return 1 if found.get("broken") else 0
+
+
+def _one(plan: Plan, options: argparse.Namespace) -> int:
+    result = run_plan(plan)
+    if options.events:
+        for event in result.events:
+            _say(event)
+    for text in story(result):
+        _say(text)
+    if result.is_clean:
+        return 0
+    if options.shrink_runs:
+        _shrink(result, options)
+    return 1
+
+
+def _shrink(result: RunResult, options: argparse.Namespace) -> None:
+    runs = 0
+
+    def fails(plan: Plan) -> bool:
+        nonlocal runs
+        runs += 1
+        return not run_plan(plan).is_clean
+
+    shortest = shrink(result.plan, fails, runs_max=options.shrink_runs)
+    path = options.save or Path(f"seed-{result.plan.seed}.json")
+    path.write_text(shortest.to_json() + "\n")
+    _say(f"\nshortest plan after {runs} runs, in {path}:")
+    for text in story(run_plan(shortest)):
+        _say(text)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())

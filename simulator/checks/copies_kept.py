@@ -1,0 +1,116 @@
+"""How many copies may be left of what was confirmed, counted out in full for one replica set.
+
+    every crowd that may hold a record by the rule of now ─► a change ─► what is left of each
+        ─► do so many answers as an election asks for meet one of every crowd?  ask for no more
+
+Sets are small, so that all crowds can be listed. What was confirmed by a rule that is gone is kept
+as crowds of its own, for as long as the set says that it asks for more because of it.
+
+Source: docs/adr/0013, the overlap rule; Gifford 1979.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from penstock.base.ack_policy import PolicyKind
+from penstock.controller.active.election import answers_needed
+from penstock.controller.commands import command as c
+from penstock.controller.metadata.image import NO_FLOOR, NO_MASTER, ReplicaSetImage
+from simulator.checks.mastership import copies_needed
+from simulator.checks.set_commands import eligible
+
+Crowd = frozenset[int]
+Crowds = frozenset[Crowd]
+
+
+class CopiesKept:
+    """See the module. One for each set of a walk through changes."""
+
+    def __init__(self, one: ReplicaSetImage) -> None:
+        held = None if one.copies_floor == NO_FLOOR else one.copies_floor
+        self._older: Crowds = frozenset() if held is None else _crowds(one, held)
+        """Who may hold what was confirmed by earlier rules."""
+
+    def changed(
+        self, before: ReplicaSetImage, after: ReplicaSetImage, command: c.Command[object]
+    ) -> Iterator[str]:
+        """Follow a change of the set; yield what is wrong with how many it asks from then on."""
+        is_first = not self._older
+        self._older = _left(self._older | self._of_now(before), before, after, command)
+        if after.policy.kind is PolicyKind.ASYNC or after.leader_epoch < 0:
+            self._older = frozenset()
+            return
+        voters, asked = eligible(after, is_unclean=False), answers_needed(after)
+        needed = max((len(voters) - len(crowd & {*voters}) + 1 for crowd in self._older), default=1)
+        if asked < needed:
+            yield (
+                f"set {after.replica_set_id}: elections ask {asked} of {voters}, and what was"
+                f" confirmed may be on {sorted(map(sorted, self._older))} alone"
+            )
+        most = max(
+            (len(voters) - len(crowd & {*voters}) + 1 for crowd in self._older | _rule(after)),
+            default=1,
+        )
+        if is_first and asked > max(1, most):
+            yield f"set {after.replica_set_id}: elections ask {asked} of {voters}, {most} would do"
+        if after.copies_floor == NO_FLOOR:
+            self._older = frozenset()
+
+    def _of_now(self, one: ReplicaSetImage) -> Crowds:
+        return frozenset() if one.leader_epoch < 0 else _rule(one)
+
+
+def _rule(one: ReplicaSetImage) -> Crowds:
+    """Return the smallest crowds that hold a record which the present rule confirms."""
+    return _crowds(one, copies_needed(one.policy, len(one.replicas), len(one.sync_state_set)))
+
+
+def _crowds(one: ReplicaSetImage, size: int) -> Crowds:
+    voters = eligible(one, is_unclean=False)
+    found = (frozenset(some) for some in combinations(voters, min(size, len(voters))))
+    return frozenset(found)
+
+
+def _left(
+    crowds: Iterable[Crowd],
+    before: ReplicaSetImage,
+    after: ReplicaSetImage,
+    command: c.Command[object],
+) -> Crowds:
+    """Return who still holds what these crowds held."""
+    if getattr(command, "replica_set_id", before.replica_set_id) != before.replica_set_id:
+        return frozenset(crowds)
+    master = frozenset({before.master} - {NO_MASTER})
+    match command:
+        case c.ChangeSyncStateSet() if before.copies_floor == NO_FLOOR:
+            return frozenset()  # its master has seen to it that the new rule holds for all
+        case c.ChangeSyncStateSet():
+            return frozenset(crowd | {*after.sync_state_set} for crowd in crowds)
+        case c.BeginMasterships() | c.FenceBrokers():
+            return _elected(crowds, before, after, command.masterships)
+        case c.RegisterReplica() | c.RemoveReplica() if _is_lost(before, command):
+            lost = {command.broker_id}
+            return frozenset((crowd | master) - lost for crowd in crowds)
+        case _:
+            return frozenset(crowd | master for crowd in crowds)
+
+
+def _is_lost(before: ReplicaSetImage, command: c.RegisterReplica | c.RemoveReplica) -> bool:
+    if isinstance(command, c.RemoveReplica):
+        return command.broker_id in before.replicas
+    return before.log_ids.get(command.broker_id, command.log_id) != command.log_id
+
+
+def _elected(
+    crowds: Iterable[Crowd],
+    before: ReplicaSetImage,
+    after: ReplicaSetImage,
+    masterships: tuple[c.NewMastership, ...],
+) -> Crowds:
+    begun = {one.replica_set_id: one for one in masterships}.get(before.replica_set_id)
+    if begun is None or begun.master == NO_MASTER:
+        return frozenset(crowds)
+    if begun.is_unclean:
+        return frozenset()
+    members = {after.master} if begun.sync_state_set is None else {*after.sync_state_set}
+    return frozenset(crowd | members for crowd in crowds)

@@ -1,0 +1,90 @@
+"""What members of a set know of their logs is the same, once their logs are the same.
+
+    logs end alike and are confirmed ─► epochs, ends, times, index and producers are alike as well
+
+A log is copied byte for byte, but what is known of it is worked out by every member for itself:
+while it appends, from a snapshot and what follows it, or from a base. Looked at when a run has come
+to rest. Where a member began later, or deleted earlier, only what both have is compared.
+
+Not compared: log starts and sizes, which retention moves at each member's own time.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from penstock.base.ids import TopicPartition
+from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.node.node import Node
+from penstock.storage.index.partition_log import PartitionLog
+from penstock.storage.index.producers import BatchSpan
+from simulator.run.server import Server
+
+_Named = tuple[str, ReplicaSetMember]
+
+
+def differences(servers: Iterable[Server]) -> Iterator[str]:
+    """Name what differs between members of a set, whose logs are known to be equal."""
+    by_set: dict[int, list[_Named]] = {}
+    for server in servers:
+        node = server.node
+        if not isinstance(node, Node) or node.manager is None or server.is_disk_damaged:
+            continue
+        for set_id, member in node.manager.members.items():
+            if not member.log.is_fenced and not member.log.is_busy:
+                by_set.setdefault(set_id, []).append((server.name, member))
+    for set_id, named in by_set.items():
+        for one, other in pairwise(named):
+            for text in _between(one[1], other[1]):
+                yield f"set {set_id}: {one[0]} and {other[0]} differ in {text}"
+
+
+def _between(one: ReplicaSetMember, other: ReplicaSetMember) -> Iterator[str]:
+    if one.log.end_position != other.log.end_position:
+        return  # an append under way; the lengths themselves are looked at elsewhere
+    start = max(one.log.start_position, other.log.start_position)
+    ours, theirs = (
+        [(epoch, at) for epoch, at in each.log.epochs if at >= start] for each in (one, other)
+    )
+    if ours != theirs:
+        yield f"epochs from {start}: {ours} and {theirs}"
+    producers, others = _producers(one), _producers(other)
+    for key, partition in one.log.partitions.items():
+        copy = other.log.partitions.get(key)
+        if copy is None:
+            if partition.last_end_position > start:
+                yield f"{key}, which only one has"
+            continue
+        for text in _of_partition(partition, copy, start):
+            yield f"{key}: {text}"
+    for producer in producers.keys() & others.keys():
+        if producers[producer] != others[producer]:
+            yield f"producer {producer}: {producers[producer]} and {others[producer]}"
+
+
+def _of_partition(one: PartitionLog, other: PartitionLog, start: int) -> Iterator[str]:
+    names = ["log_end_offset"]
+    if min(one.last_end_position, other.last_end_position) > start:
+        names += ["last_end_position", "max_timestamp"]
+    for name in names:
+        if getattr(one, name) != getattr(other, name):
+            yield f"{name}: {getattr(one, name)} and {getattr(other, name)}"
+    index, copy = _index(one), _index(other)
+    for position in index.keys() & copy.keys():
+        if index[position] != copy[position]:
+            yield f"index at {position}: {index[position]} and {copy[position]}"
+
+
+def _index(one: PartitionLog) -> dict[int, tuple[int, int, int]]:
+    """Return position -> (base offset, bytes, time) of the open segment."""
+    rows = zip(one.positions, one.bases, one.sizes, one.timestamps, strict=True)
+    return {position: (base, size, time) for position, base, size, time in rows}
+
+
+def _producers(member: ReplicaSetMember) -> dict[tuple[TopicPartition, int], tuple[int, BatchSpan]]:
+    """Return (partition, producer id) -> (epoch, newest batch)."""
+    by_serial = {one.serial: key for key, one in member.log.partitions.items()}
+    return {
+        (by_serial[serial], producer_id): (epoch, window[-1])
+        for (serial, producer_id), (epoch, _, window) in member.log.parts.states.entries.items()
+        if serial in by_serial
+    }

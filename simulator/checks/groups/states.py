@@ -1,0 +1,139 @@
+"""What a coordinator tells of positions is what its log says: live state is the log, replayed.
+
+    log of an internal partition ─► the last record of each key ─► positions ══ those that are told
+
+Looked at when a run has come to rest and operators have moved masterships once more. The log is
+read as a coordinator reads it, and put together here once more: the last record of a key counts,
+one without a value ends it. A partition that is written to meanwhile, or not confirmed to its end,
+is looked at again.
+
+Positions that nobody can read, of a later version, are looked at in newer_records.py.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from penstock.base.errors import PlatformError
+from penstock.broker.partitions import HostedPartition
+from penstock.coordinator.records import UnreadRecord
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.errors import MalformedGroupRecord
+from penstock.groups.partitioning import partition_of
+from penstock.groups.records import OffsetKey, TopicKey, decode_key, decode_offset_value
+from penstock.node.node import Node
+from simulator.checks.groups.internal_partitions import journal_of, master_of
+from simulator.run.server import Server
+from simulator.run.topology import PARTITIONS
+
+Positions = dict[str, dict[TopicKey, int]]
+"""Group -> partition -> offset."""
+
+
+class GroupStates:
+    """See the module. `look` until it returns False, then `findings`."""
+
+    def __init__(self, servers: list[Server]) -> None:
+        self._servers = servers
+        self._replays: dict[int, _Replay] = {}
+
+    def look(self) -> bool:
+        """Compare what was not yet; returns whether that goes on."""
+        for partition in range(PARTITIONS):
+            replay = self._replays.get(partition)
+            if replay is None or replay.is_void:
+                self._begin(partition)
+        return any(not one.is_done for one in self._replays.values())
+
+    def _begin(self, partition: int) -> None:
+        place = master_of(self._servers, partition)
+        self._replays.pop(partition, None)
+        if place is None:
+            return
+        server, hosted = place
+        journal = journal_of(server)
+        assert journal is not None
+        assert server.process is not None
+        replay = self._replays[partition] = _Replay(server, hosted, partition)
+        take = (hosted, replay.take, replay.end, replay.unread_batch)
+        server.process.call_soon(journal.load, *take)
+
+    def findings(self) -> Iterator[str]:
+        """Name the positions that differ."""
+        for partition, replay in self._replays.items():
+            for text in replay.differences:
+                yield f"{replay.server.name}: internal partition {partition}: {text}"
+
+
+@dataclass(slots=True)
+class _Replay:
+    """One partition, read from beginning to end."""
+
+    server: Server
+    hosted: HostedPartition
+    partition: int
+    positions: Positions = field(default_factory=dict)
+    unknown: set[tuple[str, TopicKey]] = field(default_factory=set)
+    differences: list[str] = field(default_factory=list)
+    is_done: bool = False
+    is_void: bool = False
+    _end: int = 0
+
+    def __post_init__(self) -> None:
+        self._end = self.hosted.log.log_end_offset
+
+    def take(self, record: UnreadRecord) -> None:
+        """Take the next record."""
+        try:
+            name = None if record.key is None else decode_key(record.key)
+        except MalformedGroupRecord:
+            return
+        if not isinstance(name, OffsetKey):
+            return
+        key = TopicKey(name.topic, name.partition)
+        offsets = self.positions.setdefault(name.group_id, {})
+        self.unknown.discard((name.group_id, key))
+        offsets.pop(key, None)
+        if record.value is None:
+            return
+        try:
+            offsets[key] = decode_offset_value(record.value).offset
+        except MalformedGroupRecord:
+            self.unknown.add((name.group_id, key))
+
+    def unread_batch(self, reason: str) -> None:
+        """Take no notice of what belongs to a transaction."""
+        del reason
+
+    def end(self, error: PlatformError | None) -> None:
+        """Compare, in the coordinator's own process, unless the log went on meanwhile."""
+        member = self.hosted.member
+        is_calm = member.confirm_position == member.log.end_position
+        node = self.server.node
+        is_same = self.hosted.log.log_end_offset == self._end and isinstance(node, Node)
+        if error is not None or not is_calm or not is_same or not isinstance(node, Node):
+            self.is_void = True
+            return
+        told = node.groups
+        if told.is_loading:
+            self.is_void = True
+            return
+        ids = dict.fromkeys([*self.positions, *told.group_ids()])
+        for group_id in ids:
+            if partition_of(group_id, PARTITIONS) == self.partition:
+                self._compare(group_id, _told(told, group_id))
+        self.is_done = True
+
+    def _compare(self, group_id: str, told: dict[TopicKey, int]) -> None:
+        logged = self.positions.get(group_id, {})
+        for key in dict.fromkeys([*logged, *told]):
+            if (group_id, key) not in self.unknown and logged.get(key) != told.get(key):
+                self.differences.append(
+                    f"{group_id} stands at {told.get(key)} in {key}, and the log says"
+                    f" {logged.get(key)}"
+                )
+
+
+def _told(groups: GroupCoordinator, group_id: str) -> dict[TopicKey, int]:
+    """Return the positions that whoever asks now is told."""
+    offsets = groups.fetch_offsets(group_id, None).offsets
+    return {key: one.committed.offset for key, one in offsets.items() if one.committed}

@@ -1,0 +1,100 @@
+"""What a master confirms is durable on enough disks, by the set's policy, at that very moment.
+
+    master confirms up to P ─► each frame below P ─► the same bytes durable on how many disks?
+
+A copy counts that its disk would still hold after a loss of power: what a process believes about
+its disk is not asked. A disk that was damaged or replaced counts as holding everything: what it had
+once told is gone, and nobody could know. So does one whose log is flushed later (`async`). What was
+confirmed before is not looked at again.
+
+Source: ADR 0009. It reads the simulated disks alone and changes
+nothing.
+"""
+
+from collections.abc import Iterable
+
+from penstock.base.ids import ReplicaSetId
+from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.controller.metadata.image import ReplicaSetImage
+from penstock.node.layout import ReplicaSetPlace
+from penstock.node.node import Node
+from penstock.replication.confirm import Membership
+from simulator.checks.confirmed import SegmentFiles
+from simulator.kernel.disk import SimDisk
+from simulator.run.server import Server
+from simulator.run.topology import data_path
+
+
+class KeptCopies:
+    """See the module. One for all sets of a run."""
+
+    def __init__(self) -> None:
+        self._checked: dict[ReplicaSetId, int] = {}
+        """Set -> what was looked at already (exclusive)."""
+        self._files: dict[tuple[ReplicaSetId, SimDisk], SegmentFiles] = {}
+
+    def look(self, server: Server, member: ReplicaSetMember, servers: Iterable[Server]) -> str:
+        """Look at what this master has confirmed since the last time; return what is wrong."""
+        set_id = member.replica_set_id
+        position = self._checked.get(set_id, 0)
+        confirmed = member.confirm_position
+        if confirmed <= position:
+            return ""
+        self._checked[set_id] = confirmed
+        if server.is_disk_damaged or server.disk.is_cut:
+            return ""
+        by_id = {one.host.process_id: one for one in servers if one.host.is_broker}
+        views = _views(set_id, server, by_id.values())
+        files = {broker_id: self._files_of(set_id, one) for broker_id, one in by_id.items()}
+        own = files[member.own_id]
+        position = max(position, member.log.start_position)
+        while position < confirmed:
+            frame = own.frame_at(position)
+            if frame is None:
+                return f"{server.name}: set {set_id} has no frame at {position}, and confirms it"
+            holders = {
+                broker_id
+                for broker_id, one in by_id.items()
+                if _may_lack_it(one) or files[broker_id].is_durable(frame.position, frame.data)
+            }
+            if frame.data and not any(_is_enough(view, holders) for view in views):
+                return (
+                    f"{server.name}: set {set_id} confirms the frame at {position} to {confirmed}, "
+                    f"which is durable on {sorted(holders)} alone, in step {views[0].committed}"
+                )
+            position = frame.end
+        return ""
+
+    def _files_of(self, set_id: ReplicaSetId, server: Server) -> SegmentFiles:
+        key = (set_id, server.disk)
+        if key not in self._files:
+            place = ReplicaSetPlace(set_id, data_path(server.host)).name
+            self._files[key] = SegmentFiles(server.disk, place)
+        return self._files[key]
+
+
+def _may_lack_it(server: Server) -> bool:
+    return server.is_disk_damaged or server.is_disk_lost or not server.is_durable_at_once
+
+
+def _views(set_id: ReplicaSetId, server: Server, servers: Iterable[Server]) -> list[Membership]:
+    """Return how the set is by the newest metadata, and by what its master knows."""
+    nodes = [one.node for one in servers if isinstance(one.node, Node)]
+    newest = max(nodes, key=lambda node: node.plane.log.applied_index if node.plane.is_open else -1)
+    known = server.node
+    assert isinstance(known, Node)
+    return [
+        _membership(one.image.replica_sets[set_id])
+        for one in dict.fromkeys((newest, known))
+        if set_id in one.image.replica_sets
+    ]
+
+
+def _membership(one: ReplicaSetImage) -> Membership:
+    return Membership(
+        replicas=tuple(one.replicas), committed=tuple(one.sync_state_set), policy=one.policy
+    )
+
+
+def _is_enough(view: Membership, holders: set[int]) -> bool:
+    return all(len(holders.intersection(some)) >= count for some, count in view.demands())

@@ -1,0 +1,103 @@
+"""One mastership of one process as a run follows it: the real one beside its model.
+
+What the model is asked about comes from here: the set as the process has it applied, where its own
+log stands, its clock. Positions of the log alone and the image are taken from the product; what
+slaves hold, who may be in step and whether the lease holds is the model's own knowledge.
+"""
+
+from collections.abc import Mapping
+
+from penstock.base.ids import ReplicaSetId
+from penstock.broker.sets.replica_set import Role
+from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
+from penstock.node.node import Node
+from penstock.replication.config import ReplicationConfig
+from penstock.replication.messages import Hello
+from penstock.runtime.ha.master_set import MasterSet
+from penstock.runtime.ha.server import ServedLink
+from simulator.checks.mastership import Log, Mastership, Times
+from simulator.run.server import Server
+
+SLACK_MS = 150
+"""What a look now and then, and a tick of the broker, may be late."""
+
+
+class Led:
+    """One mastership of one process: the real one and its model."""
+
+    def __init__(self, server: Server, real: MasterSet) -> None:
+        self.server = server
+        self.real = real
+        self.set_id = ReplicaSetId(real.member.replica_set_id)
+        self.own_id = real.member.own_id
+        self.hellos: dict[int, tuple[ServedLink, Hello]] = {}
+        """The last one of each slave that was greeted, and where it came."""
+        self.asking: dict[int, tuple[ServedLink, Hello]] = {}
+        """The last one of each, which may be refused yet."""
+        self.is_asking = False
+        self.tracked = 0
+        """Up to where enough members hold everything, as the master has counted last."""
+        self.quiet_ms = self.now_ms
+        self.wrong_recorded = "", self.now_ms
+        """How the recorded set was misunderstood at the last look, and since when in ms."""
+        """When it last asked, or heard an answer, or nothing was overdue."""
+        self.model = Mastership(
+            own_id=self.own_id,
+            leader_epoch=real.leader_epoch,
+            times=_times(real.config),
+            began_ms=self.now_ms,
+            known=real.member.confirm_position,
+        )
+
+    @property
+    def now_ms(self) -> int:
+        """The master's own clock."""
+        return self.real._clock.monotonic_ms()  # noqa: SLF001  the very clock that it goes by
+
+    @property
+    def image(self) -> ReplicaSetImage | None:
+        """The set as the master's process has it applied, while that says that it leads."""
+        node = self.server.node
+        one = node.image.replica_sets.get(self.set_id) if isinstance(node, Node) else None
+        is_it = one is not None and one.leader_epoch == self.real.leader_epoch
+        return one if is_it and one is not None and one.master == self.own_id else None
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerImage]:
+        """The brokers as the master's process knows them."""
+        node = self.server.node
+        return node.image.brokers if isinstance(node, Node) else {}
+
+    @property
+    def is_leading(self) -> bool:
+        """Whether it decides anything now."""
+        member = self.real.member
+        is_master = member.role is Role.MASTER and not self.real.is_over
+        return is_master and member.leader_epoch == self.real.leader_epoch
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it takes no writes since it hands the set over."""
+        return not self.real.member.is_master
+
+    def log(self) -> Log:
+        """Return where the own log stands."""
+        member = self.real.member
+        own = member.log
+        return Log(
+            start=own.start_position,
+            end=own.end_position,
+            durable=own.durable_position,
+            confirmed=member.confirm_position,
+            epoch_start=own.epochs[-1][1] if own.epochs else 0,
+        )
+
+
+def _times(config: ReplicationConfig) -> Times:
+    return Times(
+        lease_ms=config.lease_ms,
+        lag_ms=config.replica_lag_time_ms,
+        grace_ms=config.disconnect_grace_ms,
+        first_grace_ms=config.dial_timeout_ms,
+        slack_ms=SLACK_MS,
+    )

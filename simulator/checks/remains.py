@@ -1,0 +1,99 @@
+"""What is left on disks when a run has come to rest: every file belongs to something.
+
+    ask every log for two retention passes, then for a snapshot ─► look
+
+Every file of a log has a reason (storage/commit_log/files.py), and a segment file is part of the
+log that is open, prepared for it, or a spare. A closed segment is kept because some partition needs
+it that exists, and that the log names (storage/inspect/pins.py).
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.controller.metadata.image import ClusterImage
+from penstock.node.layout import ReplicaSetPlace
+from penstock.node.node import Node
+from penstock.storage.commit_log.files import Reason, explain_files
+from penstock.storage.commit_log.segments import segment_path
+from penstock.storage.inspect.pins import Pin
+from simulator.run.server import Server
+from simulator.run.topology import data_path
+
+PASSES = 2
+"""The first finds what nobody needs, and by the second it is gone."""
+
+
+class Remains:
+    """See the module."""
+
+    def __init__(self, servers: Iterable[Server]) -> None:
+        self._logs = [(server, member) for server in servers for member in _members(server)]
+        self._wanted = {id(one): one.log.pins.number + PASSES for _, one in self._logs}
+        self._asked: set[int] = set()
+        """Logs of which a snapshot was asked."""
+        self._taken: set[int] = set()
+
+    def hurry(self) -> bool:
+        """Ask for a pass or a snapshot where one is missing; returns whether some are."""
+        missing = [
+            server for server, one in self._logs if one.log.pins.number < self._wanted[id(one)]
+        ]
+        for server in dict.fromkeys(missing):
+            node, process = server.node, server.process
+            if isinstance(node, Node) and process is not None:
+                process.call_soon(node.housekeeping.apply_retention)
+        if missing:
+            return True
+        for server, one in self._logs:
+            if id(one) not in self._asked and server.process is not None:
+                self._asked.add(id(one))
+                server.process.call_soon(partial(self._snapshot, one))
+        return len(self._taken) < len(self._logs)
+
+    def _snapshot(self, member: ReplicaSetMember) -> None:
+        member.log.checkpoint(lambda _: self._taken.add(id(member)))
+
+    def findings(self, image: ClusterImage) -> Iterator[str]:
+        """Name what belongs to nothing."""
+        for server, member in self._logs:
+            if server.is_disk_damaged or member.log.is_fenced:
+                continue
+            name = f"{server.name}: set {member.replica_set_id}"
+            for path in sorted(_leaked(server, member)):
+                yield f"{name}: {path} belongs to nothing"
+            for text in _unexplained(member, image):
+                yield f"{name}: {text}"
+
+
+def _members(server: Server) -> list[ReplicaSetMember]:
+    node = server.node
+    if not isinstance(node, Node) or node.manager is None:
+        return []
+    return list(node.manager.members.values())
+
+
+def _leaked(server: Server, member: ReplicaSetMember) -> set[str]:
+    place = ReplicaSetPlace(member.replica_set_id, data_path(server.host)).name
+    store = member.log.parts.store
+    known = {segment.path for segment in (*store.segments, *store.closing)}
+    known.add(segment_path(place, store.active.end))
+    there = {
+        path
+        for path in server.disk.names
+        if path.startswith(f"{place}/log/") and path.endswith(".log")
+    }
+    explained = explain_files(server.disk, place)
+    return (there - known) | {path for path, why in explained.items() if why is Reason.LEAKED}
+
+
+def _unexplained(member: ReplicaSetMember, image: ClusterImage) -> Iterator[str]:
+    topics = {topic.topic_id for topic in image.topics_by_name.values()}
+    for segment in member.log.pins.segments:
+        if segment.pin is Pin.UNREAD:
+            yield f"segment {segment.base} can not be read"
+        is_named = segment.partition_count > len(segment.partitions) or any(
+            one.topic_id in topics for one in segment.partitions
+        )
+        if segment.pin is Pin.PARTITIONS and not is_named:
+            yield f"segment {segment.base} is kept for {segment.partitions}, which are no more"

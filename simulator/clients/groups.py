@@ -1,0 +1,127 @@
+"""The consumer groups of a run: members, those who look at them, and what is judged of them.
+
+What a group has committed never falls; no partition belongs to two of its members in a generation,
+and nobody of an older one commits; in the end its members have read everything between them.
+"""
+
+from collections.abc import Callable, Coroutine, Iterator
+from random import Random
+from typing import Any
+
+from simulator.clients.group_member import GroupNotes, Member
+from simulator.clients.group_visitor import Visitor, Watcher
+from simulator.clients.group_wire import NEWER, OLDER, Seat, Times
+from simulator.clients.world import ClientWorld
+from simulator.history import Commit, Outcome, Owned, Partition
+from simulator.kernel.simulation import Simulation
+from simulator.run.plan import Shape
+
+SESSIONS_MS = (1_200, 3_000)
+REBALANCE_MS = 2_000
+STATIC_SHARE = 0.3
+OLDER_SHARE = 0.3
+COOPERATIVE_SHARE = 0.4
+
+Start = Callable[[str, list[Coroutine[Any, Any, None]]], object]
+"""Start a client process of that name."""
+
+
+class Groups:
+    """See the module."""
+
+    def __init__(self, simulation: Simulation, shape: Shape, world: ClientWorld) -> None:
+        self._simulation = simulation
+        self._world = world
+        self._visitor: Visitor | None = None
+        draw = simulation.random("groups")
+        self.notes = [
+            GroupNotes(name=f"group-{number}", is_cooperative=draw.random() < COOPERATIVE_SHARE)
+            for number in range(shape.groups)
+        ]
+        self.members = [
+            self._member(draw, notes, number)
+            for notes in self.notes
+            for number in range(shape.group_members)
+        ]
+
+    def _member(self, draw: Random, notes: GroupNotes, number: int) -> Member:
+        name = f"{notes.name}-{number}"
+        is_older = draw.random() < OLDER_SHARE
+        is_static = not is_older and draw.random() < STATIC_SHARE
+        return Member(
+            world=self._world,
+            name=name,
+            random=self._simulation.random(name),
+            notes=notes,
+            versions=OLDER if is_older else NEWER,
+            times=Times(draw.randint(*SESSIONS_MS), REBALANCE_MS),
+            seat=Seat(instance_id=name if is_static else None),
+        )
+
+    def start(self, start: Start, other_topic: Callable[[], str]) -> None:
+        """Start all members, a watcher of each broker, and one visitor."""
+        if not self.notes:
+            return
+        for member in self.members:
+            start(member.name, [member.run()])
+        watchers = [
+            Watcher(
+                world=self._world,
+                random=self._simulation.random(f"watcher-{host}"),
+                host=host,
+                groups=self.notes,
+            )
+            for host in self._world.brokers.values()
+        ]
+        start("watchers", [one.run() for one in watchers])
+        self._visitor = Visitor(
+            world=self._world,
+            random=self._simulation.random("visitor"),
+            groups=self.notes,
+            instances=[
+                (one.notes.name, one.seat.instance_id)
+                for one in self.members
+                if one.seat.instance_id is not None
+            ],
+            other_topic=other_topic,
+        )
+        start("visitor", [self._visitor.run()])
+
+    def behind(self, ends: dict[Partition, int]) -> Iterator[str]:
+        """Name what no member has committed beyond these ends yet."""
+        for notes in (one for one in self.notes if self._members_of(one)):
+            committed: dict[Partition, int] = {}
+            for one in notes.commits:
+                if one.outcome is Outcome.ACKED:
+                    committed[one.partition] = max(one.offset, committed.get(one.partition, -1))
+            for partition, end in ends.items():
+                at = committed.get(partition, -1)
+                if at <= end:
+                    yield (
+                        f"{notes.name} has committed {at} of {partition},"
+                        f" and {end} is acknowledged ({self._told(notes)})"
+                    )
+
+    def _told(self, notes: GroupNotes) -> str:
+        mine = self._members_of(notes)
+        return ", ".join(f"{one.name} owns {one.owned}: {one.last_error}" for one in mine)
+
+    def _members_of(self, notes: GroupNotes) -> list[Member]:
+        return [one for one in self.members if one.notes is notes]
+
+    def commits(self) -> list[Commit]:
+        """Return all commits and all positions that anybody was told."""
+        visited = self._visitor.visited if self._visitor else []
+        notes = [*self.notes, *[one.notes for one in visited]]
+        return [commit for one in notes for commit in one.commits]
+
+    def owned(self) -> list[Owned]:
+        """Return who was given what."""
+        return [one for notes in self.notes for one in notes.owned]
+
+    def readers(self) -> list[tuple[str, list[str]]]:
+        """Return the names of the members of each group that has any."""
+        found = [
+            (notes.name, [one.name for one in self._members_of(notes)]) for notes in self.notes
+        ]
+        return [one for one in found if one[1]]

@@ -1,0 +1,96 @@
+"""What all clients of a run share: where brokers are, virtual time, randomness, when to stop."""
+
+import asyncio
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+from penstock.protocol.api_keys import ApiKey
+from simulator.clients.wire import BrokerLink, LinkFailed
+from simulator.history import Poll, Send
+from simulator.run.topology import KAFKA_PORT, TOPIC
+
+METADATA_VERSION = 9
+PAUSE_SECONDS = (0.02, 0.15)
+NO_LEADER = -1
+
+
+class Refusal(NamedTuple):
+    """An answer that no broker may give, unless it does not know yet that it stood still."""
+
+    text: str
+    told_by: str
+    at_ns: int
+
+
+@dataclass(slots=True, kw_only=True)
+class ClientWorld:
+    """One run's clients: what they know, and what they have noted."""
+
+    brokers: dict[int, str]
+    """Broker id -> host."""
+    partitions: int
+    is_stopping: bool = False
+    """Nothing new is written; what is under way is brought to its end."""
+    is_over: bool = False
+    """Nobody asks anything any more."""
+    sends: list[Send] = field(default_factory=list)
+    polls: list[Poll] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    """Answers that no broker may give."""
+
+    def refuse(self, text: str, told_by: str = "") -> None:
+        """Note an answer that may not be given, and which host gave it just now."""
+        self.refusals.append(Refusal(text, told_by, now_ns()))
+
+
+def now_ns() -> int:
+    """Return virtual time in nanoseconds."""
+    return round(asyncio.get_running_loop().time() * 1e9)
+
+
+async def pause(draw: Random) -> None:
+    """Wait a little before something is tried again."""
+    await asyncio.sleep(draw.uniform(*PAUSE_SECONDS))
+
+
+async def open_link(world: ClientWorld, broker_id: int) -> BrokerLink:
+    """Connect to a broker. Raises LinkFailed."""
+    host = world.brokers.get(broker_id)
+    if host is None:
+        raise LinkFailed(f"broker {broker_id} is not known")
+    return await BrokerLink.open(host, KAFKA_PORT)
+
+
+async def open_any(world: ClientWorld, draw: Random) -> BrokerLink:
+    """Connect to any broker. Raises LinkFailed."""
+    return await open_link(world, draw.choice(list(world.brokers)))
+
+
+async def find_leader(
+    world: ClientWorld, draw: Random, partition: int, *, topic: str = TOPIC
+) -> int:
+    """Ask any broker who leads the partition. Raises LinkFailed where nobody is said to."""
+    link = await open_any(world, draw)
+    try:
+        answer = await link.call(
+            ApiKey.METADATA,
+            METADATA_VERSION,
+            {
+                "topics": [{"name": topic}],
+                "allow_auto_topic_creation": False,
+                "include_cluster_authorized_operations": False,
+                "include_topic_authorized_operations": False,
+            },
+        )
+    finally:
+        link.close()
+    return _leader_in(answer, partition)
+
+
+def _leader_in(answer: Any, partition: int) -> int:
+    for topic in answer.topics:
+        for one in topic.partitions:
+            if one.partition_index == partition and one.leader_id != NO_LEADER:
+                return int(one.leader_id)
+    raise LinkFailed(f"nobody leads partition {partition}")

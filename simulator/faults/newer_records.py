@@ -1,0 +1,166 @@
+"""A coordinator of a later version that writes what ours can not read, and is taken back.
+
+    append to an internal partition ─► confirmed ─► the process ends ─► ours load it, rewrite it ...
+                                                                          at the end: still there
+
+What a later version wrote for groups outlives this one's rewrites byte for byte: kinds of records
+that it does not know, values that it can not read, batches of transactions. The process ends as
+soon as they are confirmed, as one of that version would have known them without loading.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from penstock.base.errors import PlatformError
+from penstock.broker.coordinators.journal import JournalWrite
+from penstock.broker.partitions import HostedPartition
+from penstock.coordinator.records import UnreadRecord
+from penstock.coordinator.unwritten import Unwritten
+from penstock.groups.partitioning import partition_of
+from penstock.groups.records import TopicKey, encode_offset_key
+from penstock.record.batch import TRANSACTIONAL, read_header
+from penstock.record.build import Record, build_batch
+from simulator.checks.groups.internal_partitions import journal_of, master_of
+from simulator.run.cluster import SimCluster
+from simulator.run.server import Server
+from simulator.run.topology import PARTITIONS, TOPIC, WALL_START_MS
+
+NEVER_MS = 1 << 62
+MARK = b"of a later version"
+
+OnWritten = Callable[[Server], bool]
+"""Ends the process, and returns whether it does."""
+
+
+def amount_of(partition: int, *, is_transaction: bool) -> int:
+    """Return what a fault's `amount` says of the batch."""
+    return partition + PARTITIONS * is_transaction
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A batch that was confirmed."""
+
+    partition: int
+    base_offset: int
+    records: tuple[Record, ...]
+    is_transaction: bool
+
+    def is_in(self, found: "_Found") -> bool:
+        if self.is_transaction:
+            return any(reason.endswith(f" {self.base_offset}") for reason in found.batches)
+        return all(record in found.records for record in self.records)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a partition holds, as a coordinator loads it."""
+
+    records: list[Record] = field(default_factory=list)
+    batches: list[str] = field(default_factory=list)
+    is_whole: bool = False
+    is_failed: bool = False
+
+    def take(self, record: UnreadRecord) -> None:
+        if record.value is not None and MARK in record.value:
+            self.records.append(Record(*record))
+
+    def end(self, error: PlatformError | None) -> None:
+        self.is_whole, self.is_failed = error is None, error is not None
+
+
+class NewerRecords:
+    """See the module."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+        self._written: list[_Written] = []
+        self._found: dict[int, _Found] = {}
+
+    def write(self, amount: int, on_written: OnWritten) -> bool:
+        """Have the coordinator write a batch; `on_written` must end its process at once.
+
+        Returns whether there is one to write it.
+        """
+        partition, is_transaction = amount % PARTITIONS, amount >= PARTITIONS
+        place = master_of(self._cluster.servers.values(), partition)
+        if place is None:
+            return False
+        server, hosted = place
+        records = _records(partition, len(self._written))
+        attributes = TRANSACTIONAL if is_transaction else 0
+        batch = memoryview(bytearray(build_batch(list(records), attributes=attributes)))
+
+        def append() -> None:
+            member = hosted.member
+            try:
+                member.check_writable()
+                base_offset = member.log.append(hosted.log, batch, read_header(batch))
+            except PlatformError:
+                return
+            one = _Written(partition, base_offset, records, is_transaction)
+
+            def done(reason: Unwritten | None) -> None:
+                if reason is None:
+                    world = self._cluster.simulation.processes[0]
+                    world.call_soon(self._keep, one, place, on_written)
+
+            member.waiting_for_all.park(member.log.end_position, JournalWrite(done, NEVER_MS))
+
+        assert server.process is not None
+        server.process.call_soon(append)
+        return True
+
+    def _keep(
+        self, one: _Written, place: tuple[Server, HostedPartition], on_written: OnWritten
+    ) -> None:
+        """Promise it, unless this very process has rewritten the partition, or will.
+
+        It knows nothing of what stands there, and goes on where it was confirmed too late.
+        """
+        server, hosted = place
+        is_rewritten = hosted.log.log_start_offset > one.base_offset
+        if on_written(server) and not is_rewritten:
+            self._written.append(one)
+
+    # --- at the end ----------------------------------------------------------------------------
+
+    def look(self) -> bool:
+        """Read what has to be there; returns whether that goes on."""
+        partitions = dict.fromkeys(one.partition for one in self._written)
+        for partition in partitions:
+            if self._found.get(partition, _Found(is_failed=True)).is_failed:
+                self._load(partition)
+        return any(not self._found.get(each, _Found()).is_whole for each in partitions)
+
+    def _load(self, partition: int) -> None:
+        place = master_of(self._cluster.servers.values(), partition)
+        if place is None:
+            return
+        server, hosted = place
+        found = self._found[partition] = _Found()
+        journal = journal_of(server)
+        assert journal is not None
+        assert server.process is not None
+        server.process.call_soon(journal.load, hosted, found.take, found.end, found.batches.append)
+
+    def missing(self) -> Iterator[str]:
+        """Name what is not there any more."""
+        for one in self._written:
+            found = self._found.get(one.partition, _Found())
+            if not one.is_in(found):
+                yield (
+                    f"internal partition {one.partition}: what a later version wrote"
+                    f" at {one.base_offset} is not there any more"
+                )
+
+
+def _records(partition: int, number: int) -> tuple[Record, ...]:
+    """Return a record of an unknown kind, one without a key, and a position nobody can read."""
+    names = (f"later-{number}-{suffix}" for suffix in range(100))
+    group = next(name for name in names if partition_of(name, PARTITIONS) == partition)
+    position = encode_offset_key(group, TopicKey(TOPIC, 0))
+    headers = (("by", b"a later version"),)
+    value = b"\x00\x63 " + MARK
+    kind = b"\x00\x09" + group.encode()
+    return tuple(Record(key, value, headers, WALL_START_MS) for key in (kind, None, position))

@@ -1,0 +1,83 @@
+"""Who owns what in a group: one member a partition, and who was replaced commits no more.
+
+What a member was given counts from the answer to its SyncGroup. A static member (`owner` is its
+instance) keeps what it has under a new member id, and what it was before may commit no more. The
+number of a generation comes again only when the group was forgotten in between: so nothing is
+compared over a time without commits after which groups are forgotten (`Rules.positions_kept_ns`).
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+
+from simulator.history.events import Commit, Outcome, Owned, Partition
+from simulator.history.facts import Facts
+from simulator.history.report import Anomaly, Finding
+
+
+def owned_twice(owned: Sequence[Owned], kept_ns: int | None = None) -> Iterable[Finding]:
+    """A partition was given to two members in one generation."""
+    given: dict[tuple[str, int, Partition], Owned] = {}
+    for one in sorted(owned, key=_at):
+        for partition in one.partitions:
+            key = (one.group, one.generation, partition)
+            other = given.get(key)
+            if (
+                other is not None
+                and other.owner != one.owner
+                and not _is_forgotten(other, one.at_ns, kept_ns)
+            ):
+                detail = (
+                    f"group {one.group}, generation {one.generation}:"
+                    f" {other.owner} and {one.owner} own it"
+                )
+                yield Finding(Anomaly.OWNED_TWICE, partition, detail)
+            given[key] = one
+
+
+def stale_commits(
+    commits: Sequence[Commit], owned: Sequence[Owned], kept_ns: int | None = None
+) -> Iterable[Finding]:
+    """A commit was taken from somebody who had been replaced when it was sent."""
+    of_group: dict[str, list[Owned]] = defaultdict(list)
+    for one in sorted(owned, key=_at):
+        of_group[one.group].append(one)
+    for commit in commits:
+        if commit.is_fetched or commit.generation < 0 or commit.outcome is not Outcome.ACKED:
+            continue
+        before = [one for one in of_group[commit.group] if one.at_ns < commit.start_ns]
+        for one in _replaced_by(commit, before):
+            if not _is_forgotten(one, commit.start_ns, kept_ns):
+                detail = (
+                    f"group {commit.group}: {commit.member_id} of generation {commit.generation}"
+                    f" committed after {one.member_id} was given generation {one.generation}"
+                )
+                yield Finding(Anomaly.STALE_COMMIT, commit.partition, detail)
+                break
+
+
+def _replaced_by(commit: Commit, before: list[Owned]) -> Iterable[Owned]:
+    """Yield what shows that this member was none any more."""
+    yield from (one for one in before if one.generation > commit.generation)
+    same = [one for one in before if one.owner == commit.owner]
+    if same and same[-1].member_id != commit.member_id:
+        yield same[-1]
+
+
+def unread(facts: Facts, group: str, readers: Collection[str]) -> Iterable[Finding]:
+    """Members have read all that is acknowledged and kept, each what was its own at the time."""
+    seen = {
+        offset for poll in facts.polls if poll.consumer in readers for offset, _ in poll.records
+    }
+    for offset, _, _, value in facts.acked:
+        if offset >= facts.start_offset and offset not in seen:
+            detail = f"no member of {group} read {value!r} at {offset}"
+            yield Finding(Anomaly.GROUP_SKIP, facts.partition, detail)
+            return  # one finding is enough
+
+
+def _is_forgotten(one: Owned, at_ns: int, kept_ns: int | None) -> bool:
+    return kept_ns is not None and at_ns - one.at_ns >= kept_ns
+
+
+def _at(one: Owned) -> int:
+    return one.at_ns

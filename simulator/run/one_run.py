@@ -1,0 +1,364 @@
+"""One run: a cluster comes up, clients write and read, faults come and go, everything is judged.
+
+    form ─► write ─► faults (safety looked at throughout) ─► heal ─► liveness ─► read all ─► judge
+
+The same plan gives the same run, callback by callback, whatever process or hash seed it runs in.
+A run ends at the first finding of an invariant: what follows from it is of no interest.
+
+Source: the split into safety under faults and liveness after them is TigerBeetle's VOPR.
+"""
+
+import asyncio
+import importlib
+import math
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
+from penstock.node.node import Node
+from penstock.runtime.scrubber import Scrubber
+from simulator.checks.equal_state import differences
+from simulator.checks.groups.states import GroupStates
+from simulator.checks.invariants import Invariants
+from simulator.checks.remains import Remains
+from simulator.clients.all_clients import Clients
+from simulator.clients.world import now_ns
+from simulator.faults.doing import Faults, Heal
+from simulator.history import LOSSES
+from simulator.kernel.loop import BoundExceeded, Deadlock
+from simulator.kernel.simulation import Simulation, simulate
+from simulator.run.cluster import NotFormed, SimCluster
+from simulator.run.plan import OPERATIONS, Fault, FaultKind, Plan
+from simulator.run.topology import LEASE_MS
+from simulator.trials.raft_walks import RaftWalks
+
+LOOK_SECONDS = 0.03
+LIVENESS_SECONDS = 20.0
+"""After everything is healed: until all is answered, all is read, all replicas are equal."""
+IN_STEP_SECONDS = 5.0
+"""After an operator's wish on a sound cluster."""
+WISH_SECONDS = 0.3
+WISHES = (
+    FaultKind.TRANSFER,
+    FaultKind.ELECT,
+    FaultKind.POLICY,
+    FaultKind.REPLACE,
+    FaultKind.DRAIN,
+    FaultKind.STATUS,
+    FaultKind.SETTING,
+    FaultKind.MISUSE,
+)
+SCHEDULE_SECONDS = 0.002
+SECRET = b"the simulated cluster's secret\n"
+STEPS_MAX = 20_000_000
+
+
+@dataclass(slots=True, kw_only=True)
+class RunResult:
+    """What a run came to. Equal plans give equal results, but for `cpu_s`."""
+
+    plan: Plan
+    digest: str = ""
+    steps: int = 0
+    virtual_s: float = 0.0
+    cpu_s: float = 0.0
+    faults: dict[str, int] = field(default_factory=dict)
+    """Kind -> how often it hit something."""
+    missed: int = 0
+    """Faults that hit nothing, and do not count."""
+    sent: int = 0
+    acked: int = 0
+    refused: int = 0
+    """Sent with a replaced epoch or out of order, and refused as it should."""
+    read: int = 0
+    checks: int = 0
+    findings: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
+    """What happened, for people to read."""
+
+    @property
+    def fault_count(self) -> int:
+        """Faults that hit something; what operators ask for is none, and may be refused."""
+        return sum(count for kind, count in self.faults.items() if kind not in OPERATIONS)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.findings
+
+
+Schedule = Callable[["Run"], Coroutine[Any, Any, None]]
+"""What is done to the cluster of a run, where a plan can not say it."""
+
+
+def run_plan(plan: Plan, schedule: Schedule | None = None) -> RunResult:
+    """Run a plan and judge it; a `schedule` is followed after the plan's faults."""
+    result = RunResult(plan=plan)
+    if plan.shape.stock_clients:
+        # What it hashes is replaced for the run, and only in modules that are there by then.
+        importlib.import_module("simulator.clients.stock")
+    begun_s = time.process_time()
+    with tempfile.TemporaryDirectory(prefix="penstock-sim-") as directory:
+        secret_file = Path(directory) / "secret"
+        secret_file.write_bytes(SECRET)
+        secret_file.chmod(0o600)
+
+        async def story(simulation: Simulation) -> None:
+            run = Run(simulation, plan, secret_file, result)
+            garbled = run.cluster.garbled.at_work()
+            stale = run.cluster.stale.at_work(run.invariants.tell)
+            with garbled, stale, run.invariants.hearing(run.cluster.servers):
+                await run.whole(schedule)
+
+        try:
+            outcome = simulate(plan.seed, story, steps_max=STEPS_MAX)
+        except (Deadlock, BoundExceeded, NotFormed) as error:
+            result.findings.append(f"{type(error).__name__}: {error}")
+        else:
+            result.digest, result.steps = outcome.digest, outcome.steps
+            result.virtual_s = outcome.seconds
+            result.findings += [
+                f"{one.at_s:.3f} {one.process}: {one.message}: {one.error!r}"
+                for one in outcome.failures
+            ]
+    result.cpu_s = time.process_time() - begun_s
+    return result
+
+
+class NotReached(Exception):
+    """A schedule did not come to where it wanted to."""
+
+
+class Run:
+    """See the module."""
+
+    def __init__(
+        self, simulation: Simulation, plan: Plan, secret_file: Path, result: RunResult
+    ) -> None:
+        self.simulation = simulation
+        self._plan = plan
+        self._result = result
+        self.cluster = SimCluster(simulation, plan.shape, secret_file)
+        self.clients = Clients(simulation, plan.shape, self.cluster.brokers)
+        self.invariants = Invariants(lambda: simulation.now_s)
+        self.raft_walks = RaftWalks(simulation.random("raft walks"), self.invariants.tell)
+        self.faults = Faults(self.cluster, simulation.random("faults"))
+        for server in self.cluster.servers.values():
+            server.on_started = self.invariants.attach
+
+    async def whole(self, schedule: Schedule | None) -> None:
+        """Run from beginning to end; what was found stands in the result."""
+        looking = asyncio.get_running_loop().create_task(self._look())
+        is_read = False
+        try:
+            self.cluster.start()
+            await self.cluster.form()
+            await self.clients.create_topic()
+            self.clients.start()
+            await asyncio.sleep(self._plan.settle_ms / 1_000)
+            await self._break_things()
+            if schedule is not None:
+                await schedule(self)
+            self.raft_walks.walk(self.cluster.servers.values())
+            if not self._has_finding:
+                is_read = await self._come_to_rest()
+        finally:
+            if looking.done() and not looking.cancelled():
+                self._found([f"looking has failed: {looking.exception()!r}"])
+            looking.cancel()
+            self._conclude(is_read=is_read)
+
+    @property
+    def _has_finding(self) -> bool:
+        return bool(self.invariants.findings or self._complaints())
+
+    def _complaints(self) -> list[str]:
+        return [text for one in self.cluster.servers.values() for text in one.complaints]
+
+    async def _look(self) -> None:
+        while True:
+            self.invariants.look(list(self.cluster.servers.values()))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    # --- faults --------------------------------------------------------------------------------
+
+    async def _break_things(self) -> None:
+        loop = self.simulation.loop
+        begun_s = loop.time()
+        counts: Counter[str] = Counter()
+        for fault in self._plan.faults:
+            await asyncio.sleep(max(0.0, begun_s + fault.at_ms / 1_000 - loop.time()))
+            if self._has_finding:
+                break
+            heal = self.faults.begin(fault)
+            if heal is None:
+                self._result.missed += 1
+                continue
+            counts[fault.kind] += 1
+            loop.call_at(begun_s + fault.end_ms / 1_000, self._heal, fault, heal)
+        self._result.faults = dict(counts)
+        await self._while(lambda: loop.time() < begun_s + self._plan.end_ms / 1_000)
+
+    def _heal(self, fault: Fault, heal: Heal) -> None:
+        self.simulation.note("fault ends", str(fault))
+        heal()
+
+    # --- rest ----------------------------------------------------------------------------------
+
+    async def _come_to_rest(self) -> bool:
+        """Heal, and see everything become available; returns whether all was read."""
+        self.simulation.note("heal")
+        self.faults.heal_all()
+        self.clients.quiet_from_ns = now_ns()
+        deadline_s = self.simulation.now_s + LIVENESS_SECONDS
+        await asyncio.sleep(LOOK_SECONDS)
+        self.clients.stop_writing()
+        await self._while(lambda: not self.clients.is_idle, deadline_s)
+        self._found("writes do not come back: " + text for text in self.clients.stuck())
+        await self._while(lambda: bool(self._not_equal()), deadline_s)
+        scrubbed: dict[str, Scrubber] = {}
+        await self._while(lambda: self._is_scrubbing(scrubbed), deadline_s)
+        await self._while(lambda: bool(self._not_equal()), deadline_s)
+        self._found("replicas are not equal: " + text for text in self._not_equal())
+        ends = self.clients.acked_ends()
+        await self._while(lambda: any(self.clients.behind(ends)), deadline_s)
+        self._found("not read in time: " + text for text in self.clients.behind(ends))
+        groups = self.clients.groups
+        await self._while(lambda: any(groups.behind(ends)), deadline_s)
+        self._found("not read in time: " + text for text in groups.behind(ends))
+        newer = self.faults.newer
+        await self._while(newer.look, deadline_s)
+        self._found(newer.missing())
+        if self._plan.faults:
+            await self._operate()
+        await self._look_at_remains()
+        reading = self.clients.read_all()
+        await self._while(lambda: reading.is_alive, deadline_s)
+        if reading.is_alive:
+            self._found(["the final reader does not come to the end"])
+        self.invariants.look(list(self.cluster.servers.values()), is_final=True)
+        return not reading.is_alive
+
+    async def _operate(self) -> None:
+        """Ask a sound cluster for what operators ask for; it is in step again within a bound."""
+        draw = self.simulation.random("operators at the end")
+        for kind in draw.sample(WISHES, 2):
+            if self._has_finding or self._result.findings:
+                return
+            wish = Fault(kind=kind, at_ms=0, lasting_ms=0, targets=(), amount=draw.randrange(3))
+            heal = self.faults.begin(wish)
+            await asyncio.sleep(WISH_SECONDS)
+            if heal is not None:
+                heal()
+            await asyncio.sleep(LOOK_SECONDS)
+            deadline_s = self.simulation.now_s + IN_STEP_SECONDS
+            await self._while(lambda: bool(self._not_equal()), deadline_s)
+            self._found(f"not in step after {wish.kind}: {text}" for text in self._not_equal())
+            self._found(f"{name} was not refused" for name in self.faults.operators.taken)
+
+    async def _look_at_remains(self) -> None:
+        remains = Remains(self.cluster.servers.values())
+        deadline_s = self.simulation.now_s + IN_STEP_SECONDS
+        await self._while(remains.hurry, deadline_s)
+        states = GroupStates(list(self.cluster.servers.values()))
+        if self._plan.shape.groups:
+            await self._while(states.look, self.simulation.now_s + IN_STEP_SECONDS)
+            self._found(states.findings())
+        image = self.cluster.newest_image()
+        if image is not None and not self._result.findings:
+            self._found(remains.findings(image))
+            self._found(differences(self.cluster.servers.values()))
+
+    def _is_scrubbing(self, scrubbed: dict[str, Scrubber]) -> bool:
+        """Let what the daily scrub would find on disks that lied or changed be found now.
+
+        A process that ends meanwhile, as one that was told to stop, is followed by one that begins
+        again: `scrubbed` has those that were told, by host.
+        """
+        for server in self.cluster.servers.values():
+            node = server.node
+            if not server.is_disk_damaged or not isinstance(node, Node) or node.manager is None:
+                continue
+            if scrubbed.get(server.name) is not node.manager.scrubber:
+                scrubbed[server.name] = node.manager.scrubber
+                for set_id in node.manager.members:
+                    node.manager.scrubber.hurry(set_id)
+        return any(not one.is_at_rest for one in scrubbed.values())
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> None:
+        """For schedules: wait until it holds. Raises NotReached."""
+        deadline_s = self.simulation.now_s + seconds
+        while not holds():
+            if self.simulation.now_s > deadline_s:
+                raise NotReached(f"not within {seconds} s")
+            await asyncio.sleep(SCHEDULE_SECONDS)
+
+    async def _while(self, holds: Callable[[], bool], deadline_s: float = math.inf) -> None:
+        """Wait as long as it holds; a finding ends it as well."""
+        while (  # noqa: ASYNC110  what is waited for has no event
+            holds() and self.simulation.now_s < deadline_s and not self._has_finding
+        ):
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _not_equal(self) -> list[str]:
+        """Name the members that do not hold and confirm what the others do."""
+        image = self.cluster.newest_image()
+        running = len(self.cluster.nodes())
+        if image is None or running < len(self.cluster.brokers):
+            return [f"{running} brokers run"]
+        if self.cluster.wishes:
+            return [f"operators insist on {self.cluster.wishes}"]
+        return [text for one in image.replica_sets.values() for text in self._unequal_in(one)]
+
+    def _unequal_in(self, one: ReplicaSetImage) -> list[str]:
+        name = f"set {one.replica_set_id}"
+        if one.master == NO_MASTER:
+            return [f"{name} has no master"]
+        if len(one.sync_state_set) < len(one.replicas):
+            return [f"{name} has only {one.sync_state_set} in step"]
+        found: list[object] = []
+        for broker_id in one.replicas:
+            node = self.cluster.servers[self.cluster.brokers[broker_id]].node
+            manager = node.manager if isinstance(node, Node) else None
+            member = None if manager is None else manager.members.get(one.replica_set_id)
+            if member is None:
+                found.append(f"{name} is not open on broker {broker_id}")
+            else:
+                found.append((member.log.end_position, member.confirm_position))
+        ends = dict.fromkeys(found)
+        if len(ends) == 1 and isinstance(found[0], tuple) and found[0][0] == found[0][1]:
+            return []
+        return [f"{name}: (end, confirmed) of {one.replicas} are {found}"]
+
+    def _found(self, texts: Iterable[str]) -> None:
+        self._result.findings += texts
+
+    def _woken(self) -> list[tuple[str, int, int]]:
+        """Return from when to when each broker did not know that it had stood still."""
+        return [
+            (server.name, round(at_s * 1e9), round(at_s * 1e9) + LEASE_MS * 1_000_000)
+            for server in self.cluster.servers.values()
+            for at_s in server.woken_s
+        ]
+
+    def _conclude(self, *, is_read: bool) -> None:
+        self.clients.woken = self._woken()
+        result, report = self._result, self.clients.judge(is_complete=is_read)
+        result.findings[:0] = self.invariants.findings + self._complaints()
+        result.findings += self.clients.refusals()
+        if wrong := self.clients.judge_topics():
+            result.findings.append(f"topics: {wrong}")
+        result.sent, result.acked, result.read = report.sent, report.acked, report.read
+        result.refused = self.clients.refused()
+        result.checks = self.invariants.checks
+        result.events = [str(event) for event in self.simulation.trace.events]
+        result.findings += [
+            f"{one.anomaly.value} in {one.partition}: {one.detail}"
+            for one in report.findings
+            if is_read or one.anomaly not in LOSSES
+        ]

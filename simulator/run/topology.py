@@ -1,0 +1,207 @@
+"""Which hosts a simulated cluster has, and with what settings its processes start.
+
+Every time is a fraction of production's, and in the same relation to the others, so that a fault
+and what follows it cost little virtual time: a session ends after 1 s, an election begins after
+0.15 to 0.3 s. Sizes are small too: a log rolls, seals and takes snapshots within one run.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from penstock.broker.config import BrokerConfig
+from penstock.controller.config import ControllerConfig
+from penstock.controller.topic_config.table import TopicSettings
+from penstock.groups.config import GroupConfig
+from penstock.node.identity import FORMAT_VERSION, DataDirectory, Identity
+from penstock.node.settings.cluster_config import ClusterConfig
+from penstock.node.settings.config import NodeConfig
+from penstock.node.settings.settings import NodeSettings
+from penstock.replication.config import ReplicationConfig
+from penstock.runtime.raft.config import RaftLogConfig
+from penstock.storage.config import FlushPolicy, LogConfig
+from simulator.run.plan import REWRITE_BYTES, Shape
+
+CLUSTER_ID = "simulated-cluster-000"
+KAFKA_PORT, CONTROLLER_PORT, HA_PORT = 9092, 9093, 9094
+FIRST_CONTROLLER_ID = 101
+TOPIC = "history"
+
+FIRST_SEGMENT_BYTES = 65_536
+"""Smaller than most shapes' segments: their logs grow through files of several sizes."""
+
+PARTITIONS = 2
+"""Of the internal topic, in runs with groups."""
+
+WALL_START_MS = 1_700_000_000_000
+"""What the clocks on the wall show when virtual time is 0."""
+
+SESSION_TIMEOUT_MS = 1_000
+LEASE_MS = 600
+"""Below the session time-out by more than the longest election time-out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One simulated server and what runs on it."""
+
+    name: str
+    process_id: int
+    is_broker: bool
+    is_controller: bool
+
+
+def hosts_of(shape: Shape) -> tuple[Host, ...]:
+    """Return the servers of a cluster."""
+    if not shape.is_apart:
+        return tuple(
+            Host(name=f"n{number}", process_id=number, is_broker=True, is_controller=True)
+            for number in (1, 2, 3)
+        )
+    brokers = tuple(
+        Host(name=f"b{number}", process_id=number, is_broker=True, is_controller=False)
+        for number in (1, 2, 3)
+    )
+    controllers = tuple(
+        Host(
+            name=f"c{number}",
+            process_id=FIRST_CONTROLLER_ID - 1 + number,
+            is_broker=False,
+            is_controller=True,
+        )
+        for number in (1, 2, 3)
+    )
+    return brokers + controllers
+
+
+def clock_rate(host: Host, shape: Shape) -> float:
+    """Return how fast the host's clocks go: 1 is right."""
+    return 1 + (0, 1, -1)[(host.process_id - 1) % 3] * shape.clock_drift_ppm / 1_000_000
+
+
+def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
+    """Return what the host's process is started with."""
+    voters = tuple(
+        f"{one.process_id}@{one.name}:{CONTROLLER_PORT}"
+        for one in hosts_of(shape)
+        if one.is_controller
+    )
+    return NodeSettings(
+        node=NodeConfig(
+            broker_id=host.process_id,
+            cluster_id=CLUSTER_ID,
+            data_directories=(str(data_path(host)),),
+            host=host.name,
+            machine=host.name,
+            port=KAFKA_PORT,
+            metrics_port=0,
+        ),
+        cluster=ClusterConfig(
+            voters=voters,
+            controller_port=CONTROLLER_PORT if host.is_controller else 0,
+            ha_port=HA_PORT if host.is_broker else 0,
+            secret_file=str(secret_file),
+            start_timeout_ms=2_000,
+        ),
+        broker=BrokerConfig(housekeeping_interval_ms=_housekeeping_ms(shape)),
+        log=_log(shape),
+        replication=_replication(),
+        controller=_controller(shape),
+        raft=_raft(shape),
+        groups=_groups(shape),
+        topic=TopicSettings(min_insync_replicas=shape.min_insync_replicas),
+    )
+
+
+def data_path(host: Host) -> Path:
+    """Return where the host's data directory is said to be; no real file system has it."""
+    return Path(PurePosixPath("/simulated") / host.name)
+
+
+def data_directory(host: Host) -> DataDirectory:
+    """Return the host's one data directory; nobody else can lock it, so nobody does."""
+    identity = Identity(
+        format_version=FORMAT_VERSION,
+        cluster_id=CLUSTER_ID,
+        broker_id=host.process_id,
+        directory_id=f"directory-of-{host.name}",
+    )
+    return DataDirectory(path=data_path(host), identity=identity, lock=-1)
+
+
+def _log(shape: Shape) -> LogConfig:
+    return LogConfig(
+        segment_bytes=shape.segment_bytes,
+        first_segment_bytes=FIRST_SEGMENT_BYTES,
+        staging_bytes=32_768,
+        large_batch_bytes=8_192,
+        checkpoint_interval_bytes=32_768,
+        checkpoint_interval_ms=100,
+        reserve_bytes=0,
+        space_check_ms=100,
+        index_cache_bytes=65_536,
+        flush_policy=FlushPolicy.ASYNC if shape.is_flushed_later else FlushPolicy.SYNC,
+    )
+
+
+def _replication() -> ReplicationConfig:
+    return ReplicationConfig(
+        replica_lag_time_ms=1_000,
+        disconnect_grace_ms=100,
+        change_retry_ms=40,
+        keep_alive_ms=150,
+        link_silence_ms=600,
+        reconnect_ms=10,
+        reconnect_ms_max=200,
+        dial_timeout_ms=400,
+        run_bytes=16_384,
+        in_flight_bytes=65_536,
+        lease_ms=LEASE_MS,
+    )
+
+
+def _housekeeping_ms(shape: Shape) -> int:
+    is_busy = shape.retention_bytes >= 0 or shape.group_rewrite_bytes < REWRITE_BYTES
+    return 500 if is_busy else 5_000
+
+
+def _groups(shape: Shape) -> GroupConfig:
+    if not shape.groups:
+        return GroupConfig()
+    return GroupConfig(
+        partition_count=PARTITIONS,
+        session_timeout_min_ms=500,
+        initial_rebalance_delay_ms=100,
+        new_member_join_timeout_ms=3_000,
+        offsets_retention_ms=shape.group_kept_ms,
+        expiry_check_interval_ms=500,
+        rewrite_after_bytes=shape.group_rewrite_bytes,
+    )
+
+
+def _controller(shape: Shape) -> ControllerConfig:
+    return ControllerConfig(
+        default_partitions=shape.partitions,
+        default_replication_factor=shape.replication_factor,
+        heartbeat_interval_ms=150,
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        probe_timeout_ms=100,
+        election_retry_ms=100,
+        transfer_timeout_ms=500,
+        preferred_master_delay_ms=shape.preferred_master_delay_ms,
+    )
+
+
+def _raft(shape: Shape) -> RaftLogConfig:
+    return RaftLogConfig(
+        tick_ms=25,
+        heartbeat_ms=50,
+        election_timeout_min_ms=150,
+        election_timeout_max_ms=300,
+        lost_leader_ms_max=75,
+        learner_hello_ms=200,
+        disk_stall_ms=800,
+        snapshot_after_bytes=shape.snapshot_after_bytes,
+        dial_timeout_ms=300,
+        redial_min_ms=20,
+        redial_max_ms=200,
+    )

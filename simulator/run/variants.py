@@ -1,0 +1,176 @@
+"""What some seeds have besides: groups, a later flush, clocks that drift, damage beside others.
+
+    plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► plan
+
+Each is drawn apart, from the seed and its own name: a plan that none of them touches is what it was
+before there were any, and a new one changes no seed but those it takes.
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+from simulator.faults.newer_records import amount_of
+from simulator.run.plan import DAMAGE, REWRITE_BYTES, Fault, FaultKind, Plan
+from simulator.run.topology import PARTITIONS, hosts_of
+
+GROUPLESS_SHARE = 0.5
+NO_DOWNGRADE_SHARE = 0.6
+DOWNGRADE_MS_MIN = 100
+FLUSHED_LATER_SHARE = 0.12
+DRIFT_SHARE = 0.15
+DRIFTS_PPM = (500, 20_000)
+"""Of a poor clock, and of one that is broken."""
+DAMAGE_BESIDE_SHARE = 0.4
+DAMAGE_MS = (200, 1_500)
+BEFORE_MS_MAX = 300
+GARBLE_SHARE = 0.2
+GARBLE_MS = (300, 2_500)
+STALE_SHARE = 0.25
+STALE_MS = (300, 3_000)
+MISUSE_SHARE = 0.3
+MISUSES = (2, 5)
+_TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
+"""Beside these a copy that is damaged may be the last one."""
+
+
+def varied(plan: Plan) -> Plan:
+    """Return the plan with what its seed has besides."""
+    variants: dict[str, Callable[[Plan, random.Random], Plan]] = {
+        "groups": _with_groups,
+        "flush": _flushed_later,
+        "clocks": _with_drift,
+        "damage": _damaged_beside,
+        "misuse": _misused,
+        "garble": _garbled,
+        "stale words": _stale_words,
+    }
+    for name, vary in variants.items():
+        draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
+        plan = vary(plan, draw)
+    return plan
+
+
+def _with_groups(plan: Plan, draw: random.Random) -> Plan:
+    """Draw consumer groups for half of the plans.
+
+    Positions expire by the time at which they were committed. Where a wall clock is set back they
+    are old at once, so that nothing is said of their time there.
+    """
+    if draw.random() < GROUPLESS_SHARE:
+        return plan
+    is_clock_wrong = any(fault.kind is FaultKind.CLOCK_STEP for fault in plan.faults)
+    kept_ms = draw.choice((-1, 4_000, 8_000))
+    shape = replace(
+        plan.shape,
+        groups=draw.choices((1, 2), (3, 1))[0],
+        group_members=draw.choice((2, 3)),
+        group_rewrite_bytes=draw.choice((500, 2_000, REWRITE_BYTES)),
+        group_kept_ms=-1 if is_clock_wrong else kept_ms,
+    )
+    plan = replace(plan, shape=shape)
+    return plan if draw.random() < NO_DOWNGRADE_SHARE else _with_downgrade(plan, draw)
+
+
+def _with_downgrade(plan: Plan, draw: random.Random) -> Plan:
+    """Have a coordinator of a later version end beside another fault, where nothing is damaged."""
+    beside = [fault for fault in plan.faults if fault.kind not in DAMAGE]
+    if not beside:
+        return plan
+    other = draw.choice(beside)
+    amount = amount_of(draw.randrange(PARTITIONS), is_transaction=draw.random() < 0.25)
+    lasting_ms = max(other.lasting_ms, DOWNGRADE_MS_MIN)
+    downgrade = Fault(
+        kind=FaultKind.DOWNGRADE,
+        at_ms=other.at_ms,
+        lasting_ms=lasting_ms,
+        targets=(),
+        amount=amount,
+    )
+    return plan.with_faults((*plan.faults, downgrade))
+
+
+def _flushed_later(plan: Plan, draw: random.Random) -> Plan:
+    """Acknowledge from the page cache: kill -9 may take nothing, so it comes for a loss of power.
+
+    A sync that lies, or fails, ends in a loss of what was acknowledged there; a bit that turns over
+    does not.
+    """
+    if draw.random() >= FLUSHED_LATER_SHARE:
+        return plan
+    instead = {
+        FaultKind.POWER_OFF: FaultKind.KILL,
+        FaultKind.LYING_SYNC: FaultKind.BIT_FLIP,
+    }
+    faults = tuple(replace(one, kind=instead.get(one.kind, one.kind)) for one in plan.faults)
+    return replace(plan.with_faults(faults), shape=replace(plan.shape, is_flushed_later=True))
+
+
+def _with_drift(plan: Plan, draw: random.Random) -> Plan:
+    """Let clocks go at rates of their own; positions then expire by different clocks: not here."""
+    if draw.random() >= DRIFT_SHARE:
+        return plan
+    shape = replace(plan.shape, clock_drift_ppm=draw.choice(DRIFTS_PPM), group_kept_ms=-1)
+    return replace(plan, shape=shape)
+
+
+def _damaged_beside(plan: Plan, draw: random.Random) -> Plan:
+    """Turn a bit over just before another fault begins, where all others keep their copies."""
+    beside = [fault for fault in plan.faults if fault.kind not in _TAKES_COPIES]
+    is_apt = plan.shape.policy == "all" and len(beside) == len(plan.faults) > 0
+    if draw.random() >= DAMAGE_BESIDE_SHARE or not is_apt:
+        return plan
+    brokers = [host.name for host in hosts_of(plan.shape) if host.is_broker]
+    flip = Fault(
+        kind=FaultKind.BIT_FLIP,
+        at_ms=max(0, draw.choice(beside).at_ms - draw.randint(0, BEFORE_MS_MAX)),
+        lasting_ms=draw.randint(*DAMAGE_MS),
+        targets=(draw.choice(brokers),),
+    )
+    return plan.with_faults((*plan.faults, flip))
+
+
+def _misused(plan: Plan, draw: random.Random) -> Plan:
+    """Have operators ask for what can not be, while faults go on: a refusal is a read as well."""
+    others = [fault for fault in plan.faults if fault.kind not in DAMAGE]
+    if draw.random() >= MISUSE_SHARE or not others:
+        return plan
+    asked = tuple(
+        Fault(
+            kind=FaultKind.MISUSE,
+            at_ms=beside.at_ms + draw.randint(0, beside.lasting_ms),
+            lasting_ms=0,
+            targets=(),
+            amount=draw.randrange(3),
+        )
+        for beside in draw.choices(others, k=draw.randint(*MISUSES))
+    )
+    return plan.with_faults((*plan.faults, *asked))
+
+
+def _garbled(plan: Plan, draw: random.Random) -> Plan:
+    """Let the replication links of one broker change what they carry, beside another fault."""
+    others = [fault for fault in plan.faults if fault.kind not in DAMAGE]
+    if draw.random() >= GARBLE_SHARE or not others:
+        return plan
+    garble = Fault(
+        kind=FaultKind.GARBLE,
+        at_ms=draw.choice(others).at_ms,
+        lasting_ms=draw.randint(*GARBLE_MS),
+        targets=(draw.choice(("master:0", "slave:0", "master:1")),),
+    )
+    return plan.with_faults((*plan.faults, garble))
+
+
+def _stale_words(plan: Plan, draw: random.Random) -> Plan:
+    """Let the links of one process say what is not so any more, beside another fault."""
+    others = [fault for fault in plan.faults if fault.kind not in DAMAGE]
+    if draw.random() >= STALE_SHARE or not others:
+        return plan
+    stale = Fault(
+        kind=FaultKind.STALE_WORDS,
+        at_ms=draw.choice(others).at_ms,
+        lasting_ms=draw.randint(*STALE_MS),
+        targets=(draw.choice(("master:0", "slave:0", "master:1", "active")),),
+    )
+    return plan.with_faults((*plan.faults, stale))

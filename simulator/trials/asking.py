@@ -1,0 +1,123 @@
+"""What may become of a command that a broker asks for: every way in which attempts can end.
+
+    lost answer ─ leadership lost ─ not active ─ no session ─ queue full ─ refused ─ done
+        ─► SessionCommands, driven by hand ─► how often it asks, and what the asker is told
+
+Whoever is told that nobody has taken a command goes on as if it had never been asked. So after an
+answer that was lost only "it may have happened" is true, unless a later attempt is judged; and what
+must not happen twice is not asked twice.
+
+Source: docs/adr/0064; runtime/session/commands.py, "What may be sent again".
+"""
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from penstock.controller.commands import command as c
+from penstock.controller.errors import (
+    MetadataError,
+    MetadataQueueFull,
+    MetadataTimeout,
+    NotActiveController,
+    NotReplica,
+    RefusedCommand,
+)
+from penstock.runtime.controller_driver import LeadershipLost
+from penstock.runtime.session.commands import SessionCommands
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.link import AnswerLost, NoSession
+from simulator.trials.stand_ins import Moment
+
+ATTEMPTS = 5
+
+_ONCE = c.ChangeSyncStateSet(
+    replica_set_id=1,
+    master=1,
+    leader_epoch=1,
+    sync_state_set_epoch=1,
+    sync_state_set=(1,),
+    joining=(),
+)
+_AGAIN = c.RegisterReplica(replica_set_id=1, broker_id=1, log_id="a log", incarnation="copy")
+
+
+class Asking(SessionCommands):
+    """Commands whose attempts end as they are told to."""
+
+    def __init__(self, outcomes: list[Exception | None]) -> None:
+        super().__init__(
+            None,  # type: ignore[arg-type]
+            _Tracker(),  # type: ignore[arg-type]
+            None,  # type: ignore[arg-type]
+            config=SessionConfig(),
+            clock=Moment(),
+        )
+        self._outcomes = outcomes
+        self.attempts: list[Exception | None] = []
+
+    async def _submit_to(self, target: int, command: c.Command[Any]) -> Any:
+        """End as the next one is to."""
+        del target, command
+        outcome = self._outcomes.pop(0)
+        self.attempts.append(outcome)
+        if outcome is not None:
+            raise outcome
+
+    def ask(self, command: c.Command[Any]) -> Exception | None:
+        """Ask, and return how that ends."""
+        work = self._submit(command)
+        try:
+            work.send(None)
+        except StopIteration:
+            return None
+        except MetadataError as error:
+            return error
+        raise AssertionError("it waits, and there is nothing to wait for")
+
+
+class _Tracker:
+    """Knows one controller, and lets nobody wait."""
+
+    active_id, news = 101, None
+
+    def on_refusal(self, asked: int, named: int) -> None:
+        """Nothing comes of it."""
+
+    async def wait(self, news: None, delay_ms: int) -> None:
+        """Go on."""
+
+
+def wrong_askings(draw: Random, count: int) -> Iterator[str]:
+    """Ask so many times; yield what is wrong with the first that something is wrong with."""
+    for _ in range(count):
+        command = draw.choice((_ONCE, _AGAIN))
+        outcomes = [_outcome(draw) for _ in range(ATTEMPTS)]
+        asking = Asking([*outcomes, None])
+        end = asking.ask(command)
+        lost = [isinstance(one, AnswerLost | LeadershipLost) for one in asking.attempts]
+        story = [type(one).__name__ for one in asking.attempts]
+        if command is _ONCE and any(lost[:-1]):
+            yield f"asks again for what may have happened: {story}"
+            return
+        is_judged = end is None or isinstance(end, RefusedCommand)
+        if any(lost) and not is_judged and not isinstance(end, MetadataTimeout):
+            yield f"calls {end!r} what may have happened: {story}"
+            return
+        if not any(lost) and isinstance(end, MetadataTimeout):
+            yield f"calls open what nobody has taken: {story}"
+            return
+
+
+def _outcome(draw: Random) -> Exception | None:
+    return draw.choice(
+        (
+            AnswerLost("the link ended"),
+            LeadershipLost(102),
+            NotActiveController(102),
+            NoSession("none"),
+            MetadataQueueFull(1),
+            NotReplica(1, 1),
+            None,
+        )
+    )

@@ -1,0 +1,289 @@
+"""A coordinator on a copy, and everything that must hold between two requests.
+
+    before: how each group looks ─► one request, one moment of time, one confirmation
+    after:  the answers, the groups, the counts, the positions ── as the rules say?
+
+What was asked and not answered is kept, so that nobody is forgotten, or answered twice.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.base.errors import PlatformError
+from penstock.groups.classic.group import Group
+from penstock.groups.config import GroupConfig
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.messages import CommitOffsets, JoinGroup, JoinReply, SyncGroup, SyncReply
+from penstock.groups.records import CommittedOffset, TopicKey
+from penstock.protocol.error_codes import ErrorCode
+from simulator.checks.groups.counts import Inside, inside, miscounted
+from simulator.checks.groups.log import Reading, group_said
+from simulator.checks.groups.rules import (
+    COMPLETING,
+    EMPTY,
+    STABLE,
+    View,
+    view_of,
+    wrong_change,
+    wrong_view,
+)
+from simulator.trials.paper_journal import PaperJournal, Write
+
+OK = ErrorCode.NONE
+WALL_MS = 1_700_000_000_000
+PARTITION = 0
+
+
+@dataclass(slots=True)
+class Line:
+    """The connection that a request came by."""
+
+    is_closed: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Asked:
+    """A request that may be answered later."""
+
+    request: Any
+    line: Line
+    answers: list[Any] = field(default_factory=list)
+    write: Write | None = None
+    """Of a commit."""
+    is_seen: bool = False
+
+
+class Clock:
+    """Time that a walk turns."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+
+    def wall_ms(self) -> int:
+        return WALL_MS + self.now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic_us(self) -> int:
+        return self.now_ms * 1_000
+
+
+class Desk:
+    """See the module."""
+
+    def __init__(self, journal: PaperJournal, config: GroupConfig) -> None:
+        self.clock = Clock()
+        self.journal = journal
+        self.config = config
+        self.retention_now_ms = WALL_MS
+        self.asked: list[Asked] = []
+        self.given: dict[tuple[str, int], dict[str, bytes]] = {}
+        """What the leader of a generation has assigned, by instance or member."""
+        self.lines: dict[tuple[str, str], Line] = {}
+        """Whose newest parked join came by which connection."""
+        self._suffixes = 0
+        self.coordinator = self.new_coordinator()
+        self.before: dict[str, View] = {}
+        journal.group_of = self.group
+
+    def new_coordinator(self) -> GroupCoordinator:
+        """Return one that has nothing yet."""
+        return GroupCoordinator(
+            self.clock,
+            self.journal,
+            config=self.config,
+            new_suffix=self._suffix,
+            retention_now_ms=lambda: self.retention_now_ms,
+        )
+
+    @property
+    def inside(self) -> Inside:
+        """What the coordinator consists of."""
+        return inside(self.coordinator)
+
+    def _suffix(self) -> str:
+        self._suffixes += 1
+        return str(self._suffixes)
+
+    def group(self, group_id: str) -> Group | None:
+        """Return a group as it is."""
+        return self.inside.table.groups.get(group_id)
+
+    def view(self, group_id: str) -> View | None:
+        """Return how a group looks."""
+        return view_of(self.group(group_id))
+
+    def step(self, do: Callable[[], Iterator[str]]) -> Iterator[str]:
+        """Do one thing, and name what is wrong with it and behind it."""
+        groups = self.inside.table.groups
+        self.before = {one: seen for one in groups if (seen := self.view(one)) is not None}
+        try:
+            yield from do()
+            yield from self._behind()
+        except (AssertionError, LookupError, TypeError, NameError, PlatformError) as error:
+            yield f"{type(error).__name__}: {error}"
+
+    def _behind(self) -> Iterator[str]:
+        groups = self.inside.table.groups
+        self.given = {key: one for key, one in self.given.items() if key[0] in groups}
+        told = list(self._answers())
+        yield from (text for text, _ in told if text)
+        for group_id in self.coordinator.group_ids():
+            after, before = self.view(group_id), self.before.get(group_id)
+            assert after is not None
+            heard = [one for _, one in told if one is not None]
+            texts = list(wrong_view(after))
+            if before is not None:
+                texts += wrong_change(before, after, heard, self.config.group_size_max)
+            yield from (f"group {group_id} {text}" for text in texts)
+        writes = [write.group for write in self.journal.under_way]
+        yield from miscounted(self.inside, writes, self.clock.now_ms)
+        yield from self._wrong_lines()
+        yield from self._wrong_positions()
+
+    # Answers
+
+    def _answers(self) -> Iterator[tuple[str, str | None]]:
+        """Yield what is wrong with new answers, and who is told of a generation."""
+        for one in self.asked:
+            if len(one.answers) > 1:
+                yield f"{one.request} is answered {len(one.answers)} times", None
+            if one.answers and not one.is_seen:
+                one.is_seen = True
+                yield from self._answer(one, one.answers[0])
+        self.asked = [one for one in self.asked if not one.answers]
+
+    def _answer(self, one: Asked, answer: Any) -> Iterator[tuple[str, str | None]]:
+        view = self.view(one.request.group_id)
+        if isinstance(answer, JoinReply) and answer.error is OK and view is not None:
+            yield "", answer.member_id
+            yield from ((text, None) for text in self._wrong_join(one.request, answer, view))
+        elif isinstance(answer, SyncReply) and answer.error is OK and view is not None:
+            yield from ((text, None) for text in self._wrong_sync(one.request, answer, view))
+        elif isinstance(one.request, CommitOffsets) and OK in answer.values():
+            is_confirmed = one.write is not None and one.write.is_confirmed
+            if not is_confirmed:
+                yield f"{one.request} is taken, and not confirmed", None
+
+    def _wrong_join(self, asked: JoinGroup, answer: JoinReply, view: View) -> Iterator[str]:
+        before = self.before.get(asked.group_id)
+        is_held_up = asked.instance_id is not None and answer.generation < view.generation
+        if answer.generation != view.generation and not is_held_up:  # its own record was on its way
+            yield f"{answer.member_id} is told of generation {answer.generation}"
+        is_new = before is None or before.generation != view.generation
+        if not is_new or view.state is not COMPLETING:
+            return
+        if answer.leader_id != view.leader_id:
+            yield f"{answer.member_id} is told that {answer.leader_id} leads"
+        told = {one.member_id: (one.instance_id, one.metadata) for one in answer.members}
+        right = {
+            member_id: (seat.instance_id, dict(reversed(seat.protocols))[view.protocol_name or ""])
+            for member_id, seat in view.members.items()
+        }
+        if told != (right if answer.member_id == view.leader_id else {}):
+            yield f"{answer.member_id} is told of members {told}, of {right}"
+
+    def _wrong_sync(self, asked: SyncGroup, answer: SyncReply, view: View) -> Iterator[str]:
+        given = self.given.get((asked.group_id, asked.generation))
+        seat = view.members.get(asked.member_id)
+        who = asked.member_id if seat is None else seat.instance_id or asked.member_id
+        if given is None or answer.assignment != given.get(who, b""):
+            yield f"{who} hears {answer.assignment!r} in generation {asked.generation}"
+        value = self.journal.state().groups.get(asked.group_id)
+        said = None if value is None else group_said(value)
+        if value is not None and (said is None or said.generation != asked.generation):
+            yield f"{who} hears an assignment of {asked.generation} that is not confirmed"
+
+    # State
+
+    def _wrong_lines(self) -> Iterator[str]:
+        for (group_id, member_id), line in self.lines.items():
+            group = self.group(group_id)
+            member = None if group is None else group.members.get(member_id)
+            if member is not None and member.is_new and member.is_gone() != line.is_closed:
+                yield f"{member_id} is judged by another connection than its own"
+
+    def _wrong_positions(self) -> Iterator[str]:
+        if self.is_given_up or self.coordinator.is_loading:
+            return
+        wanted = _places_of(self.journal.state())
+        for group_id in dict.fromkeys([*wanted, *self.coordinator.group_ids()]):
+            reply = self.coordinator.fetch_offsets(group_id, None)
+            told = {
+                (key.topic, key.partition): _short(one.committed)
+                for key, one in reply.offsets.items()
+                if one.committed is not None
+            }
+            right = wanted.get(group_id, {})
+            if told != right:
+                yield f"{group_id} stands at {told}, and by the log at {right}"
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether nobody answers for the groups at the moment."""
+        return self.coordinator.runtime.base.partitions.state(PARTITION) is None
+
+    def is_line_closed(self, group_id: str, member_id: str) -> bool:
+        """Whether the connection that a member waits by is closed, as far as is known."""
+        line = self.lines.get((group_id, member_id))
+        return line is None or line.is_closed
+
+    def commit_outside(self, group_id: str, key: TopicKey, offset: int) -> None:
+        """Commit as nobody's member."""
+        position = CommittedOffset(offset, commit_timestamp_ms=self.clock.wall_ms())
+        request = CommitOffsets(group_id=group_id, offsets={key: position})
+        one = Asked(request, Line())
+        self.asked.append(one)
+        self.journal.last = None
+        self.coordinator.commit(request, one.answers.append)
+        one.write = self.journal.last
+
+    def loaded_anew(self) -> None:
+        """Go by what the log says of groups from now on."""
+        self.before = {}
+        self.lines.clear()
+        self.given.clear()
+        for group_id, value in self.journal.state().groups.items():
+            if (said := group_said(value)) is not None:
+                self.given[group_id, said.generation] = {
+                    one.instance_id or one.member_id: one.assignment for one in said.members
+                }
+
+    def wrong_load(self) -> Iterator[str]:
+        """Name what was made of the log otherwise than it says."""
+        state = self.journal.state()
+        for group_id in dict.fromkeys([*self.coordinator.group_ids(), *state.groups]):
+            value, view = state.groups.get(group_id), self.view(group_id)
+            said = None if value is None else group_said(value)
+            found = [] if view is None else _seats(self.group(group_id))
+            wanted = [] if said is None else [one[:3] + one[4:] for one in said.members]
+            if sorted(found, key=repr) != sorted(wanted, key=repr):
+                yield f"{group_id} is loaded with {found}, and has {wanted}"
+            if view is None:
+                if value is not None:
+                    yield f"{group_id} is not loaded"
+                continue
+            generation = 0 if said is None else said.generation
+            if view.generation != generation or view.state is not (STABLE if wanted else EMPTY):
+                yield f"{group_id} is loaded as {view}, of {said}"
+
+
+def _seats(group: Group | None) -> list[tuple[Any, ...]]:
+    assert group is not None
+    return [
+        (one.member_id, one.instance_id, one.session_timeout_ms, one.assignment)
+        for one in group.members.values()
+    ]
+
+
+def _places_of(state: Reading) -> dict[str, dict[tuple[str, int], tuple[Any, ...]]]:
+    found: dict[str, dict[tuple[str, int], tuple[Any, ...]]] = {}
+    for (group_id, topic, partition), one in state.positions.items():
+        found.setdefault(group_id, {})[topic, partition] = one[:3]
+    return found
+
+
+def _short(one: CommittedOffset) -> tuple[Any, ...]:
+    return one.offset, one.metadata, one.topic_id

@@ -1,0 +1,88 @@
+"""What else masters, slaves, controllers and brokers might hear: when it is tried, on copies.
+
+    a look at a master ─► seldom, or asked for by a schedule ─► LeadingWalk (leading/)
+                                                            ─► FollowingWalk (following.py)
+                                                            ─► pairs of logs (alignments.py)
+                                                            ─► sessions.py, asking.py
+                                                            ─► raft_duties.py
+
+A walk of a master takes the set of that moment, its members and policy, and the settings of the
+run; the others take the settings. All have a source of chance of their own; the run goes on as
+without them.
+
+Source: docs/adr/0064.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+from penstock.broker.sets.replica_set import ReplicaSetMember
+from penstock.controller.metadata.image import ReplicaSetImage
+from penstock.node.node import Node
+from penstock.replication.config import ReplicationConfig
+from simulator.checks.patched import trial
+from simulator.run.server import Server
+from simulator.trials.alignments import wrong_alignments
+from simulator.trials.asking import wrong_askings
+from simulator.trials.following import FollowingWalk
+from simulator.trials.leading.walk import LeadingWalk
+from simulator.trials.raft_duties import WriteWalk, wrong_proposals, wrong_transfers
+from simulator.trials.sessions import ClientWalk, ServiceWalk
+
+SHARE = 0.6
+"""The n-th look at a master ends in a walk with this share of 1/n, but no less than SHARE_MIN."""
+SHARE_MIN = 0.001
+STEPS = 150
+SHORT = 60
+"""Of walks that need less to come about."""
+FOLLOWINGS, ALIGNMENTS, ASKINGS = 5, 50, 20
+"""For each walk of a master: they cost less."""
+
+Found = Callable[[str], None]
+
+
+class ReplicaTrials:
+    """See the module."""
+
+    def __init__(self, found: Found) -> None:
+        self._found = found
+        self._random = Random("replica trials")  # noqa: S311  reproducible on purpose
+        self._looks = 0
+        self.walks = 0
+
+    def look(self, server: Server, member: ReplicaSetMember) -> None:
+        """Look at a master now and then."""
+        self._looks += 1
+        if self._random.random() < max(SHARE_MIN, SHARE / self._looks):
+            self.walk(server, member, 1)
+
+    def walk(self, server: Server, member: ReplicaSetMember, count: int) -> None:
+        """Go so many walks from the state of that moment."""
+        node = server.node
+        if not isinstance(node, Node) or node.manager is None:
+            return
+        one = node.image.replica_sets.get(member.replica_set_id)
+        if one is None or not one.sync_state_set:
+            return
+        self._walk(server.name, one, node.manager.config, count)
+
+    def _walk(self, host: str, one: ReplicaSetImage, config: ReplicationConfig, count: int) -> None:
+        with trial():
+            for _ in range(count):
+                self.walks += 1
+                for text in self._wrong(one, config):
+                    self._found(f"{host}: set {one.replica_set_id}, were it so: {text}")
+                    return
+
+    def _wrong(self, one: ReplicaSetImage, config: ReplicationConfig) -> Iterator[str]:
+        draw = self._random
+        yield from LeadingWalk(one, config, draw).run(STEPS)
+        for _ in range(FOLLOWINGS):
+            yield from FollowingWalk(config, draw).run(STEPS)
+        yield from wrong_alignments(draw, ALIGNMENTS)
+        yield from ServiceWalk(draw).run(SHORT)
+        yield from ClientWalk(draw).run(SHORT)
+        yield from wrong_askings(draw, ASKINGS)
+        yield from wrong_proposals(draw, SHORT)
+        yield from wrong_transfers(draw, SHORT)
+        yield from WriteWalk(draw).run(SHORT)

@@ -1,0 +1,354 @@
+"""What else controllers and brokers might hear on their sessions: walks with the real ends.
+
+    links that arrive in another order than they were opened, late ends, words on replaced ones,
+        heartbeats of a session before, two processes of one id ─► ControllerService ─► the brain
+    answers and questions of controllers that were replaced     ─► SessionClient     ─► the broker
+
+Of each broker one session counts; of controllers those of the newest epoch are believed. What the
+real ends tell the brain, and the broker, is compared with that, said plainly.
+
+Source: docs/adr/0064; RocketMQ #11045, #11046.
+"""
+
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from penstock.controller.active.liveness import Liveness
+from penstock.controller.replicated_log import NO_LEADER, Leadership
+from penstock.controller.session import (
+    Heartbeat,
+    HeartbeatAnswer,
+    ProbeAnswer,
+    ProbeSets,
+    ReleasePromises,
+    TransferReady,
+)
+from penstock.runtime.session.client import SessionClient, SessionIdentity, SessionPorts
+from penstock.runtime.session.config import SessionConfig
+from penstock.runtime.session.service import ControllerService
+from simulator.trials.stand_ins import Moment
+
+BROKERS = (1, 2)
+PROCESS_BITS = 32
+OWNER = "its disks"
+
+
+class Channel:
+    """One end of a session, whose messages are put in by hand."""
+
+    def __init__(self, peer_id: int, session_id: int) -> None:
+        self.peer_id = peer_id
+        self.session_id = session_id
+        self.is_closed = False
+        self.said: list[object] = []
+        self.on_message: Callable[[Any], None] = _ignored
+        self.on_closed: Callable[[str], None] = _ignored
+
+    def start(self, on_message: Callable[[Any], None], on_closed: Callable[[str], None]) -> None:
+        """Begin to receive."""
+        self.on_message, self.on_closed = on_message, on_closed
+
+    def send(self, message: object) -> None:
+        """Keep it."""
+        self.said.append(message)
+
+    def close(self, reason: str) -> None:
+        """End it; the owner hears of that later."""
+        del reason
+        self.is_closed = True
+
+
+class Brain:
+    """Notes what a controller is told of brokers."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int, int]] = []
+        self.liveness = Liveness(1_000)
+
+    def on_leadership(self, leadership: Leadership) -> None:
+        """Nothing comes of it."""
+
+    def is_owner(self, broker_id: int, identity: str) -> bool:
+        """Whether it has the disks."""
+        del broker_id
+        return identity == OWNER
+
+    def on_session_opened(self, broker_id: int, session_id: int) -> None:
+        """Note it."""
+        self.told.append(("opened", broker_id, session_id))
+        self.liveness.opened(broker_id, session_id, 0)
+
+    def on_session_closed(self, broker_id: int, session_id: int) -> None:
+        """Note it."""
+        self.told.append(("closed", broker_id, session_id))
+        self.liveness.closed(broker_id, session_id)
+
+    def on_heartbeat(self, broker_id: int, heartbeat: Heartbeat) -> HeartbeatAnswer | None:
+        """Note whether it counts."""
+        if self.liveness.heard(broker_id, heartbeat.session_id, heartbeat.incarnation, 0):
+            self.told.append(("heard", broker_id, heartbeat.session_id))
+        return None
+
+    def on_probe_answer(self, broker_id: int, answer: ProbeAnswer) -> None:
+        """Note it; the request says on which session it came."""
+        self.told.append(("word", broker_id, answer.request_id))
+
+    def on_transfer_ready(self, broker_id: int, answer: TransferReady) -> None:
+        """Note it; the request says on which session it came."""
+        self.told.append(("word", broker_id, answer.request_id))
+
+
+@dataclass(slots=True)
+class Driver:
+    """A controller that leads."""
+
+    leadership: Leadership = field(
+        default_factory=lambda: Leadership(term=1, leader_id=9, is_leader=True)
+    )
+    applied_index: int = 0
+
+
+class ServiceWalk:
+    """The controller's end. `run` yields what is wrong, up to the first step that is."""
+
+    def __init__(self, draw: Random) -> None:
+        self._random = draw
+        self._brain = Brain()
+        self._service = ControllerService(
+            own_id=9,
+            driver=Driver(),  # type: ignore[arg-type]
+            make_brain=lambda _: self._brain,  # type: ignore[arg-type, return-value]
+            spawn=_dropped,
+        )
+        self._channels: dict[int, list[Channel]] = {one: [] for one in BROKERS}
+        self._counted: dict[int, Channel] = {}
+        self._strangers: list[Channel] = []
+        """Of processes that are not known to be the broker."""
+        self._numbers = dict.fromkeys(BROKERS, 5)
+        self._process = 1
+
+    def run(self, steps: int) -> Iterator[str]:
+        """Go."""
+        events = {self._open: 3, self._close: 2, self._heartbeat: 6, self._word: 3}
+        kinds, weights = list(events), list(events.values())
+        for _ in range(steps):
+            (event,) = self._random.choices(kinds, weights)
+            broker_id = self._random.choice(BROKERS)
+            self._brain.told.clear()
+            expected = event(broker_id)
+            told = [one for one in self._brain.told if one[0] != "opened"]
+            if told != expected:
+                yield f"{event.__name__.strip('_')} of {broker_id}: is told {told}, not {expected}"
+                return
+            if wrong := self._wrong_way(broker_id):
+                yield wrong
+                return
+
+    def _wrong_way(self, broker_id: int) -> str:
+        """Look at where a message to a broker goes."""
+        channels = self._channels[broker_id]
+        for one in channels:
+            one.said.clear()
+        self._service.send(broker_id, ReleasePromises(request_id=1, controller_epoch=1, sets=()))
+        reached = [one.session_id for one in channels if one.said]
+        counted = self._counted.get(broker_id)
+        if reached == ([] if counted is None else [counted.session_id]):
+            return ""
+        known = None if counted is None else counted.session_id
+        return f"speaks to {broker_id} on {reached}, and its session is {known}"
+
+    def _open(self, broker_id: int) -> list[tuple[str, int, int]]:
+        """A link arrives: the newest of its process, an older one, or one of another process."""
+        draw = self._random
+        self._numbers[broker_id] += 1
+        number = self._numbers[broker_id] - draw.choice((0, 0, 0, 2, 3))
+        if draw.random() < 0.2:
+            self._process += 1
+        process = draw.choice((self._process, self._process, max(1, self._process - 1)))
+        channel = Channel(broker_id, process << PROCESS_BITS | number)
+        if channel.session_id in {one.session_id for one in self._channels[broker_id]}:
+            return []
+        self._channels[broker_id].append(channel)
+        self._service.on_channel(channel)
+        before = self._counted.get(broker_id)
+        if before is not None and before.session_id >> PROCESS_BITS != process:
+            self._strangers.append(channel)
+        elif before is None or before.session_id < channel.session_id:
+            self._counted[broker_id] = channel
+        return []
+
+    def _close(self, broker_id: int) -> list[tuple[str, int, int]]:
+        """The end of a link is heard of: the newest, or one that was replaced."""
+        channels = self._channels[broker_id]
+        if not channels:
+            return []
+        channel = channels.pop(self._random.randrange(len(channels)))
+        channel.is_closed = True
+        channel.on_closed("the walk ends it")
+        if channel in self._strangers:
+            self._strangers.remove(channel)
+        if self._counted.get(broker_id) is not channel:
+            return []
+        del self._counted[broker_id]
+        return [("closed", broker_id, channel.session_id)]
+
+    def _heartbeat(self, broker_id: int) -> list[tuple[str, int, int]]:
+        """A heartbeat of this session, or one of another that comes late."""
+        draw, channels = self._random, self._channels[broker_id]
+        if not channels:
+            return []
+        channel = draw.choice(channels)
+        session_id = draw.choice((channel.session_id, channel.session_id, channels[0].session_id))
+        identity = OWNER if draw.random() < 0.8 else "of somebody else"
+        before = self._counted.get(broker_id)
+        is_stranger = channel in self._strangers
+        channel.on_message(
+            Heartbeat(
+                session_id=session_id,
+                broker_id=broker_id,
+                incarnation="copy",
+                sets=(),
+                identity=identity,
+            )
+        )
+        if before is not channel and not is_stranger:
+            return []
+        if identity != OWNER:
+            if before is not channel:
+                return []
+            del self._counted[broker_id]
+            self._strangers.append(channel)
+            return [("closed", broker_id, channel.session_id)]
+        if is_stranger:
+            self._strangers.remove(channel)
+        self._counted[broker_id] = channel
+        return [("heard", broker_id, session_id)] if session_id == channel.session_id else []
+
+    def _word(self, broker_id: int) -> list[tuple[str, int, int]]:
+        """An answer comes, perhaps on a session that was replaced."""
+        draw, channels = self._random, self._channels[broker_id]
+        if not channels:
+            return []
+        channel = draw.choice(channels)
+        request_id = channel.session_id & 0xFFFF
+        ready = TransferReady(request_id=request_id, is_ready=False)
+        channel.on_message(draw.choice((ready, ProbeAnswer(request_id=request_id, reports=()))))
+        if self._counted.get(broker_id) is not channel:
+            return []
+        return [("word", broker_id, request_id)]
+
+
+class Broker:
+    """Notes what controllers bring about here."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def reports(self) -> tuple[()]:
+        """There is nothing to report."""
+        return ()
+
+    def probe(self, request: ProbeSets) -> tuple[()]:
+        """Note it."""
+        self.told.append(f"binds itself to epoch {request.controller_epoch}")
+        return ()
+
+    def note_controller(self, *, is_caught_up: bool) -> None:
+        """Note it."""
+        del is_caught_up
+        self.told.append("has a lease")
+
+    async def register(self) -> None:
+        """Nothing comes of it."""
+
+
+@dataclass(slots=True)
+class Session:
+    """A broker's session to one controller."""
+
+    controller_id: int
+    session_id: int = 1
+    unanswered_count: int = 0
+
+    def send(self, message: object) -> None:
+        """Nobody hears it."""
+
+
+class ClientWalk:
+    """The broker's end; within a running loop. `run` yields what is wrong."""
+
+    def __init__(self, draw: Random) -> None:
+        self._random = draw
+        self._broker = Broker()
+        ports = SessionPorts(
+            security=None,  # type: ignore[arg-type]
+            clock=Moment(),
+            randomness=_Zero(),  # type: ignore[arg-type]
+            owner=self._broker,  # type: ignore[arg-type]
+            log=Driver(),  # type: ignore[arg-type]
+            local=None,
+            spawn=_dropped,
+        )
+        identity = SessionIdentity(broker_id=1, incarnation="copy", cluster_id=str)
+        self._client = SessionClient(identity, SessionConfig(), ports)
+        self._epoch, self._active = -1, NO_LEADER
+
+    def run(self, steps: int) -> Iterator[str]:
+        """Go."""
+        draw = self._random
+        for _ in range(steps):
+            session = Session(draw.choice((101, 102, 103)))
+            epoch = max(0, self._epoch + draw.choice((-2, -1, 0, 0, 0, 1)))
+            self._broker.told.clear()
+            if draw.random() < 0.3:
+                wrong = self._probe(session, epoch)
+            else:
+                wrong = self._answer(session, epoch)
+            if wrong:
+                yield wrong
+                return
+
+    def _probe(self, session: Session, epoch: int) -> str:
+        question = ProbeSets(request_id=1, controller_epoch=epoch, sets=())
+        self._client.on_session_message(session, question)  # type: ignore[arg-type]
+        if bool(self._broker.told) is not (epoch >= self._epoch):
+            return f"asked in epoch {epoch}, having heard of {self._epoch}: {self._broker.told}"
+        return ""
+
+    def _answer(self, session: Session, epoch: int) -> str:
+        active = self._random.choice((session.controller_id, 101, 102, NO_LEADER))
+        answer = HeartbeatAnswer(active_id=active, controller_epoch=epoch, applied_index=0)
+        is_news = epoch > self._epoch or (epoch == self._epoch and active != NO_LEADER)
+        if is_news:
+            self._epoch, self._active = epoch, active
+        self._client.on_session_message(session, answer)  # type: ignore[arg-type]
+        believed = self._client.controller_epoch, self._client.active_id
+        if believed != (self._epoch, self._active):
+            return f"believes {believed}, and has heard of {self._epoch, self._active}"
+        gives = is_news and active == session.controller_id
+        if bool(self._broker.told) is not gives:
+            return f"{answer} of {session.controller_id}: {self._broker.told}"
+        return ""
+
+
+class _Zero:
+    def below(self, limit: int) -> int:
+        """Return the least."""
+        del limit
+        return 0
+
+    def uniform(self, least: float, most: float) -> float:
+        """Return the least."""
+        del most
+        return least
+
+
+def _dropped(name: str, work: Coroutine[Any, Any, None]) -> None:
+    del name
+    work.close()
+
+
+def _ignored(_: Any) -> None:
+    """Stand for a callback that nobody has set."""
