@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -124,8 +125,12 @@ def test_nodes_end_cleanly_when_their_supervisor_is_killed(tmp_path: Path) -> No
     with Machine(tmp_path) as machine:
         machine.start()
         pids = [machine.pid(1), machine.pid(2)]
+        told = len(machine.errors)
         machine.signal(signal.SIGKILL)
         until(lambda: not any(map(is_alive, pids)))
+        for node in (1, 2):
+            farewell = rf" node={node} .*closed: this broker ends it"
+            assert re.search(farewell, machine.errors[told:]), "it was killed as well"
         assert machine.process is not None
         machine.process.wait(10)
         told = len(machine.errors)

@@ -16,14 +16,13 @@ from penstock.base.errors import ConfigError
 from penstock.cli.node import SetOption
 
 AUTO = "auto"
+PORT_MAX = 65_535
 
 
 def run_serve(
     config: Annotated[
         Path | None,
-        typer.Option(
-            "--config", metavar="FILE", help="Settings of the first node, TOML; see below."
-        ),
+        typer.Option("--config", metavar="FILE", help="Settings of the first node, TOML."),
     ] = None,
     nodes: Annotated[
         str,
@@ -33,7 +32,10 @@ def run_serve(
         bool, typer.Option("--pin", help="Bind each node to a core of its own.")
     ] = False,
     metrics_port: Annotated[
-        int, typer.Option(help="Port of the page about all nodes; 0: node.metrics_port + 1.")
+        int,
+        typer.Option(
+            min=0, max=PORT_MAX, help="Port of the page about all nodes; 0: node.metrics_port + 1."
+        ),
     ] = 0,
     overrides: SetOption = None,
 ) -> None:
