@@ -161,7 +161,7 @@ What to watch:
 - `penstock_sets_without_master` above 0: partitions that nobody serves; `penstock cluster status`
   says why
 - `penstock_sets_below_minimum` above 0: `acks=all` is refused there for want of copies
-- `penstock_sets_under_replicated` above 0 for long: a broker is away, or can not keep up;
+- `penstock_sets_under_replicated` above 0 for long: a broker is away, or cannot keep up;
   `penstock_slave_lag_bytes` on the master says who
 - `penstock_controller_active` is 1 on no process: nothing about metadata can be changed
 - `penstock_truncated_bytes_total` grows after an unclean election, or under policies that
