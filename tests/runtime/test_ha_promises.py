@@ -1,5 +1,6 @@
 """Members that were asked before an election acknowledge and confirm nothing until told so."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from harness.ha_cluster import HaCluster, ha_cluster
@@ -101,7 +102,9 @@ def test_a_probed_master_confirms_nothing_alone_until_it_is_released(tmp_path: P
                 controller_epoch=1,
                 sets=(ProbedSet(replica_set_id=1, leader_epoch=0),),
             )
-            cluster[1].manager.probe(probe)
+            twice = replace(probe, sets=2 * probe.sets)
+            (own,) = cluster[1].manager.probe(twice)
+            assert own.slaves == (), "it is elected by what it holds, and the answer has a bound"
             held = cluster[1].member().confirm_position
             fill(cluster, 1)
             await cluster.equal(1, 2)

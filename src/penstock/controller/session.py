@@ -131,7 +131,7 @@ class ProbeSets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """Durable state at the time of the answer."""
+    """Durable state at the time of the answer, without what masters know of their slaves."""
 
     request_id: int
     reports: tuple[SetReport, ...]

@@ -203,7 +203,7 @@ class ReplicaManager:
             if driver is not None and driver.member is not None and not driver.member.log.is_busy:
                 if probed.is_promise_wanted:
                     driver.promise.make(probed.leader_epoch, asker)
-                found.append(self._report(driver))
+                found.append(self._report(driver, with_slaves=False))
         return tuple(found)
 
     def release(self, request: ReleasePromises) -> None:
@@ -224,10 +224,10 @@ class ReplicaManager:
             driver.promise.make(request.leader_epoch, asker)
         return ready
 
-    def _report(self, driver: SetDriver) -> SetReport:
+    def _report(self, driver: SetDriver, *, with_slaves: bool = True) -> SetReport:
         member = driver.member
         assert member is not None
-        own_log = member.log
+        own_log, led = member.log, driver.master_set
         is_unfit = own_log.is_fenced or driver.mending.is_pending
         has_failed = is_unfit and member.role is not Role.MASTER
         newest = max(member.leader_epoch, driver.newest_epoch)
@@ -241,7 +241,7 @@ class ReplicaManager:
             log_start_position=own_log.start_position,
             log_end_position=own_log.durable_position,
             confirm_position=member.confirm_position,
-            slaves=() if driver.master_set is None else self._slaves(driver.master_set),
+            slaves=self._slaves(led) if led is not None and with_slaves else (),
             promised_to=NOT_PROMISED if asker is None else asker.controller_epoch,
         )
 
