@@ -237,6 +237,35 @@ EPOCHS = (
          "        if broker_id in brokers\n"),
         kind=Kind.GUARD, near=CONTROLLER,
     ),
+    plant(
+        "level-raised-over-a-silent-broker", "Feature levels",
+        "the level is raised though nobody knows what a broker reads",
+        ("runtime/session/service_features.py", "            if one.levels is None:\n",
+         "            if one.levels is None:\n                continue\n            if False:\n"),
+        kind=Kind.GUARD, near=CONTROLLER,
+    ),
+    plant(
+        "level-lowered-and-entries-kept", "Feature levels",
+        "after a lowering of the level, entries that an earlier release can not read are given to it",
+        ("runtime/controller_driver.py",
+         "        replace = self._log.forget if self._is_level_lowered else self._log.trim\n",
+         "        replace = self._log.trim\n"),
+        kind=Kind.GUARD, near=CONTROLLER,
+    ),
+    plant(
+        "level-lowered-below-what-stands", "Feature levels",
+        "the level is lowered though configuration stands that the lower one can not hold",
+        ("controller/commands/features.py",
+         "    if command.is_lowering and (above := image.configuration.above_first_level()):\n",
+         "    if False and (above := image.configuration.above_first_level()):\n"),
+        kind=Kind.GUARD, near=CONTROLLER,
+    ),
+    plant(
+        "level-not-asked-by-a-command", "Feature levels",
+        "a command writes a record that the level does not allow",
+        ("controller/controller.py", "        check_level(self.image, result.records)\n", ""),
+        kind=Kind.GUARD, near=CONTROLLER,
+    ),
 )  # fmt: skip
 
 SESSION_IDS = (

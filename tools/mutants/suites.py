@@ -91,6 +91,9 @@ ELECTION = (
     "tests/controller/test_registration.py",
 )
 CONTROLLER = (
+    "tests/controller/test_features.py",
+    "tests/runtime/test_features.py",
+    "tests/runtime/test_controller_driver_leadership.py",
     "tests/controller/test_late_words.py",
     "tests/controller/test_failover.py",
     "tests/controller/test_registration.py",

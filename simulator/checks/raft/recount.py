@@ -209,7 +209,7 @@ class RaftRecount:
             "step": lambda member, call, message: member.step(call, message),
             "tick": lambda member, call: member.tick(call),
             "ready": lambda member, call: member.ready(call),
-            "compact": lambda member, call, index, _: member.compact(call, index),
+            "compact": lambda member, call, index, *_: member.compact(call, index),
             "advance": lambda member, call, _: self._advance(member, call),
             "peer_lost": _noted(MemberCount.peer_lost),
             "read_index": _noted(MemberCount.asked),

@@ -73,7 +73,7 @@ def _since(one: "Field[Any]") -> Since:
 class Shape:
     """What a codec knows of one record class."""
 
-    __slots__ = ("added", "kind", "level", "record_class", "versions")
+    __slots__ = ("added", "has_one_form", "kind", "level", "record_class", "versions")
 
     def __init__(self, record_class: type[Any]) -> None:
         self.record_class = record_class
@@ -93,11 +93,19 @@ class Shape:
             for at in range(1, newest + 1)
         ]  # fmt: skip
         assert all(self.added), f"{record_class.__name__}: every version has added a field"
+        self.has_one_form = (
+            self.level == FIRST_LEVEL
+            and not hasattr(record_class, "needs")
+            and all(one == Since(one.version) for one in declared.values())
+        )
+        """Whether every record may be written at any level, and in the newest version."""
         for version, form in getattr(record_class, "OLDER", {}).items():
             self.versions[version - 1] |= form.readers
 
     def level_of(self, record: object) -> int:
         """Return the lowest metadata level at which this record may be written as it is."""
+        if self.has_one_form:
+            return FIRST_LEVEL
         needed = max(self.level, getattr(record, "needs", FIRST_LEVEL))
         for added in self.added[1:]:
             for name, default, declared in added:
@@ -108,6 +116,8 @@ class Shape:
     def version_of(self, record: object, level: int) -> int:
         """Return the newest version that `level` allows and that is worth writing."""
         version = len(self.versions)
+        if self.has_one_form:
+            return version
         while version > 1 and self._is_left_out(record, version, level):
             version -= 1
         return version
