@@ -63,10 +63,8 @@ def run_serve(
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it is listened for: it would end this
     cores = usable_cores()
     wanted = _count(nodes, len(cores))
-    if pin and not hasattr(os, "sched_setaffinity"):
-        raise ConfigError("--pin: this system binds no processes to cores: leave it out")
-    if pin and wanted > len(cores):
-        raise ConfigError(f"--pin: {wanted} nodes need a core each, and there are {len(cores)}")
+    if pin:
+        _check_pin(wanted, len(cores))
     wishes = Wishes(
         config=config.absolute(),
         nodes=wanted,
@@ -91,3 +89,10 @@ def _count(text: str, cores: int) -> int:
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= NODES_MAX):
         raise ConfigError(f"--nodes {text}: choose auto, or 1 to {NODES_MAX}")
     return int(text)
+
+
+def _check_pin(nodes: int, cores: int) -> None:
+    if not hasattr(os, "sched_setaffinity"):
+        raise ConfigError("--pin: this system binds no processes to cores: leave it out")
+    if nodes > cores:
+        raise ConfigError(f"--pin: {nodes} nodes need a core each, and there are {cores}")
