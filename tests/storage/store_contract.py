@@ -230,7 +230,7 @@ def judged(filled: Filled, settings: Retention, now_ms: int, seen: list[PieceSee
         seen.append(PieceSeen(*fields))
         return ask(partition, own, piece)
 
-    rules.is_needed = note  # type: ignore[method-assign]
+    rules.is_needed = note  # type: ignore[method-assign, assignment]
     answers: list[Any] = []
     filled.store.judge(rules, answers.append)
     filled.world.run()

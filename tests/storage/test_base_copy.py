@@ -221,7 +221,7 @@ def test_an_image_survives_the_wire_and_a_damaged_one_is_refused():
         damaged = bytearray(encoded)
         damaged[at] ^= 1
         with pytest.raises(BadInstall):
-            BaseImage.decode(damaged)
+            BaseImage.decode(bytes(damaged))
         with pytest.raises(BadInstall):
             BaseImage.decode(encoded[:at])
 

@@ -32,7 +32,7 @@ def disk():
 
 def checkpoint(world, log):
     """Have a snapshot written by the running log."""
-    done = []
+    done: list[bool] = []
     log.checkpoint(done.append)
     for _ in range(5):
         world.advance(1000)

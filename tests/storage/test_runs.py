@@ -383,7 +383,7 @@ def test_partitions_that_are_not_known_begin_where_their_first_batch_says():
     pair.append(300, size=1000)
     assert len(frames_of(pair.master_disk, pair.master)) > 300
     base = take_run(pair.world, pair.master, 3 * SMALL.segment_bytes)
-    answers = []
+    answers: list[Exception | None] = []
     pair.slave.reset_to(base.file_base, base.file_end, answers.append)
     pair.world.run()
     assert answers == [None]

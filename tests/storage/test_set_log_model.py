@@ -6,7 +6,7 @@ byte for byte, and producers must be known again.
 """
 
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from harness.log_world import (
@@ -52,7 +52,7 @@ class SetLogAgainstList(RuleBasedStateMachine):
         self.random = Random(seed)
         self.disk = FaultyDisk()
         self.config = SMALL if policy is FlushPolicy.SYNC else async_config()
-        self.entries = {number: [] for number in range(PARTITIONS)}
+        self.entries: dict[int, list[Any]] = {number: [] for number in range(PARTITIONS)}
         self.starts = dict.fromkeys(range(PARTITIONS), 0)
         self.deletes = []
         self.epoch = 1
