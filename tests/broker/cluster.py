@@ -34,6 +34,7 @@ from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.confirm import Membership
 from penstock.replication.epochs import EpochHistory
 from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.replicate.run import Run
 from tests.controller.cluster import Cluster as Metadata
 from tests.storage.faulty_disk import FaultyDisk
 
@@ -326,6 +327,7 @@ class Cluster:
     def _copy(self, source: SetLog, target: SetLog) -> None:
         while target.end_position < source.end_position:
             run = source.read_run(target.end_position, RUN_BYTES, source.written_position)
+            assert isinstance(run, Run)
             target.append_run(run)
             self.world.run()
 
