@@ -1,7 +1,6 @@
 """How long a broker waits before it dials a controller again, after what the last attempt was."""
 
 import asyncio
-from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -50,7 +49,7 @@ class Nobody:
 def waits_behind(monkeypatch: pytest.MonkeyPatch, *attempts: int | None) -> list[int]:
     """Return the ms that are waited behind each attempt: refused, or open for so many ms."""
     world, left, waits = World(), [*attempts], list[int]()
-    go_on: Callable[[float], asyncio.Future[None]] = asyncio.sleep
+    go_on = asyncio.sleep
 
     async def open_channel(_: int) -> Channel:
         open_ms = left.pop(0)
