@@ -170,7 +170,7 @@ def test_a_segment_that_only_a_deleted_topic_keeps() -> None:
         _, member = members(run)[0]
         partition = TopicPartition(TopicId(b"g" * 16), 0)
         gone = SegmentPins(0, 65_536, Pin.PARTITIONS, 1, (partition,))
-        member.log.parts.retention.pins = PinReport(1, (gone,), {}, NOTHING_MOVABLE)
+        member.log.parts.segment_retention.pins = PinReport(1, (gone,), {}, NOTHING_MOVABLE)
         image = run.cluster.newest_image()
         assert image is not None
         (told,) = Remains(run.cluster.servers.values()).findings(image)
