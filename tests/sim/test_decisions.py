@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +21,7 @@ from penstock.replication.epochs import EpochHistory, EpochStart
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import Slave, SyncStateKeeper
 from penstock.runtime.ha.master_set import MasterSet
+from penstock.sim.checks.led import Led
 from penstock.sim.checks.masterships import Masterships
 from penstock.sim.faults.weather import Effect, pairs
 from penstock.sim.run.one_run import Run, run_plan
@@ -218,7 +219,7 @@ def test_an_end_of_an_epoch_that_is_another_one(monkeypatch: pytest.MonkeyPatch)
 
     def earlier(self: EpochHistory, leader_epoch: LeaderEpoch, log_end: Position) -> Any:
         found = end_of(self, leader_epoch, log_end)
-        return found and found._replace(start_position=0)
+        return found and found._replace(start_position=Position(0))
 
     monkeypatch.setattr(EpochHistory, "end_of", earlier)
     told = all_told(a_failover)
@@ -296,8 +297,8 @@ def test_the_model_looks_before_its_master_judges() -> None:
     seen: list[object] = []
     model = SimpleNamespace(sees=lambda *seeing: seen.append(seeing))
     led = SimpleNamespace(is_leading=True, image="set", log=lambda: "log", now_ms=7, model=model)
-    masterships, keeper = Masterships({}, _unexpected), object()
-    masterships._judging[id(keeper)] = led
+    masterships, keeper = Masterships({}, _unexpected), cast("SyncStateKeeper", object())
+    masterships._judging[id(keeper)] = cast("Led", led)
     masterships._judges(lambda _: seen.append("judged"), keeper)
     assert seen == [("set", "log", 7), "judged"]
 

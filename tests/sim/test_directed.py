@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,7 +60,9 @@ def test_two_failovers_within_a_second() -> None:
             victims.append(server(run, f"master:{SET_WITH_RECORDS}"))
             victims[-1].kill()
             epoch = before + number
-            await run.until(lambda epoch=epoch: leader_epoch(run, SET_WITH_RECORDS) >= epoch)
+            await run.until(
+                partial(lambda epoch: leader_epoch(run, SET_WITH_RECORDS) >= epoch, epoch)
+            )
         assert run.simulation.now_s - begun_s < 1.0
         assert len({victim.name for victim in victims}) == 2
 
@@ -72,7 +75,7 @@ def test_leader_epochs_without_writes() -> None:
             epoch = leader_epoch(run, EMPTY_SET)
             victim = server(run, f"master:{EMPTY_SET}")
             (victim.power_off if number % 2 else victim.kill)()
-            await run.until(lambda epoch=epoch: leader_epoch(run, EMPTY_SET) > epoch)
+            await run.until(partial(lambda epoch: leader_epoch(run, EMPTY_SET) > epoch, epoch))
             victim.start()
             await run.until(lambda: len(image_of(run, EMPTY_SET).sync_state_set) > 1)
         for one in run.cluster.servers.values():

@@ -6,6 +6,7 @@ a start, a roll, a deletion, an end in good order, and try each step of it on a 
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -120,7 +121,7 @@ def test_the_end_in_good_order_of_everybody_amid_writes() -> None:
         for one in list(run.cluster.servers.values()):
             with run.invariants.trials.densely([one.name]):
                 one.stop()
-                await run.until(lambda one=one: not one.is_up)
+                await run.until(partial(lambda one: not one.is_up, one))
                 one.start()
             await asyncio.sleep(0.5)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ class Node:
             has_ended=False,
         )
 
-    def told(self, loss: Loss, **known: object) -> list[str]:
+    def told(self, loss: Loss, **known: Any) -> list[str]:
         """Return all that any seed finds."""
         texts: list[str] = []
         for seed in SEEDS:
@@ -380,7 +381,7 @@ def test_damage_to_a_vote_that_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> No
 def test_two_snapshots_of_one_entry_with_other_voters(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     trials = DiskTrials(lambda _: 0, told.append)
-    server = SimpleNamespace(
+    server: Any = SimpleNamespace(
         disk=metadata(1), name="n1", host=SimpleNamespace(process_id=1), node=None
     )
     monkeypatch.setattr(disk_trials, "DAMAGE_SHARE", 0.0)

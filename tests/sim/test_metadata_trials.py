@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import TopicId
 from penstock.controller.commands import brokers as brokers_module
 from penstock.controller.commands import command as c
 from penstock.controller.commands import masterships, overlap, replica_sets
@@ -25,7 +26,7 @@ WALKS = 200
 def cluster(policy: AckPolicy | None = None, size: int = 3) -> ClusterImage:
     """A few brokers, and a set of three that each of them leads."""
     image = ClusterImage()
-    controller = Controller(config=LIMITS, image=image, new_topic_id=lambda: b"x" * 16)
+    controller = Controller(config=LIMITS, image=image, new_topic_id=lambda: TopicId(b"x" * 16))
 
     def ask(command: c.Command[Any]) -> None:
         controller.replay(controller.handle(command).records)
