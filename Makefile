@@ -51,6 +51,7 @@ check-lint: $(STAMP)
 check-types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy tools
+	$(BIN)/mypy tests harness reliability benchmarks demo
 
 check-rooms: $(STAMP)
 	$(BIN)/lint-imports

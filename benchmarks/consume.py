@@ -6,14 +6,13 @@ log, which is what such a read costs more for.
 
 from typing import NamedTuple
 
-from harness.node import NodeProcess
-from harness.results import median, publish
-
 from benchmarks import RESULTS
 from benchmarks.parts.broker import Broker
 from benchmarks.parts.native import librdkafka, why_not
 from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
 from benchmarks.parts.topics import temporary_topic
+from harness.node import NodeProcess
+from harness.results import median, publish
 
 GOAL = "CPU s/GB <= 0.30 with 1 partition, <= 0.60 with 100"
 CASES = (

@@ -10,11 +10,10 @@ import socket
 import struct
 import time
 
-from harness.node import NodeProcess
-from harness.results import median, publish
-
 from benchmarks import RESULTS
 from benchmarks.parts.nodes import FSYNC, temporary_node
+from harness.node import NodeProcess
+from harness.results import median, publish
 
 GOAL = "idle <= 80 MB; <= 6 KB per idle connection; start <= 1 s"
 SETTLE_SECONDS = 1.0

@@ -16,10 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.results import show
-
 from benchmarks.peers.__main__ import main as measure_peers
 from benchmarks.peers.store import key_of, last_file
+from harness.results import show
 
 LOSS_MAX = 0.15
 """The share of a recorded ratio that may be lost."""

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 
 from crc32c import crc32c
-from harness.results import median, publish
-from harness.warm_memory import warm_memory
 
 from benchmarks import RESULTS
 from benchmarks.parts import native
+from harness.results import median, publish
+from harness.warm_memory import warm_memory
 
 GOAL = "none: what the figures of produce and consume are to be compared with"
 CASES = ("sendfile", "copy", "take")

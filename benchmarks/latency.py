@@ -7,14 +7,13 @@ client's own threads; the stub, measured in turns, shows how much.
 
 from typing import Any
 
-from harness.results import median, publish
-
 from benchmarks import RESULTS
 from benchmarks.parts.broker import Broker
 from benchmarks.parts.native import librdkafka, why_not
 from benchmarks.parts.nodes import FSYNC, PAGE_CACHE, temporary_node
 from benchmarks.parts.stub import StubProcess
 from benchmarks.parts.topics import temporary_topic
+from harness.results import median, publish
 
 GOAL = "acks=1 from the page cache: p50 <= 200 us, p99 <= 400 us, p99.9 <= 2 x the stub's"
 RATES = (1000, 5000)

@@ -4,13 +4,12 @@ librdkafka writes 1 KiB records round robin over ten partitions in both cases; i
 are 9,990 others beside them. A last row spreads the writes over 1,000 partitions.
 """
 
-from harness.node import NodeProcess
-from harness.results import median, publish
-from harness.workload import create_topic
-
 from benchmarks import RESULTS
 from benchmarks.parts.native import librdkafka, why_not
 from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
+from harness.node import NodeProcess
+from harness.results import median, publish
+from harness.workload import create_topic
 
 GOAL = "produce with 10,000 partitions >= 80 % of that with 10"
 

@@ -10,15 +10,14 @@ topic whose batches are taken without a look at their records.
 import time
 from typing import NamedTuple
 
-from harness.node import NodeProcess
-from harness.results import median, publish
-
 from benchmarks import RESULTS
 from benchmarks.parts.broker import Broker
 from benchmarks.parts.native import librdkafka, why_not
 from benchmarks.parts.nodes import FSYNC, PAGE_CACHE, temporary_node
 from benchmarks.parts.stub import StubProcess
 from benchmarks.parts.topics import temporary_topic
+from harness.node import NodeProcess
+from harness.results import median, publish
 
 GOAL = "1 KiB: CPU s/GB <= 1.1 at 16 KiB and <= 0.45 at 256 KiB batches; >= 0.75 of the stub's MB/s"
 SIZES = (100, 1024)

@@ -9,13 +9,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness.cluster import ClusterProcess
-from harness.results import median, publish
-
 from benchmarks import RESULTS
 from benchmarks.parts.native import librdkafka, why_not
 from benchmarks.parts.nodes import FSYNC, PAGE_CACHE
 from benchmarks.parts.topics import temporary_topic
+from harness.cluster import ClusterProcess
+from harness.results import median, publish
 
 GOAL = "latency at 5,000/s: page cache p50 <= 0.4, p99 <= 0.8 ms; fsync p50 <= 1, p99 <= 3 ms"
 RATE = 5_000

@@ -4,13 +4,12 @@ import argparse
 import json
 import sys
 
-from harness.pages import DOCS, section, write_below
-
 from benchmarks import RESULTS
 from benchmarks.__main__ import QUESTIONS
 from benchmarks.peer_plots import PLOTS
 from benchmarks.peers.report import markdown
 from benchmarks.peers.store import last_file
+from harness.pages import DOCS, section, write_below
 
 COMMAND = "python -m benchmarks.report"
 

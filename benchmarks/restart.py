@@ -4,13 +4,12 @@ From the start of the process to its first answer. With the default segments onl
 is looked through; with one segment of 2 GiB all of the log is in the active one.
 """
 
-from harness.node import NodeProcess, SettingsOf
-from harness.results import median, publish
-from harness.workload import create_topic
-
 from benchmarks import RESULTS
 from benchmarks.parts.native import librdkafka, why_not
 from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
+from harness.node import NodeProcess, SettingsOf
+from harness.results import median, publish
+from harness.workload import create_topic
 
 GOAL = "start after kill -9 with 10,000 partitions <= 5 s; first start <= 1 s"
 BIG_SEGMENT = {"log": {"flush_policy": "async", "segment_bytes": 1 << 31}}

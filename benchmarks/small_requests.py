@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from crc32c import crc32c
-from harness.results import median, publish
 
 from benchmarks import RESULTS
 from benchmarks.parts.broker import Broker
 from benchmarks.parts.native import LoadFailed, compiled, why_not
 from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
 from benchmarks.parts.topics import temporary_topic
+from harness.results import median, publish
 
 GOAL = ">= 130,000/s pipelined and >= 45,000/s one in flight on 64 connections, per core"
 CASES = (("pipelined, 4 x 32", 4, 32), ("one in flight, 64 connections", 64, 1))

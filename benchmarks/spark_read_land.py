@@ -17,12 +17,12 @@ from typing import Any
 
 import psutil
 from confluent_kafka import Producer
-from harness.results import median, publish
-from harness.workload import create_topic
 from pyspark.sql import SparkSession
 
 from benchmarks import RESULTS
 from benchmarks.parts.nodes import PAGE_CACHE, temporary_node
+from harness.results import median, publish
+from harness.workload import create_topic
 from penstock.spark import register
 from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.land import LandOptions

@@ -10,10 +10,10 @@ from collections import Counter
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
-from harness.ports import UP_PORTS, free_port
 
 from demo.errors import DemoError
 from demo.processes import Job
+from harness.ports import UP_PORTS, free_port
 
 READY_SECONDS = 40.0
 

@@ -4,6 +4,7 @@ import time
 import zlib
 
 from confluent_kafka import Message
+
 from simulator.history import Content
 
 

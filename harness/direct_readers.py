@@ -11,8 +11,6 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from simulator.history import MastershipSeen, Poll
-
 from penstock.client.connection import Connection
 from penstock.client.errors import ClientError
 from penstock.client.fetch import (
@@ -26,6 +24,7 @@ from penstock.client.settings import ClientSettings
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.record.read import iter_batches, iter_records
+from simulator.history import MastershipSeen, Poll
 
 FETCH_VERSION = 4
 LATEST = -1

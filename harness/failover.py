@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from simulator.history import Report
-
 from harness.cluster import ClusterProcess
 from harness.waiting import wait_until
 from harness.workload import Load, Workload
+from simulator.history import Report
 
 ACKED_BETWEEN_FAULTS = 300
 PAUSE_SECONDS_MAX = 0.5

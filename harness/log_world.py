@@ -64,6 +64,9 @@ class World:
     def monotonic_ms(self) -> int:
         return self.now_ms
 
+    def monotonic_us(self) -> int:
+        return self.now_ms * 1000
+
     def call_soon(self, callback: Callable[[], None]) -> Handle:
         handle = Handle(callback)
         self.soon.append(handle)

@@ -13,18 +13,18 @@ import threading
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from simulator.history import Content, History, Outcome, Poll, Report, Send, judge
 
 from harness.companions import Companion
 from harness.contents import content_now, content_of
 from harness.direct_readers import DirectReader, value_name
 from harness.load import FINAL_READER, Load
 from harness.waiting import wait_until
+from simulator.history import Content, History, Outcome, Poll, Report, Send, judge
 
 FLUSH_SECONDS = 120.0
 READ_SECONDS = 120.0
@@ -208,6 +208,7 @@ class Workload:
             )
             for address in self.load.direct_brokers
         ]
+        self._beside: list[DirectReader | Companion] = [*self._direct, *companions]
         self._is_reading_done = threading.Event()
         self._threads: list[threading.Thread] = []
         self._reader = threading.Thread(target=self._read_along, daemon=True)
@@ -220,7 +221,7 @@ class Workload:
         for thread in self._threads:
             thread.start()
         self._reader.start()
-        for other in (*self._direct, *self._companions):
+        for other in self._beside:
             other.start()
 
     @property
@@ -259,7 +260,7 @@ class Workload:
         """Stop reading too; returns what was sent and seen. The writers have been stopped."""
         self._is_reading_done.set()
         self._reader.join(30)
-        for other in (*self._direct, *self._companions):
+        for other in self._beside:
             other.stop()
         sends = [record.as_send() for writer in self.writers for record in writer.records]
         return sends, [*self.polls, *(poll for reader in self._direct for poll in reader.polls)]
@@ -344,7 +345,7 @@ class Workload:
         if key not in self._acks:
             sent = {record.value: record.start_ns for w in self.writers for record in w.records}
             self._acks[key] = sorted(
-                (poll.end_ns, sent.get(poll.records[-1][1], 0))
+                (poll.end_ns, sent.get(cast("str", poll.records[-1][1]), 0))
                 for poll in self.polls
                 if poll.partition == partition and poll.records
             )

@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 from harness.machine import commit, describe
 from harness.results import show
-
 from reliability import RESULTS
 from reliability.faults import chaos_totals, chaos_world
 from reliability.faults.chaos import Outcome, Plan, run_round

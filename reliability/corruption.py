@@ -15,7 +15,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 from harness.results import publish
-
 from reliability import RESULTS
 from reliability.damage.campaign import run_campaign
 from reliability.damage.corruption_processes import damage_processes

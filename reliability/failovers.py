@@ -26,7 +26,6 @@ from harness.failover import (
 from harness.operators import transfer_all
 from harness.results import publish
 from harness.workload import Load
-
 from reliability import RESULTS
 from reliability.faults.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS
 

@@ -21,15 +21,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+
 from harness.cluster import ClusterProcess
 from harness.failover import WHOLE_SECONDS_MAX, is_whole
 from harness.machine import commit as present_commit
 from harness.results import publish
 from harness.waiting import wait_until
 from harness.workload import create_topic
-
 from reliability import RESULTS
 from reliability.clients.group_member import CLIENTS
 
@@ -131,6 +131,10 @@ class GroupRun:
         owned = [partition for each in self.running for partition in each.owned]
         return sorted(owned) == [*range(PARTITIONS)] and all(each.owned for each in self.running)
 
+    def _note_written(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.written.append(int(message.value() or b""))
+
     def write(self) -> None:
         """Write numbered records to all partitions in turn until told to stop."""
         producer = Producer(
@@ -146,9 +150,7 @@ class GroupRun:
                 TOPIC,
                 str(number).encode(),
                 partition=number % PARTITIONS,
-                on_delivery=lambda error, message: (
-                    error or self.written.append(int(message.value() or b""))
-                ),
+                on_delivery=self._note_written,
             )
             number += 1
             producer.poll(0.01)

@@ -11,9 +11,8 @@ import random
 import time
 
 from harness.results import Row, publish
-from simulator.history import Commit, History, Outcome, Poll, Report, Rules, Send, judge
-
 from reliability import RESULTS
+from simulator.history import Commit, History, Outcome, Poll, Report, Rules, Send, judge
 
 GOAL = "100,000 messages per second"
 PARTITIONS, PRODUCERS, POLL_RECORDS = 3, 4, 100

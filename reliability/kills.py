@@ -8,7 +8,6 @@ import argparse
 import sys
 
 from harness.workload import Load
-
 from reliability.faults.faults import judge, kill_repeatedly
 
 

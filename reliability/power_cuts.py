@@ -10,7 +10,6 @@ import sys
 
 from harness.loop_disk import why_not
 from harness.workload import Load
-
 from reliability.faults.faults import cut_power_repeatedly, judge
 
 

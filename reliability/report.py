@@ -4,7 +4,6 @@ import argparse
 import sys
 
 from harness.pages import DOCS, section, write_below
-
 from reliability import RESULTS
 from reliability.__main__ import QUESTIONS
 

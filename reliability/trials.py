@@ -17,7 +17,6 @@ from pathlib import Path
 
 from harness.loop_disk import why_not
 from harness.results import publish
-
 from reliability import RESULTS
 from reliability.faults import trials
 from reliability.faults.trials import Trial

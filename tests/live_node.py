@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import uvloop
+
 from harness.ports import free_port
 from harness.waiting import wait_until
-
 from penstock.broker.broker import Broker
 from penstock.kafka.front import KafkaFront
 from penstock.node.identity import open_data_directories

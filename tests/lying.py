@@ -1,6 +1,7 @@
 """A topic with a batch in it that nobody can read, as an earlier release stored them."""
 
 from contextlib import closing
+from typing import Any
 
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.build import Record, build_batch
@@ -27,7 +28,7 @@ def good(value: bytes) -> bytes:
 
 def send_batch(client: RawClient, topic: str, data: bytes) -> None:
     part = {"index": 0, "records": data}
-    fields = {"transactional_id": None, "acks": -1, "timeout_ms": 5000}
+    fields: dict[str, Any] = {"transactional_id": None, "acks": -1, "timeout_ms": 5000}
     fields |= {"topic_data": [{"name": topic, "partition_data": [part]}]}
     (answer,) = client.ask(ApiKey.PRODUCE, 9, fields).responses
     assert answer.partition_responses[0].error_code == 0

@@ -21,16 +21,15 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from penstock.client.delivery import encode_produce
+from penstock.controller.metadata.image import NO_MASTER
+from penstock.protocol.api_keys import ApiKey
+from penstock.record.build import Record, build_batch
 from simulator.clients.wire import BrokerLink
 from simulator.kernel.simulation import Simulation, simulate
 from simulator.run.cluster import SimCluster
 from simulator.run.plan import Shape
 from simulator.run.topology import KAFKA_PORT, WALL_START_MS
-
-from penstock.client.delivery import encode_produce
-from penstock.controller.metadata.image import NO_MASTER
-from penstock.protocol.api_keys import ApiKey
-from penstock.record.build import Record, build_batch
 
 TIMES = 16
 SPAN_SECONDS = 0.1

@@ -17,12 +17,12 @@ from types import TracebackType
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from harness.maven import jars
-from harness.node import NodeFailed, answers
-from harness.ports import free_port
 
 from benchmarks.parts import java_servers
 from benchmarks.parts.java_servers import JavaServer, heap_mib, version_of
+from harness.maven import jars
+from harness.node import NodeFailed, answers
+from harness.ports import free_port
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 START_SECONDS = 120.0

@@ -16,12 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
+from benchmarks.parts import java_servers
+from benchmarks.parts.java_servers import JavaServer, heap_mib, version_of
 from harness.maven import jars
 from harness.node import NodeFailed
 from harness.ports import free_port
-
-from benchmarks.parts import java_servers
-from benchmarks.parts.java_servers import JavaServer, heap_mib, version_of
 
 CLUSTER = "bench"
 GROUP = "broker-a"

@@ -11,6 +11,7 @@ import sys
 from types import TracebackType
 
 from confluent_kafka import Producer
+
 from harness.node import cpu_seconds
 
 

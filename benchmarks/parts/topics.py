@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+
 from harness.workload import create_topic
 
 _numbers = itertools.count()

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from harness.results import median
-
 from benchmarks.peers.model import Answer, Figure, Question, Spec
+from harness.results import median
 
 Row = dict[str, object]
 

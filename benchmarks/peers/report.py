@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.results import show, shown
-
 from benchmarks.peers.rows import all_groups
+from harness.results import show, shown
 
 COLUMNS = ("row", "unit", "ours", "peer", "peer is", "ratio", "spread", "target", "met", "measured")
 

@@ -10,13 +10,13 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from confluent_kafka import KafkaException
-from harness.node import NodeFailed
-from harness.warm_memory import warm_memory
 
 from benchmarks.parts.native import LoadFailed
 from benchmarks.peers.model import CanNotRun, Group, Question, Scale, Spec
 from benchmarks.peers.ratios import Samples, rotated
 from benchmarks.peers.servers import Server, open_server
+from harness.node import NodeFailed
+from harness.warm_memory import warm_memory
 
 REASON_CHARACTERS_MAX = 500
 WARM_MEMORY_BYTES = 4 << 30

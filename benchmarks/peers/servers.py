@@ -13,11 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.cluster import ClusterProcess
-from harness.failover import is_whole
-from harness.node import NodeProcess, private_bytes
-from harness.waiting import wait_until
-
 from benchmarks.parts import kafka, native, rocketmq
 from benchmarks.parts.java_servers import process_cpu_seconds
 from benchmarks.parts.nodes import ANY_LOAD
@@ -28,6 +23,10 @@ from benchmarks.peers import cold
 from benchmarks.peers.kafka_load import KafkaLoad, PenstockLoad, StubLoad
 from benchmarks.peers.model import FSYNC, CanNotRun, Scale, Spec
 from benchmarks.peers.rocket_load import RocketLoad
+from harness.cluster import ClusterProcess
+from harness.failover import is_whole
+from harness.node import NodeProcess, private_bytes
+from harness.waiting import wait_until
 
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 RECYCLE_SECONDS = 1.5

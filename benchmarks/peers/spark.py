@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from harness.maven import jars
 from pyspark.sql import SparkSession
 
 from benchmarks.peers.model import Answer, Question, Scale, Spec
@@ -25,6 +24,7 @@ from benchmarks.peers.ratios import Samples, rotated
 from benchmarks.peers.rounds import Say
 from benchmarks.peers.servers import Server, open_server
 from benchmarks.peers.spark_rows import CONNECTOR, NODE, PARQUET
+from harness.maven import jars
 from penstock.spark import register
 from penstock.spark.broker_access import BrokerAccess
 from penstock.spark.land import LandOptions

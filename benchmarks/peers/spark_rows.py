@@ -3,13 +3,12 @@
 import importlib.util
 from collections.abc import Sequence
 
-from harness.maven import jars
-
 from benchmarks.parts import java_servers, native
 from benchmarks.peers.model import Answer, Figure, Group, Question, Scale, Spec
 from benchmarks.peers.ratios import Samples
 from benchmarks.peers.rounds import Say
 from benchmarks.peers.servers import Server
+from harness.maven import jars
 
 NODE = Spec(product="penstock")
 TIER = Spec(product="penstock tier")

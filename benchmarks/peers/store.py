@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.machine import commit, describe
-
 from benchmarks import RESULTS
 from benchmarks.peers.ratios import Row
+from harness.machine import commit, describe
 
 PREFIX = "peers-"
 METHOD = (

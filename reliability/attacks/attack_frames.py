@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from harness.bad_input import floods
 from harness.bad_input.frame import framed
-
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.header import request_header
 from penstock.protocol.messages import encode_request

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, Message, Producer
+
 from harness.results import percentile
 from harness.workload import create_topic, read_all
 

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 
 from harness.bad_input import floods
 from harness.bad_input.frame import framed
-
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.build import Record, build_batch
 from reliability.attacks.attack_frames import (

@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.bad_input.largest import largest_requests
-
 from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey
 from penstock.record.build import Record, build_batch

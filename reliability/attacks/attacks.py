@@ -21,12 +21,12 @@ from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, Producer
+
 from harness.cluster import ClusterProcess, get_page
 from harness.machine import commit
 from harness.node import NodeProcess
 from harness.results import publish
 from harness.warm_memory import warm_memory
-
 from penstock.net.limits import NetLimits
 from penstock.net.listener import raise_descriptor_limit
 from penstock.net.memory_share import pinned_bytes_max

@@ -13,11 +13,11 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+
 from harness.bad_input import floods
 from harness.bad_input.bomb_frames import BOMB_TOPIC, BOMB_TOPIC_CONFIG, bomb_frame
 from harness.bad_input.bombs import bombs
 from harness.node import NodeProcess
-
 from penstock.net.listener import raise_descriptor_limit
 from reliability.attacks.bad_input_flood import SENDERS_NICENESS, be_nice
 from reliability.attacks.bad_input_good import ASK, BETWEEN, FLOOD, QUIET, WRITE, GoodClient

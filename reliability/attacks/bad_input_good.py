@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 
 from confluent_kafka import KafkaError, Message, Producer
+
 from harness.results import percentile
 from harness.workload import create_topic, read_all
 

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from harness.bad_input.sender import Tally
 from harness.cluster import ClusterProcess
 from harness.node import NodeProcess
-
 from reliability.attacks.bad_input_flood import (
     HTTP,
     KAFKA,

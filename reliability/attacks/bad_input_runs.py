@@ -8,7 +8,6 @@ from typing import Any
 
 from harness.machine import describe
 from harness.results import show
-
 from reliability import RESULTS
 
 QUESTION = "bad_input"

@@ -12,6 +12,11 @@ import threading
 import time
 from collections.abc import Hashable, Sequence
 
+from penstock.client.connection import Connection
+from penstock.client.errors import ClientError
+from penstock.client.settings import ClientSettings
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
 from simulator.history.administration import AdminHistory
 from simulator.history.controllers import (
     AlterConfig,
@@ -23,12 +28,6 @@ from simulator.history.controllers import (
     TopicSeen,
 )
 from simulator.history.linearizability import Judgement, Recorder, check_linearizable
-
-from penstock.client.connection import Connection
-from penstock.client.errors import ClientError
-from penstock.client.settings import ClientSettings
-from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
 
 CONFIG = "retention.ms"
 PARTITIONS = 1

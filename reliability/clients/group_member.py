@@ -73,7 +73,7 @@ def librdkafka(bootstrap: str, topic: str, group: str, stop: threading.Event) ->
 
 
 def kafka_python(bootstrap: str, topic: str, group: str, stop: threading.Event) -> None:
-    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library has no types
+    class Listener(ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked: Any) -> None:
             say("owned", partitions=[])
 
@@ -111,7 +111,7 @@ def aiokafka(bootstrap: str, topic: str, group: str, stop: threading.Event) -> N
 
 
 async def _aiokafka(bootstrap: str, topic: str, group: str, stop: threading.Event) -> None:
-    class Listener(AioListener):  # type: ignore[misc]  # the library has no types
+    class Listener(AioListener):
         async def on_partitions_revoked(self, revoked: Any) -> None:
             say("owned", partitions=[])
 

@@ -14,6 +14,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
 from harness.workload import as_polls
 from simulator.history import NOTHING_COMMITTED, Commit, History, Outcome, Poll
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.maven import jars
 from pyspark.sql import SparkSession
 
+from harness.maven import jars
 from reliability.clients.stock_clients import READ_SECONDS, StockClient, Stop, librdkafka_write
 
 RECORDS_PER_SECOND = 100

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaTimeoutError
+
 from harness.workload import FLUSH_SECONDS, Pending, Writer
 
 TICK_SECONDS = 0.01

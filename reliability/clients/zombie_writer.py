@@ -13,8 +13,6 @@ import time
 from dataclasses import dataclass, field
 
 from harness.contents import content_now
-from simulator.history import History, Outcome, Send
-
 from penstock.client.cluster import Cluster
 from penstock.client.delivery import encode_produce
 from penstock.client.errors import ClientError
@@ -24,6 +22,7 @@ from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_response
 from penstock.record.batch import stamp_producer
 from penstock.record.build import Record, build_batch
+from simulator.history import History, Outcome, Send
 
 PRODUCE_VERSION = 8
 BROKER_TIMEOUT_MS = 5_000

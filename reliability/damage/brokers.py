@@ -7,7 +7,6 @@ from struct import unpack_from
 
 from harness.ha_brain import Brain
 from harness.ha_cluster import CONFIG, LOG, Broker, HaCluster
-
 from penstock.base.ids import ReplicaSetId
 from penstock.controller.commands.command import CreateCluster, CreateReplicaSet
 from penstock.node.continuity import LogsBehindMetadata

@@ -14,12 +14,12 @@ from pathlib import Path
 from random import Random
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
 from harness.cluster import ClusterProcess
 from harness.node import NodeProcess
 from harness.replica_bytes import differences
 from harness.waiting import wait_until
 from harness.workload import create_topic
-
 from reliability.damage.byte_classes import UNUSED, Classes, classes_of
 from reliability.damage.damage import Damage, draw
 from reliability.damage.rounds import REBUILT, REPAIRED, REPLACED, SAME, Tally, Verdict

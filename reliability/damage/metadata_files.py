@@ -11,7 +11,6 @@ from struct import unpack_from
 from typing import NamedTuple
 
 from harness.first_start import first_start
-
 from penstock.base.errors import ConfigError
 from penstock.controller.errors import CorruptMetadata, UnsupportedMetadata
 from penstock.node.identity import open_data_directories

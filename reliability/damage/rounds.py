@@ -17,7 +17,6 @@ from random import Random
 from typing import NamedTuple
 
 from harness.log_world import batches_of, make_batch, partition_number
-
 from penstock.base.errors import PlatformError
 from penstock.record.batch import read_header
 from penstock.storage.commit_log.set_log import Chunk, SetLog

@@ -22,9 +22,6 @@ from harness.node import Place
 from harness.replica_bytes import differences
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, Writer
-from simulator.history import Outcome as Answer
-from simulator.history import Report
-
 from reliability.clients.group_reader import GroupReader
 from reliability.clients.stock_writers import WRITERS
 from reliability.clients.zombie_writer import ZombieWriter
@@ -34,6 +31,8 @@ from reliability.faults.chaos_scenarios import Layout, Promise, Scenario
 from reliability.faults.chaos_stage import Injection, Stage, name_of_host
 from reliability.faults.hosts import Hosts
 from reliability.faults.trials import CLIENT_TIMEOUT_MS, QUICK_SESSIONS, SESSION_TIMEOUT_MS
+from simulator.history import Outcome as Answer
+from simulator.history import Report
 
 TOPIC = "chaos"
 PARTITIONS = 3

@@ -19,7 +19,6 @@ from pathlib import Path
 from harness.cluster import get_page
 from harness.node import NodeFailed
 from harness.waiting import wait_until
-
 from reliability.faults.chaos_stage import Stage
 
 _SYNCS = "fsync,fdatasync"

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.results import percentile, shown
-from simulator.history import Anomaly
-
 from reliability.faults.chaos import Outcome, Struck
 from reliability.faults.chaos_recovery import Outage
+from simulator.history import Anomaly
 
 WIDTH, HEIGHT = 1100, 170
 LEAST_MS, MOST_MS = 1.0, 60_000.0

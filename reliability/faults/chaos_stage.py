@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 from confluent_kafka.admin import AdminClient
+
 from harness.cluster import ClusterProcess
 from harness.loop_disk import LoopDisk
 from harness.node import NodeFailed, NodeProcess
-
 from reliability.faults.hosts import Hosts
 
 LEADERS_SECONDS = 30.0

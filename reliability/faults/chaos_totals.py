@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.machine import commit, describe
-
 from reliability.faults.chaos import Outcome
 from reliability.faults.chaos_report import by_scenario, faults_of, judged
 

@@ -13,9 +13,8 @@ from harness.loop_disk import LoopDisk
 from harness.node import NodeProcess, SettingsOf
 from harness.results import median, publish
 from harness.workload import Load, Workload
-from simulator.history import Report
-
 from reliability import RESULTS
+from simulator.history import Report
 
 ACKED_BETWEEN_FAULTS = 150
 PAUSE_SECONDS_MAX = 0.3

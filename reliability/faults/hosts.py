@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 
 from harness.node import Place
-
 from reliability.faults.switch import MTU, TAP, mac_of
 
 READY_SECONDS = 10.0

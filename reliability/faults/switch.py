@@ -22,6 +22,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 TAP = "tap0"
 MTU = 9000
@@ -62,7 +63,7 @@ class Switch:
     held: list[tuple[float, int, int, bytes]] = field(default_factory=list)
     _held_ever: int = 0
 
-    def obey(self, lines: list[tuple[int, int, dict[str, float]]] | None) -> int:
+    def obey(self, lines: list[tuple[int, int, dict[str, Any]]] | None) -> int:
         """Replace all rules, with None none; returns the frames that those before have struck."""
         struck = sum(rule.struck for rule in self.rules.values())
         if lines is not None:

@@ -16,10 +16,9 @@ from harness.loop_disk import LoopDisk
 from harness.replica_bytes import differences
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic
-from simulator.history import Report
-
 from reliability.clients.side_client import SideClient
 from reliability.faults.switchboard import OUTSIDE, Switchboard
+from simulator.history import Report
 
 ACKED_BEFORE = 500
 SESSION_TIMEOUT_MS = 1_500

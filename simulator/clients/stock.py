@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
 
-from aiokafka import (  # type: ignore[import-untyped]
+from aiokafka import (
     AIOKafkaConsumer,
     AIOKafkaProducer,
     TopicPartition,
 )
-from aiokafka.errors import KafkaError  # type: ignore[import-untyped]
+from aiokafka.errors import KafkaError
 
 from simulator.clients.world import ClientWorld, now_ns, pause
 from simulator.history import Outcome, Poll, Send

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from crc32c import crc32c
+
 from harness.advertised import ADVERTISED, EVERY_VERSION
 from harness.bad_input.batches import wrong_batch
 from harness.bad_input.grammar import marked_request, valid_batch
@@ -25,7 +26,6 @@ from harness.bad_input.plain_messages import (
     plain_metadata,
 )
 from harness.plain import plain_fields
-
 from penstock.base.errors import PlatformError
 from penstock.client.groups import parse_assignment
 from penstock.controller.commands.codec import (

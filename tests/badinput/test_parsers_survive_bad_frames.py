@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+
 from harness.advertised import EVERY_VERSION
 from harness.bad_input.batches import bomb
 from harness.bad_input.frame import BadFrame, random_of
@@ -14,7 +15,6 @@ from harness.bad_input.generator import bad_frame, bad_frames
 from harness.bad_input.grammar import marked_request
 from harness.bad_input.peers import PURPOSES, member_frame
 from harness.bad_input.sweeps import sweep
-
 from penstock.base.errors import PlatformError
 from penstock.protocol.messages import encode_request
 from tests.badinput.fuzz import CORPUS, NAMES

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from harness.bad_input.frame import BadFrame, framed
 from harness.bad_input.sender import Sender
-
 from penstock.protocol.api_keys import ApiKey
 
 LOOPBACK = "127.0.0.1"

@@ -10,7 +10,6 @@ from itertools import count
 from typing import Any
 
 from harness.log_world import SMALL, World
-
 from penstock.base.endpoints import FIRST_LISTENER
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.broker import Broker
@@ -34,6 +33,7 @@ from penstock.replication.alignment import LogShape, consistent_point
 from penstock.replication.confirm import Membership
 from penstock.replication.epochs import EpochHistory
 from penstock.storage.commit_log.set_log import SetLog
+from penstock.storage.replicate.run import Run
 from tests.controller.cluster import Cluster as Metadata
 from tests.storage.faulty_disk import FaultyDisk
 
@@ -326,6 +326,7 @@ class Cluster:
     def _copy(self, source: SetLog, target: SetLog) -> None:
         while target.end_position < source.end_position:
             run = source.read_run(target.end_position, RUN_BYTES, source.written_position)
+            assert isinstance(run, Run)
             target.append_run(run)
             self.world.run()
 

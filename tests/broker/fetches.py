@@ -32,7 +32,12 @@ def request(partitions: int = 3, topic: str = "events", **fields: Any) -> dict[s
     each = {"current_leader_epoch": -1, "fetch_offset": 0, "last_fetched_epoch": -1}
     each |= {"log_start_offset": -1, "partition_max_bytes": fields.pop("partition_max", 1 << 20)}
     wanted = [{"partition": number} | each for number in range(partitions)]
-    base = {"replica_id": -1, "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20}
+    base: dict[str, Any] = {
+        "replica_id": -1,
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+    }
     base |= {"isolation_level": 0, "session_id": 0, "session_epoch": -1, "rack_id": ""}
     named = {"topic": topic, "topic_id": fields.pop("topic_id", bytes(16)), "partitions": wanted}
     return base | {"forgotten_topics_data": [], "topics": [named]} | fields

@@ -67,7 +67,12 @@ def fetch(client: RawClient, topic: str, offset: int = 0, max_bytes: int = 8 << 
     partition = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": offset}
     partition |= {"last_fetched_epoch": -1, "log_start_offset": -1}
     partition |= {"partition_max_bytes": max_bytes}
-    fields = {"replica_id": -1, "max_wait_ms": 0, "min_bytes": 1, "max_bytes": max_bytes}
+    fields: dict[str, Any] = {
+        "replica_id": -1,
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "max_bytes": max_bytes,
+    }
     fields |= {"isolation_level": 0, "session_id": 0, "session_epoch": -1, "rack_id": ""}
     fields |= {"forgotten_topics_data": []}
     fields |= {"topics": [{"topic": topic, "partitions": [partition]}]}

@@ -1,7 +1,6 @@
 """A slave whose log was cut: what it says of confirmed records is not more than it has."""
 
 from harness.log_world import World, append, open_log, partition_number
-
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from tests.storage.faulty_disk import FaultyDisk

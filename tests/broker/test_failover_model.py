@@ -47,7 +47,7 @@ class Failovers(RuleBasedStateMachine):
         self.commits: list[tuple[int, Asked]] = []
 
     def _send(self, sequence: int) -> None:
-        fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": sequence}
+        fields: dict[str, Any] = {"producer_id": 5, "producer_epoch": 0, "base_sequence": sequence}
         asked = self.cluster.nodes[self.leader].produce(b"%d" % sequence, **fields)
         self.waiting.append((sequence, asked))
 

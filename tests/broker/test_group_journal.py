@@ -60,7 +60,8 @@ class Journal:
         return self._wait(lambda done: self.journal.rewrite(self.hosted, live, done))
 
     def _wait(self, start: Any) -> Any:
-        ended, results = threading.Event(), []
+        ended = threading.Event()
+        results: list[Any] = []
 
         def done(*result: Any) -> None:
             results.extend(result)
@@ -154,7 +155,7 @@ def test_a_crash_between_rewrite_and_cut_leaves_the_same_state(
 def test_a_rewrite_on_a_log_that_is_fenced_cuts_nothing(tmp_path: Path) -> None:
     with open_journal(tmp_path) as journal:
         journal.append((b"a", b"1"))
-        done: list[int] = []
+        done: list[int | None] = []
 
         def fenced() -> None:
             journal.hosted.member.log.writer.fence("the disk is broken")

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from harness.log_world import SMALL
-
 from penstock.broker.coordinators.rewrite import Rewriter
 from penstock.broker.partitions import HostedPartition
 from penstock.coordinator.records import JournalRecord

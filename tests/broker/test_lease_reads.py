@@ -1,5 +1,7 @@
 """A master that can not know whether it still is one gives nothing to consumers."""
 
+from typing import Any
+
 from penstock.broker.fetch.operation import Consumer, FetchOperation
 from penstock.broker.fetch.partition_read import PartitionRead
 from penstock.kafka.fetch.session import SessionPartition
@@ -34,7 +36,8 @@ def test_a_fetch_of_two_sets_asks_for_each_whether_its_master_still_is_one() -> 
         wanted = SessionPartition((b"events", 0), 0, 1 << 20, -1, -1)
         reads += [PartitionRead(wanted, hosted), PartitionRead(wanted, hosted)]
     clusters[1].nodes[0].member.may_read = lambda: False
-    broker, answers = clusters[0].nodes[0].broker, []
+    broker = clusters[0].nodes[0].broker
+    answers: list[Any] = []
     limits = {"min_bytes": 1, "max_bytes": 1 << 20}
     FetchOperation(broker, reads, on_done=answers.append, consumer=Consumer(), **limits).start(0)
     assert [(type(read.error), read.size > 0) for read in answers[0]] == [
@@ -50,7 +53,7 @@ def test_a_producer_is_not_ended_by_a_master_that_does_not_know_of_its_successor
     cluster = Cluster(3)
     cluster.create("events")
     master = cluster.nodes[0]
-    producer = {"producer_id": 7, "producer_epoch": 1}
+    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 1}
     first = master.produce(b"x", base_sequence=0, **producer)
     cluster.replicate()
     assert produced(first).error_code == 0

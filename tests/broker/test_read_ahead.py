@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from harness.log_world import ALL, World, append, open_log, partition_number
 
+from harness.log_world import ALL, World, append, open_log, partition_number
 from penstock.broker.append.append import append_batch
 from penstock.broker.fetch.next_fetch import Upcoming
 from penstock.broker.fetch.read_ahead import SWEEP_MS, ReadAhead
@@ -158,6 +158,7 @@ def test_one_timer_lets_go_of_all_that_was_read_ahead() -> None:
         ahead._keep(partition, chunk)
         assert ahead.take(partition, 0, 1 << 20) is chunk
     assert len(world.later) == before + 1
+    assert isinstance(chunk, Chunk)
     ahead._keep(partition, chunk)
     world.advance(2 * SWEEP_MS)
     assert ahead.kept_bytes == 0

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from harness.log_world import World, append, open_log, partition_number
-
 from penstock.base.ids import LeaderEpoch, ReplicaId, ReplicaSetId
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.confirm import Membership

@@ -1,8 +1,8 @@
 """A member's roles over a real log: who may write, what is refused, what is confirmed."""
 
 import pytest
-from harness.log_world import World, append, open_log, partition_number
 
+from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import LeaderEpoch, ReplicaSetId
 from penstock.base.invariant import InvariantViolation

@@ -1,7 +1,7 @@
 """What clients see when the mastership of their partitions moves, broker by broker."""
 
 import datetime
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +21,7 @@ LONG_MS = 20_000
 def events(count: int = 3, *, configs: dict[str, str] | None = None, **config: Any) -> Cluster:
     """A cluster with one topic; broker 0 leads it."""
     cluster = Cluster(count, **config)
-    cluster.create("events", **(configs or {}))
+    cluster.create("events", **cast("dict[str, Any]", configs or {}))
     cluster.replicate()
     return cluster
 
@@ -162,7 +162,9 @@ def test_during_a_transfer_batches_are_refused_and_consumers_go_on() -> None:
 @pytest.mark.parametrize("produced_count", [1, 5])
 def test_a_new_master_knows_what_an_idempotent_producer_has_sent(produced_count: int) -> None:
     cluster = events()
-    batches = [{"producer_id": 9, "producer_epoch": 0, "base_sequence": n} for n in range(7)]
+    batches: list[dict[str, Any]] = [
+        {"producer_id": 9, "producer_epoch": 0, "base_sequence": n} for n in range(7)
+    ]
     for fields in batches[:produced_count]:
         cluster.nodes[0].produce(b"x", **fields)
     cluster.replicate()
@@ -179,7 +181,7 @@ def test_a_new_master_knows_what_an_idempotent_producer_has_sent(produced_count:
 def test_a_duplicate_at_a_new_master_is_acknowledged_when_its_first_copy_is_confirmed() -> None:
     # The old master died before it could answer; the batch is on one of the two others.
     cluster = events()
-    fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    fields: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
     cluster.nodes[0].produce(b"x", **fields)
     cluster.replicate(1)
     cluster.lead(1, members=(1, 2))
@@ -306,7 +308,7 @@ def _session_fetch(node: Any, session_id: int, session_epoch: int) -> Any:
         partition = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0}
         partition |= {"last_fetched_epoch": -1, "log_start_offset": -1}
         topics = [{"topic": "events", "partitions": [partition | {"partition_max_bytes": 9999}]}]
-    fields = {"replica_id": -1, "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 9999}
+    fields: dict[str, Any] = {"replica_id": -1, "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 9999}
     fields |= {"isolation_level": 0, "session_id": session_id, "session_epoch": session_epoch}
     fields |= {"topics": topics, "forgotten_topics_data": [], "rack_id": ""}
     return node.send(ApiKey.FETCH, 12, fields)
@@ -382,7 +384,8 @@ def test_records_are_deleted_at_the_master_once_everybody_in_step_knows() -> Non
     cluster.world.run()
     assert asked.answer is None
     cluster.replicate()
-    assert asked.answer.topics[0].partitions[0].low_watermark == 1
+    (told,) = cast("Any", asked.answer).topics
+    assert told.partitions[0].low_watermark == 1
     cluster.lead(1)
     assert cluster.nodes[1].list_offset(-2).offset == 1
 

@@ -185,6 +185,7 @@ def test_what_memory_held_of_a_log_that_was_cut_says_nothing_of_the_new_one() ->
     node = cluster.nodes[0]
     preferred(node, 0)
     hosted = node.broker.partitions.find("events", 0)
+    assert hosted is not None
     assert hosted.trusted_from_offset > 2
     node.member.resign()
     node.member.log.on_reopened = node.member.reopened

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.ports import free_port
 
+from harness.ports import free_port
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.runtime.io import disk as runtime_disk
+from penstock.runtime.raft.raft_log import RaftLog
 from tests.kafka.test_produce_fetch import (
     batch,
     create,
@@ -128,7 +129,9 @@ def test_a_failed_metadata_disk_shows_on_health_and_records_go_on(
 ) -> None:
     with node_with_health(tmp_path) as (node, port):
         create(node, "events")
-        metadata_file = node.node._plane.log._storage._file
+        log = node.node._plane.log
+        assert isinstance(log, RaftLog)
+        metadata_file = log._storage._file
         real = runtime_disk.FileHandle.sync
 
         def sync(handle: Any) -> None:

@@ -29,7 +29,7 @@ def test_those_who_wait_take_turns_and_others_go_on_between_them() -> None:
         results = await asyncio.gather(
             turns.run(slices("a"), noted.append), turns.run(slices("b"), noted.append), other()
         )
-        assert results[:2] == ["a", "b"]
+        assert list(results[:2]) == ["a", "b"]
         assert len(noted) == 8, "every step, also the last one"
 
     run(scenario())

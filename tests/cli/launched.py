@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from harness.ports import UP_PORTS, free_port
 from harness.waiting import wait_until
-
 from penstock.cli.program import guarded
 
 PENSTOCK = (sys.executable, "-m", "penstock.cli.main")
@@ -56,9 +56,11 @@ class Launched:
             raise
 
     def _first_line(self):
-        readable, _, _ = select.select([self.process.stdout], [], [], START_SECONDS_MAX)
+        output = self.process.stdout
+        assert output is not None
+        readable, _, _ = select.select([output], [], [], START_SECONDS_MAX)
         assert readable, f"not ready: {self.errors()}"
-        return self.process.stdout.readline().decode()
+        return output.readline().decode()
 
     def errors(self):
         return self.errors_path.read_text()
@@ -109,7 +111,8 @@ def launched(directory, *options, port=None):
     finally:
         if up.process.poll() is None:
             up.stop()
-        up.process.stdout.close()
+        if up.process.stdout is not None:
+            up.process.stdout.close()
 
 
 def is_alive(pid):

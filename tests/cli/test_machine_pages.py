@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from harness.ports import free_port
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.exposition import generate_latest
 
+from harness.ports import free_port
 from penstock.cli.machine import pages as machine_pages
 from penstock.cli.machine.http_get import NO_ANSWER, Answer, get
 from penstock.cli.machine.pages import MachinePages, Scraped, merged

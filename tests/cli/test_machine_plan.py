@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from harness.ports import free_port
 
+from harness.ports import free_port
 from penstock.base.errors import ConfigError
 from penstock.cli.launch.node_files import settings_toml
 from penstock.cli.machine.plan import (
@@ -47,7 +47,7 @@ def settings(tmp_path: Path) -> Settings:
 def plan(tmp_path: Path, settings: Settings) -> Callable[..., MachinePlan]:
     """Write the settings and plan as many nodes."""
 
-    def plan(nodes: int = 2, environment: dict[str, str] | None = None, **more: object):  # type: ignore[no-untyped-def]
+    def plan(nodes: int = 2, environment: dict[str, str] | None = None, **more: object):
         path = tmp_path / "machine.toml"
         path.write_text(settings_toml(settings))
         wishes = Wishes(config=path, nodes=nodes, **more)  # type: ignore[arg-type]

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.ports import free_port
 
+from harness.ports import free_port
 from penstock.cli import operator, program
 from tests.live_node import LiveNode, running_node
 

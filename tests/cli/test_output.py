@@ -5,7 +5,7 @@ import pytest
 
 from penstock.cli.output import Output, cell, print_rows
 
-ROWS = [{"name": "a", "count": 1}, {"name": "longer", "count": None}]
+ROWS: list[dict[str, object]] = [{"name": "a", "count": 1}, {"name": "longer", "count": None}]
 
 
 def test_a_table_has_aligned_columns(capsys):

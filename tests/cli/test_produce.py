@@ -8,10 +8,11 @@ import select
 import signal
 import subprocess
 import termios
+from typing import Any
 
 import pytest
-from harness.waiting import wait_until
 
+from harness.waiting import wait_until
 from tests.cli.launched import PENSTOCK, START_SECONDS_MAX, launched
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
@@ -116,6 +117,7 @@ def test_a_signal_to_a_piped_producer_keeps_what_came_before(node, topic):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
+    assert producer.stdin is not None
     producer.stdin.write(b"before\n")
     producer.stdin.flush()
     follow = [*PENSTOCK, "consume", topic, "--follow", "--max", "1", "-b", node.bootstrap]
@@ -159,7 +161,7 @@ def test_good_lines_before_one_that_can_not_be_read_are_stored(node, topic):
 
 
 def test_records_with_headers_and_keys_come_back_as_they_were(node, topic):
-    documents = [
+    documents: list[dict[str, Any]] = [
         {"key": "k", "value": "v", "headers": [{"name": "a", "value": "1"}]},
         {"key": None, "value_base64": "/w=="},
         {"key": "gone", "value": None},
@@ -197,6 +199,7 @@ def test_a_group_is_moved_behind_what_was_printed_when_ctrl_c_ends_it(node, topi
     follow = ["env", "--default-signal=INT", *PENSTOCK, "consume", topic, "--group", "stopped"]
     follow += ["--follow", "-b", node.bootstrap]
     with subprocess.Popen(follow, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
         assert reader.stdout.readline() + reader.stdout.readline() == b"a\nb\n"
         reader.send_signal(signal.SIGINT)
         assert reader.wait(READ_SECONDS_MAX) == 130

@@ -12,7 +12,7 @@ from penstock.cli.records.reading import Format, KeyChoice, read_records
 def read(tmp_path, content, form, **key):
     path = tmp_path / "input"
     path.write_bytes(content)
-    taken = []
+    taken: list[int] = []
     records = list(read_records([str(path)], form, KeyChoice(**key), advance=taken.append))
     assert sum(taken) == len(content)
     return [tuple(record[:2]) for record in records]

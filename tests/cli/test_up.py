@@ -9,10 +9,10 @@ import socket
 import subprocess
 
 import pytest
+
 from harness.node import answers
 from harness.ports import UP_PORTS, free_port
 from harness.waiting import wait_until
-
 from tests.cli.launched import PENSTOCK, START_SECONDS_MAX, is_alive, launched, penstock
 from tests.lying import fill_around_a_lie
 
@@ -300,7 +300,7 @@ def test_many_records_over_several_partitions_come_back_once_and_in_order(cluste
     )
     assert json.loads(result)[0]["records"] == len(sent)
     records = map(json.loads, cluster.run("consume", "many", "-o", "json").splitlines())
-    by_key = {}
+    by_key: dict[str, list[int]] = {}
     for record in records:
         by_key.setdefault(record["key"], []).append(int(record["value"]))
     assert by_key == {str(key): list(range(key, 50_000, 7)) for key in range(7)}

@@ -4,7 +4,9 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from aiokafka.partitioner import murmur2 as their_murmur2
@@ -75,8 +77,8 @@ def peer() -> Iterator[Callable[[Answer], Peer]]:
         one.close()
 
 
-def connect(peer: Peer, **changed: int) -> Connection:
-    settings = ClientSettings(bootstrap="unused", **{"request_timeout_ms": 2000} | changed)
+def connect(peer: Peer, **changed: Any) -> Connection:
+    settings = replace(ClientSettings(bootstrap="unused", request_timeout_ms=2000), **changed)
     return Connection("127.0.0.1", peer.port, settings)
 
 
@@ -84,7 +86,7 @@ def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def api_versions(request: bytes, keys: dict[int, tuple[int, int]]) -> bytes:
+def api_versions(request: bytes, keys: Mapping[ApiKey, tuple[int, int]]) -> bytes:
     found = [{"api_key": k, "min_version": lo, "max_version": hi} for k, (lo, hi) in keys.items()]
     return frame(request[4:8] + encode_response(ApiKey.API_VERSIONS, 0, {"api_keys": found}))
 

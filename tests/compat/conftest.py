@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+
 from harness.node import NodeProcess
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

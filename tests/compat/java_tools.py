@@ -4,6 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from harness.maven import jars
 
 TOOL_SECONDS = 60

@@ -7,8 +7,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from harness.waiting import until
 
+from harness.waiting import until
 from tests.compat.conftest import CODECS
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]

@@ -3,7 +3,7 @@
 import asyncio
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -74,10 +74,10 @@ def librdkafka_reads(bootstrap: str, topic: str) -> list[Record]:
     while len(taken) < len(WRITTEN):
         for message in consumer.consume(len(WRITTEN) - len(taken), 30):
             assert message.error() is None, message.error()
-            headers = tuple((name, value or b"") for name, value in message.headers() or ())
-            taken.append(
-                Record(message.key(), message.value(), headers, message.timestamp()[1])  # type: ignore[arg-type]
+            headers = tuple(
+                (name, value or b"") for name, value in cast("Headers", message.headers() or [])
             )
+            taken.append(Record(message.key(), message.value(), headers, message.timestamp()[1]))
     consumer.close()
     return taken
 

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+
 from harness.node import NodeProcess
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported

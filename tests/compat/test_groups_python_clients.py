@@ -12,6 +12,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor as AioRa
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import (
     StickyPartitionAssignor as AioSticky,
 )
+
 from harness.waiting import until
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported

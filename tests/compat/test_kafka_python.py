@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterator
 
 import pytest
-from harness.waiting import wait_until
 
+from harness.waiting import wait_until
 from tests.compat.conftest import CODECS
 
 with warnings.catch_warnings():  # it reads its own files in a deprecated way when imported

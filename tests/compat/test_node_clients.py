@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from harness.cluster import ClusterProcess
 from harness.waiting import wait_until
 from harness.workload import read_all
-
 from tests.compat.npm import PROJECTS, node_modules
 
 pytestmark = [pytest.mark.compat, pytest.mark.timeout(1_200)]

@@ -119,7 +119,7 @@ def test_a_broker_that_registers_between_look_and_change_stops_it() -> None:
     assert _raise(cluster, checked=(0, 7)) == 2
 
 
-_OF_LEVEL_2 = [
+_OF_LEVEL_2: list[r.MetadataRecord] = [
     _BROKER_CONFIG,
     cr.ClientQuotaChanged(
         entity=(cr.QuotaPart(cr.QuotaKind.USER, "u"),), key="consumer_byte_rate", value=1.0

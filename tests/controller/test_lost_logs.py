@@ -7,7 +7,7 @@ from tests.controller.world import Log, World
 def lose(world: World, broker_id: int, log: Log) -> None:
     """Give a broker another log for set 1, which it has not got round to registering."""
     broker = world.brokers[broker_id]
-    broker.look_for_sets = lambda: None
+    broker.look_for_sets = lambda: None  # type: ignore[method-assign]
     broker.logs[1] = log
 
 

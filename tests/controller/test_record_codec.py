@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -326,7 +326,7 @@ def test_records_of_the_first_release_are_read_with_the_defaults_of_what_came_la
     ],
 )
 def test_the_text_of_a_masterships_cause_in_version_2_is_read(
-    text: str, fields: dict[str, object]
+    text: str, fields: dict[str, Any]
 ) -> None:
     body = (
         b'{"at_ms":9,"cause":"%b","last_master":1,"leader_epoch":3,"master":1,"replica_set_id":1}'

@@ -144,7 +144,7 @@ def test_nobody_hears_of_a_failed_transfer_that_is_recorded_after_all(
 
 def test_a_set_that_got_another_master_meanwhile_is_not_moved_by_the_old_ones_answer() -> None:
     world, asked = World(), list[s.FromController]()
-    world.brokers[1].receive = lambda message, _: asked.append(message)  # type: ignore[method-assign]
+    world.brokers[1].receive = lambda message, _: asked.append(message)  # type: ignore[method-assign, assignment]
     answers = world.operate(s.TransferRequest(request_id=1, replica_set_id=1, target=3))
     world.run(2)
     (prepare,) = [one for one in asked if isinstance(one, s.PrepareTransfer)]

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 import uvloop
+
+from penstock.storage.commit_log import durable_mark
+from penstock.storage.read import read_check
 from reliability.damage.brokers import NodeCluster
 from reliability.damage.byte_classes import classes_of
 from reliability.damage.metadata_files import damage_identity, damage_raft
 from reliability.damage.rounds import REPAIRED, Rounds, Tally
-
-from penstock.storage.commit_log import durable_mark
-from penstock.storage.read import read_check
 
 
 @pytest.mark.timeout(120)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from demo.check import Rows, Verdict, judge
 from demo.stream import Ledger
 

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from demo.errors import InputError
-from demo.source import Record, open_source
 
 from demo import source
+from demo.errors import InputError
+from demo.source import Record, open_source
 
 
 def values(records: list[Record]) -> list[dict[str, object]]:

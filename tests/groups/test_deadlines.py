@@ -12,21 +12,21 @@ def key(name: int) -> DeadlineKey:
 
 
 def test_equal_times_come_in_the_order_they_were_set() -> None:
-    deadlines = Deadlines()
+    deadlines = Deadlines[DeadlineKey]()
     for name in (3, 1, 2):
         deadlines.set(key(name), 10)
     assert [k.member_id for k in deadlines.pop_due(10)] == ["3", "1", "2"]
 
 
 def test_many_heartbeats_do_not_grow_the_heap() -> None:
-    deadlines = Deadlines()
+    deadlines = Deadlines[DeadlineKey]()
     for now in range(10_000):
         deadlines.set(key(0), now + 100)
     assert len(deadlines._times) == 1
 
 
 def test_members_that_come_and_go_do_not_grow_the_heap() -> None:
-    deadlines = Deadlines()
+    deadlines = Deadlines[DeadlineKey]()
     for name in range(10_000):
         deadlines.set(key(name), 1_000_000)
         deadlines.cancel(key(name))
@@ -35,7 +35,7 @@ def test_members_that_come_and_go_do_not_grow_the_heap() -> None:
 
 
 def test_deadlines_come_in_their_order_also_when_most_of_those_before_were_cancelled() -> None:
-    deadlines = Deadlines()
+    deadlines = Deadlines[DeadlineKey]()
     for at_ms in range(400, 0, -1):
         deadlines.set(key(at_ms), at_ms)
     for at_ms in range(1, 400):
@@ -50,7 +50,7 @@ def test_deadlines_come_in_their_order_also_when_most_of_those_before_were_cance
 
 
 def test_sessions_that_begin_in_one_moment_share_one_time() -> None:
-    deadlines = Deadlines()
+    deadlines = Deadlines[DeadlineKey]()
     for name in range(1_000):
         deadlines.set(key(name), 10)
     for name in range(0, 1_000, 2):
@@ -61,7 +61,7 @@ def test_sessions_that_begin_in_one_moment_share_one_time() -> None:
 
 
 def test_times_that_nothing_is_due_at_do_not_stay() -> None:
-    deadlines = Deadlines()
+    deadlines = Deadlines[DeadlineKey]()
     for name in range(10_000):
         deadlines.set(key(name), 1_000 + name)
         deadlines.cancel(key(name))
@@ -77,7 +77,7 @@ steps = st.one_of(
 
 @given(st.lists(steps, max_size=60))
 def test_agrees_with_a_scanned_dictionary(script: list[tuple[str, int, int]]) -> None:
-    deadlines, twin, now = Deadlines(), dict[DeadlineKey, int](), 0
+    deadlines, twin, now = Deadlines[DeadlineKey](), dict[DeadlineKey, int](), 0
     for verb, name, value in script:
         if verb == "set":
             deadlines.set(key(name), now + value)

@@ -3,6 +3,7 @@
 import pytest
 
 from penstock.coordinator.portions import PORTION, POSITIONS, TO_TELL, TO_WRITE
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.classic.expiry import TOGETHER
 from penstock.groups.classic.group import METADATA
 from penstock.groups.messages import CommitOffsets
@@ -139,7 +140,7 @@ def test_a_deletion_that_is_refused_half_way_ends_and_can_be_asked_for_again() -
     commit_many(world, 8 * TOGETHER)
     answers: list[dict[str, ErrorCode]] = []
     world.coordinator.delete_groups([GROUP], lambda reply: answers.append(dict(reply)))
-    world.journal.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.journal.refuses = Unwritten.TOO_FEW_IN_STEP
     world.all_turns()
     assert only(answers) == {GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     assert world.state() == "Empty"
@@ -155,7 +156,7 @@ def test_a_deletion_that_was_refused_deletes_nothing_that_is_committed_after_it(
     count = 8 * TOGETHER
     commit_many(world, count)
     answers: list[dict[str, ErrorCode]] = []
-    world.journal.refuses = ErrorCode.NOT_ENOUGH_REPLICAS
+    world.journal.refuses = Unwritten.TOO_FEW_IN_STEP
     world.coordinator.delete_groups([GROUP], lambda reply: answers.append(dict(reply)))
     while not answers:
         world.turn()

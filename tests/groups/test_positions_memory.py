@@ -1,5 +1,8 @@
 """What committed positions take in memory is known, bounded, fair to members, and given back."""
 
+from typing import Any
+
+from penstock.coordinator.unwritten import Unwritten
 from penstock.groups.classic.group import GROUP_OVERHEAD_BYTES
 from penstock.groups.offsets.positions import POSITION_BYTES
 from penstock.protocol.error_codes import ErrorCode
@@ -14,9 +17,9 @@ def offsets(count: int, first: int = 0) -> dict[tuple[str, int], int]:
     return {("t", first + one): 7 for one in range(count)}
 
 
-def errors(world: World, count: int, *, first: int = 0, **how: object) -> list[ErrorCode]:
+def errors(world: World, count: int, *, first: int = 0, **how: Any) -> list[ErrorCode]:
     """What a commit of so many new positions hears, one by one."""
-    (answer,) = world.commit(offsets(count, first), **how)  # type: ignore[arg-type]
+    (answer,) = world.commit(offsets(count, first), **how)
     return list(answer.values())
 
 
@@ -53,7 +56,7 @@ def test_what_is_being_written_counts_beside_what_it_replaces() -> None:
     world.commit(offsets(1), metadata="m" * 200)
     world.journal.confirm(1)
     assert (sums.offsets, sums.in_flight) == (2 * (EACH + 100), EACH + 200)
-    world.journal.fail(ErrorCode.NOT_COORDINATOR)
+    world.journal.fail(Unwritten.OVERTAKEN)
     assert (sums.offsets, sums.in_flight) == (2 * (EACH + 100), 0)
 
 
@@ -95,7 +98,7 @@ def test_groups_without_members_leave_a_quarter_to_those_that_have_some() -> Non
     taken = [errors(world, 10, group=f"g-{one}").count(OK) for one in range(5)]
     assert taken == [10, 10, 10, 0, 0]
     (member,) = world.stable(1)
-    of_member = {"member_id": member.member_id, "generation": member.generation}
+    of_member: dict[str, Any] = {"member_id": member.member_id, "generation": member.generation}
     assert errors(world, 11, **of_member) == [OK] * 10 + [TOO_LARGE]
 
 

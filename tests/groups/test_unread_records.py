@@ -1,5 +1,7 @@
 """What this version can not read of the internal topic outlives its rewrites, byte for byte."""
 
+from typing import Any
+
 import pytest
 
 from penstock.base.invariant import InvariantViolation
@@ -35,7 +37,7 @@ def log_of(world: World) -> list[JournalRecord]:
     return world.journal.logs[world.coordinator.partition_of(GROUP)]
 
 
-def with_records(*records: JournalRecord, **settings: int) -> World:
+def with_records(*records: JournalRecord, **settings: Any) -> World:
     """A world with a position, then these records, loaded."""
     world = World(**settings)
     world.commit({("t", 0): 1})
@@ -182,7 +184,7 @@ def test_more_than_the_bound_stays_in_the_log_which_is_not_rewritten(count: int)
         world.coordinator.runtime.snapshot(partition)
     assert world.committed() == 2
     world.coordinator.runtime.unload(partition)
-    assert world.coordinator.runtime.base.rewrites.held == ()
+    assert not world.coordinator.runtime.base.rewrites.held
 
 
 def test_above_the_bound_positions_and_groups_of_a_later_version_still_do_not_expire() -> None:

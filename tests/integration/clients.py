@@ -1,5 +1,7 @@
 """Small blocking helpers around stock clients."""
 
+from collections.abc import Mapping
+
 from confluent_kafka import KafkaError, Message, Producer
 
 FAST_FAILURE = {"retries": 0, "message.timeout.ms": 15_000, "linger.ms": 0, "log_level": 0}
@@ -11,7 +13,7 @@ def send(
     values: list[bytes],
     *,
     partition: int = 0,
-    settings: dict[str, object] | None = None,
+    settings: Mapping[str, object] | None = None,
 ) -> list[tuple[bytes, KafkaError | None]]:
     """Produce with acks=all and wait for every answer, in the order of the answers."""
     answers: list[tuple[bytes, KafkaError | None]] = []

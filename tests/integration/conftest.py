@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from harness.loop_disk import why_not
 from harness.node import NodeProcess
 

@@ -14,7 +14,6 @@ from harness.cluster_settings import ClusterSettings, log_tails
 from harness.node import NodeProcess, SettingsOf
 from harness.ports import free_port
 from harness.waiting import wait_until
-
 from penstock.cli.program import guarded
 
 WAIT_SECONDS = 40.0

@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any
 
 from harness.ports import free_port
-
 from penstock.cli.launch.node_files import settings_toml
 from penstock.cli.machine.plan import PORT_STEP
 from penstock.node.identity import new_cluster_id

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from harness.bad_input.callers import Members, call
 from harness.bad_input.frame import BadFrame
 from harness.bad_input.generator import bad_frames
@@ -15,7 +16,6 @@ from harness.cluster import ClusterProcess
 from harness.node import NodeProcess
 from harness.workload import create_topic, read_all
 from reliability.attacks.bad_input_watch import findings
-
 from tests.integration.clients import acked, send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

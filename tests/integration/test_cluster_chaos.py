@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from harness.loop_disk import LoopDisk
 from reliability.faults import chaos_world
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from reliability.chaos import main, rounds_of
 from reliability.faults import chaos_network, chaos_totals
 from reliability.faults.chaos import Outcome, Struck

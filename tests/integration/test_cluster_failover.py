@@ -6,6 +6,7 @@ Longer series: `python -m reliability.failovers --kills 300`, `--stops`, `--tran
 from pathlib import Path
 
 import pytest
+
 from harness.cluster import ClusterProcess
 from harness.failover import (
     Break,

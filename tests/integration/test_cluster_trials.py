@@ -6,6 +6,7 @@ Longer: `python -m reliability.trials`.
 from pathlib import Path
 
 import pytest
+
 from reliability.faults.trials import Trial, cut_off, last_member, no_controllers, power_loss
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

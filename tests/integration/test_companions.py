@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
+
 from harness.cluster import ClusterProcess
 from harness.load import Load
 from harness.waiting import wait_until
@@ -14,7 +15,6 @@ from harness.workload import Workload, create_topic
 from reliability.clients.group_reader import GroupReader
 from reliability.clients.zombie_writer import ZombieWriter
 from simulator.history import Anomaly, Commit, History, Outcome, Rules, judge
-
 from tests.integration.layouts import FAST, WAIT_SECONDS
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from harness.node import NodeProcess, answers
 from harness.waiting import wait_until
 from harness.workload import create_topic
-
 from tests.integration.clients import acked, send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]

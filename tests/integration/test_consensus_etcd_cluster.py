@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+
 from harness.cluster import ClusterProcess
 from harness.node import NodeProcess
 from harness.waiting import wait_until
 from harness.workload import Load, Workload
-
 from tests.integration.etcd_server import EtcdServer, why_no_etcd
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock
 

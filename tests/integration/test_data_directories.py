@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
+
 from harness.loop_disk import tiny_tmpfs
 from harness.node import NodeProcess
 from harness.workload import create_topic, read_all
-
 from tests.integration.clients import acked, errors, send
 from tests.integration.test_refusals import assert_one_clear_line, start_with
 

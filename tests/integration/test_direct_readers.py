@@ -1,10 +1,9 @@
 """Readers that stay with one broker, which may lead nothing for a while."""
 
 from harness.direct_readers import DirectReader, _Place
-from simulator.history import Anomaly, History, Outcome, Poll, Rules, Send, judge
-
 from penstock.client.fetch import FetchedPartition
 from penstock.protocol.error_codes import ErrorCode
+from simulator.history import Anomaly, History, Outcome, Poll, Rules, Send, judge
 
 S = 1_000_000_000
 

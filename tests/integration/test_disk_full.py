@@ -3,15 +3,16 @@
 import os
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
+
 from harness.loop_disk import LoopDisk
 from harness.node import NodeProcess
 from harness.waiting import wait_until
 from harness.workload import create_topic, read_all
-
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from tests.integration.clients import acked, errors, send
@@ -127,7 +128,11 @@ def find_coordinator(client: RawClient) -> int:
 
 def commit(client: RawClient, topic: str, offset: int, metadata: bytes = b"") -> int:
     """Commit a position; returns the error code."""
-    partition = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1}
+    partition: dict[str, Any] = {
+        "partition_index": 0,
+        "committed_offset": offset,
+        "committed_leader_epoch": -1,
+    }
     partition |= {"committed_metadata": metadata.decode()}
     fields = {"group_id": "readers", "generation_id_or_member_epoch": -1, "member_id": ""}
     fields |= {"group_instance_id": None, "topics": [{"name": topic, "partitions": [partition]}]}

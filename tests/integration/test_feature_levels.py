@@ -1,13 +1,14 @@
 """The level of the metadata goes down and up on a cluster that is at work, a node at a time."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic
-
 from tests.integration.layouts import WAIT_SECONDS, Layout
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
@@ -48,9 +49,9 @@ def _lower(layout: Layout) -> None:
     assert layout.do("cluster", "downgrade", via=1).strip().endswith("is at level 1")
     assert _levels(layout)[0] == 1
     for peer_id in NODES:
-        assert wait_until(lambda one=peer_id: not _holds_a_level(layout, one), WAIT_SECONDS), (
-            f"node {peer_id} keeps records that an earlier release can not read"
-        )
+        assert wait_until(
+            partial(lambda one: not _holds_a_level(layout, one), peer_id), WAIT_SECONDS
+        ), f"node {peer_id} keeps records that an earlier release can not read"
     code, printed = layout.run("cluster", "upgrade", "--level", "9", via=2)
     assert code != 0
     assert "can not be set to level 9: broker 1 reads 1 to 2" in printed

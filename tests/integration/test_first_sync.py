@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+
 from harness.waiting import wait_until
 from harness.workload import create_topic
-
 from tests.integration.clients import acked, send
 from tests.integration.layouts import WAIT_SECONDS, Layout, member_of
 

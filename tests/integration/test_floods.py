@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+
 from harness.bad_input.bomb_frames import BOMB_TOPIC, BOMB_TOPIC_CONFIG, BOMB_VERSION, bomb_frame
 from harness.bad_input.bombs import bombs
 from harness.bad_input.floods import announced, churn, connect, idle, slow_writers
 from harness.node import NodeProcess
-from reliability.attacks.bad_input_watch import MemoryWatch, findings
-
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.messages import decode_response
+from reliability.attacks.bad_input_watch import MemoryWatch, findings
 from tests.integration.clients import acked, send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

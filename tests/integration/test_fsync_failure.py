@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
 from harness.loop_disk import lying_disk
 from harness.node import NodeProcess
 from harness.waiting import wait_until
 from harness.workload import create_topic, read_all
-
 from tests.integration.clients import acked, errors, send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]

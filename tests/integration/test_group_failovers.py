@@ -4,6 +4,7 @@ The short form of `python -m reliability.group_failovers`: one kill of each kind
 """
 
 import pytest
+
 from reliability.clients.group_member import CLIENTS
 from reliability.group_failovers import KINDS, Member, owned_twice, run_client
 

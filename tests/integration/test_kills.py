@@ -6,6 +6,7 @@ Two hundred of each: `python -m reliability.kills` and `python -m reliability.po
 from pathlib import Path
 
 import pytest
+
 from harness.workload import Load
 from reliability.faults.faults import cut_power_repeatedly, kill_repeatedly
 from simulator.history import Anomaly

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
 from harness.cluster import ClusterProcess
 from harness.waiting import wait_until
-
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+
 from harness.ports import UP_PORTS, free_port
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic, read_all
-
 from tests.cli.launched import launched
 from tests.integration.clients import acked, send
 from tests.integration.layouts import WAIT_SECONDS, Layout, run_penstock

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from harness.workload import create_topic
 
+from harness.workload import create_topic
 from tests.integration.layouts import Layout
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+
 from harness.waiting import wait_until
 from harness.workload import create_topic
-
 from tests.integration.certificates import Authority, why_no_openssl
 from tests.integration.clients import acked, send
 from tests.integration.layouts import WAIT_SECONDS, Layout, run_penstock
@@ -89,13 +89,12 @@ def _broker_read_from(layout: Layout, settings: dict[str, object]) -> int:
     try:
         consumer.assign([TopicPartition("in-racks", 0, 0)])
         values: list[bytes] = []
-        wait_until(
-            lambda: (
-                values.extend(bytes(one.value()) for one in consumer.consume(50, 0.2))
-                or len(values) == len(VALUES)
-            ),
-            WAIT_SECONDS,
-        )
+
+        def is_all_read() -> bool:
+            values.extend(one.value() or b"" for one in consumer.consume(50, 0.2))
+            return len(values) == len(VALUES)
+
+        wait_until(is_all_read, WAIT_SECONDS)
         assert values == VALUES
         seen = len(brokers)
         assert wait_until(lambda: consumer.poll(0.1) is None and len(brokers) > seen, WAIT_SECONDS)

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from harness.workload import Load, Workload, create_topic
 
+from harness.workload import Load, Workload, create_topic
 from tests.integration.layouts import Layout
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from harness.cluster import ClusterProcess
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic
-
 from tests.integration.clients import acked, send
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
+
 from harness.cluster import ClusterProcess
 from harness.waiting import wait_until
 from harness.workload import create_topic
-
 from tests.integration.clients import acked, send
 from tests.integration.layouts import FAST, WAIT_SECONDS
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic
-
 from penstock.cli.machine.plan import PORT_STEP
 from tests.integration.clients import acked, send
 from tests.integration.machine import PENSTOCK, Machine

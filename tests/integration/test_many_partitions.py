@@ -3,9 +3,9 @@
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+
 from harness.node import NodeProcess
 from harness.workload import create_topic, read_all
-
 from tests.integration.clients import acked, send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

@@ -6,11 +6,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewTopic
+
 from harness.loop_disk import tiny_tmpfs
 from harness.node import NodeFailed, NodeProcess
 from harness.waiting import wait_until
 from harness.workload import read_all
-
 from tests.integration.clients import acked, send
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(90)]

@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 
 import pytest
+
 from harness.node import LOOPBACK, NodeFailed, Place
 from harness.waiting import wait_until
 from harness.workload import Load, Workload, create_topic
-
 from tests.integration.layouts import WAIT_SECONDS, Layout
 
 OLDER = os.environ.get("PENSTOCK_OLDER", "")

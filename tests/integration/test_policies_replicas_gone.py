@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+
 from harness.cluster import ClusterProcess
 from harness.node import NodeFailed
 from harness.waiting import wait_until
 from harness.workload import read_all
-
 from tests.integration.clients import acked, errors, send
 from tests.integration.layouts import FAST, WAIT_SECONDS, member_of, run_penstock
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from harness.node import NodeProcess
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]

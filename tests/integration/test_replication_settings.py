@@ -3,15 +3,15 @@
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+
 from harness.cluster import ClusterProcess
 from harness.waiting import wait_until
 from harness.workload import create_topic
-
 from tests.integration.clients import acked, send
 from tests.integration.layouts import FAST, WAIT_SECONDS, run_penstock
 
@@ -30,7 +30,7 @@ def cut_off_master(directory: Path, *, is_lease_wanted: bool) -> Iterator[str]:
     Its set's policy waits for no other member.
     """
     replication = {"lease_ms": int(LEASE_SECONDS * 1000), "is_lease_wanted": is_lease_wanted}
-    settings = {**FAST, "replication": replication}
+    settings: dict[str, Mapping[str, object]] = {**FAST, "replication": replication}
     with ClusterProcess(
         directory, brokers=2, controllers=1, replicas=2, settings=settings
     ) as cluster:
@@ -113,7 +113,10 @@ def _produce(bootstrap: str) -> int:
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
     for _ in range(CHUNK_RECORDS):
         producer.produce(
-            TOPIC, RECORD, partition=0, on_delivery=lambda _, one: offsets.append(one.offset())
+            TOPIC,
+            RECORD,
+            partition=0,
+            on_delivery=lambda _, one: offsets.append(int(one.offset() or 0)),
         )
         producer.poll(0)
     assert producer.flush(WAIT_SECONDS) == 0

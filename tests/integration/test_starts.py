@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+
 from harness.node import NodeProcess
 from harness.workload import create_topic, read_all
-
 from tests.integration.clients import acked, send
 from tests.integration.test_refusals import assert_one_clear_line, start_with
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+
 from reliability.faults import switchboard
 from reliability.faults.switchboard import INSIDE, OUTSIDE, Switchboard
 

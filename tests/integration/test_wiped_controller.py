@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from harness.node import NodeProcess
 from harness.waiting import wait_until
-
 from tests.integration.layouts import WAIT_SECONDS, Layout
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]

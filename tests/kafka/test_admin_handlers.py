@@ -401,7 +401,7 @@ def test_what_is_asked_for_many_times_is_described_once(client: RawClient) -> No
     """An answer that is a thousand times its request would end the node."""
     resource = {"resource_type": BROKER, "resource_name": "1", "configuration_keys": None}
     other = {"resource_type": TOPIC, "resource_name": "no-such-topic", "configuration_keys": None}
-    fields = {"include_synonyms": False, "include_documentation": False}
+    fields: dict[str, Any] = {"include_synonyms": False, "include_documentation": False}
     fields["resources"] = [resource, other, *[resource] * 500]
     results = client.ask(ApiKey.DESCRIBE_CONFIGS, 4, fields).results
     assert [one.resource_name for one in results] == ["1", "no-such-topic"]

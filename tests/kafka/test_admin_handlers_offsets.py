@@ -277,7 +277,7 @@ def test_the_start_after_a_deletion_is_still_the_start_after_a_restart(tmp_path:
 def test_a_partition_named_twice_is_looked_up_once(client: RawClient, topic: str) -> None:
     produce(client, topic, 1000)
     wanted = {"partition_index": 0, "timestamp": 500, "current_leader_epoch": -1}
-    fields = {"replica_id": -1, "isolation_level": 0, "timeout_ms": 1000}
+    fields: dict[str, Any] = {"replica_id": -1, "isolation_level": 0, "timeout_ms": 1000}
     fields["topics"] = [{"name": topic, "partitions": [wanted] * 3}]
     answers = client.ask(ApiKey.LIST_OFFSETS, 7, fields).topics[0].partitions
     assert [one.error_code for one in answers] == [0, Code.INVALID_REQUEST, Code.INVALID_REQUEST]

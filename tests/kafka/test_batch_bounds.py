@@ -128,7 +128,7 @@ def test_what_is_stored_counts_too_where_the_codec_is_changed(cluster: Cluster, 
 def test_level_of_a_topic_is_that_of_recompression(
     cluster: Cluster, node: Node, name: str, codec: int, level: int
 ) -> None:
-    level_key = {f"compression_{name}_level": str(level)}
+    level_key: dict[str, Any] = {f"compression_{name}_level": str(level)}
     cluster.create("t", compression_type=name, **level_key)
     value = b"".join(b'{"user": %d, "visits": %d}' % (at, at * at) for at in range(300))
     plain = timed(0, value=value)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.base.endpoints import NamedEndpoint
+from penstock.broker.quorum import Quorum
 from penstock.controller.commands.command import EndMastership
 from penstock.controller.errors import TransferFailed
 from penstock.controller.session import ElectRequest, TransferRequest
@@ -166,6 +167,9 @@ class Operations:
             raise self._error
         return "done"
 
+    async def quorum(self) -> Quorum:
+        raise AssertionError("nobody asks for it here")
+
 
 def elect(node: Node, kind: int, partitions: list[int] | None, topic: str = "events") -> Any:
     named = None if partitions is None else [{"topic": topic, "partitions": partitions}]
@@ -182,14 +186,16 @@ def elect(node: Node, kind: int, partitions: list[int] | None, topic: str = "eve
 def test_a_mastership_goes_home_once_for_all_partitions_of_its_set() -> None:
     cluster = three()
     cluster.lead(1)
-    operations = cluster.nodes[2].broker.operations = Operations()
+    operations = Operations()
+    cluster.nodes[2].broker.operations = operations
     assert elect(cluster.nodes[2], 0, [0, 1, 1]) == [("events", 0, 0), ("events", 1, 0)]
     assert operations.asked == [TransferRequest(request_id=0, replica_set_id=SET)]
 
 
 def test_a_mastership_that_is_at_home_stays() -> None:
     cluster = three()
-    operations = cluster.nodes[0].broker.operations = Operations()
+    operations = Operations()
+    cluster.nodes[0].broker.operations = operations
     not_needed = ErrorCode.ELECTION_NOT_NEEDED
     assert elect(cluster.nodes[0], 0, [0]) == [("events", 0, not_needed)]
     assert elect(cluster.nodes[0], 1, [0]) == [("events", 0, not_needed)]
@@ -207,7 +213,8 @@ def test_a_preferred_master_that_is_dead_is_not_elected() -> None:
 
 def test_an_unclean_election_is_for_sets_without_a_master() -> None:
     cluster = three()
-    operations = cluster.nodes[1].broker.operations = Operations()
+    operations = Operations()
+    cluster.nodes[1].broker.operations = operations
     fence(cluster, 0)
     assert elect(cluster.nodes[1], 1, None) == [("events", 0, 0), ("events", 1, 0)]
     (asked,) = operations.asked

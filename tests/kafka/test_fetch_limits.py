@@ -2,9 +2,11 @@
 
 from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from penstock.broker.fetch.operation import FetchOperation
 from penstock.controller.commands.command import DeleteTopics, TopicReference
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
@@ -56,7 +58,7 @@ def test_a_fetch_waits_until_enough_bytes_have_come_together(
     node: LiveNode, client: RawClient
 ) -> None:
     create(node)
-    fields = {"min_bytes": 3 * SIZE, "max_wait_ms": 9000}
+    fields: dict[str, Any] = {"min_bytes": 3 * SIZE, "max_wait_ms": 9000}
     client.send(ApiKey.FETCH, 11, request(**fields))
     with closing(node.connect()) as producer:
         fill(producer, 1, 1)
@@ -128,10 +130,10 @@ def test_an_answer_that_can_not_become_fuller_does_not_wait(
 ) -> None:
     create(node)
     fill(client, 4)
-    long = {"max_wait_ms": 300_000}
-    beyond = {"min_bytes": 1 << 30, "max_bytes": 2 * SIZE + 5}
+    long: dict[str, Any] = {"max_wait_ms": 300_000}
+    beyond: dict[str, Any] = {"min_bytes": 1 << 30, "max_bytes": 2 * SIZE + 5}
     assert counts(client.ask(ApiKey.FETCH, 11, request(**long, **beyond)))[0] == 2
-    cut = {"min_bytes": 1 << 19, "partition_max": 3 * SIZE}
+    cut: dict[str, Any] = {"min_bytes": 1 << 19, "partition_max": 3 * SIZE}
     assert counts(client.ask(ApiKey.FETCH, 11, request(**long, **cut)))[0] == 3
 
 
@@ -162,7 +164,7 @@ def test_a_waiting_fetch_holds_nothing_of_what_it_has_seen(
     while not node.call(lambda: list(hosted.waiters)):
         pass
     (waiting,) = node.call(lambda: list(hosted.waiters))
-    assert [len(read.buffers) for read in waiting.reads] == [0]
+    assert [len(read.buffers) for read in cast("FetchOperation", waiting).reads] == [0]
 
 
 def test_a_session_of_many_long_names_is_not_kept(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from penstock.broker.fetch.long_fetch import PARTITIONS_HERE
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
+from penstock.storage.commit_log.set_log import NeedsDisk
 from penstock.storage.errors import ReadFailed
-from penstock.storage.read.reader import NeedsDisk
 from tests.broker.fetches import SIZE, counts, create, fill, request
 from tests.live_node import LiveNode, RawClient
 

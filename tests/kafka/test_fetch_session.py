@@ -213,7 +213,7 @@ def test_a_served_partition_goes_behind_the_others() -> None:
 
 def test_an_incremental_answer_names_a_partition_only_when_something_changed() -> None:
     partition = wanted(A)
-    seen = {"size": 0, "is_told": False, "high_watermark": 7, "log_start_offset": 0}
+    seen: dict[str, Any] = {"size": 0, "is_told": False, "high_watermark": 7, "log_start_offset": 0}
     assert partition.has_news(**seen)
     assert not partition.has_news(**seen)
     assert partition.has_news(**(seen | {"size": 10}))

@@ -35,7 +35,7 @@ class Whole:
     """An entity with an array, as decoded requests are."""
 
     name: str
-    parts: tuple[Part, ...] | None
+    parts: "tuple[Part | Whole, ...] | None"
 
 
 def counts_of(owned: list[Any], freed: Freed) -> list[int]:
@@ -54,7 +54,7 @@ def test_elements_are_freed_a_slice_at_a_time_however_they_are_nested() -> None:
         for topic in range(5)
     )
     answer = {"topics": [{"partitions": [freed.watch(Part(one))]} for one in range(3_000)]}
-    owned = [Whole("request", topics), answer]
+    owned: list[Any] = [Whole("request", topics), answer]
     del topics, answer
     counts = counts_of(owned, freed)
     assert not owned

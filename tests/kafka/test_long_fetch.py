@@ -158,7 +158,9 @@ def test_what_the_partitions_of_a_fetch_take_is_counted_until_it_is_answered(
     wide: LiveNode, client: RawClient
 ) -> None:
     def kept_bytes() -> int:
-        return sum(one.kept_bytes for one in wide.node._listener.connections)
+        listener = wide.node._listener
+        assert listener is not None
+        return sum(one.kept_bytes for one in listener.connections)
 
     client.send(ApiKey.FETCH, VERSION, fields("wide", wait_ms=25_000))
     assert wide.until(lambda: wide.broker.fetch_partitions.parked == PARTITIONS)

@@ -51,10 +51,10 @@ def client(node: LiveNode) -> Iterator[RawClient]:
         yield client
 
 
-def produce(client: RawClient, topic: str, records: bytes) -> Any:
+def produce(client: RawClient, topic: str, records: bytes | bytearray) -> Any:
     """Return what is said of the partition."""
     data = [{"index": 0, "records": bytes(records)}]
-    fields = {"transactional_id": None, "acks": -1, "timeout_ms": 5000}
+    fields: dict[str, Any] = {"transactional_id": None, "acks": -1, "timeout_ms": 5000}
     fields |= {"topic_data": [{"name": topic, "partition_data": data}]}
     (answer,) = client.ask(ApiKey.PRODUCE, 9, fields).responses
     return answer.partition_responses[0]

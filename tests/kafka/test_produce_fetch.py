@@ -50,7 +50,12 @@ def fetch_fields(topic: str, offset: int, **fields: Any) -> dict[str, Any]:
     partition = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": offset}
     partition |= {"last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": 1 << 20}
     partition |= fields.pop("of_partition", {})
-    base = {"replica_id": -1, "max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20}
+    base: dict[str, Any] = {
+        "replica_id": -1,
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+    }
     base |= {"isolation_level": 0, "session_id": 0, "session_epoch": -1, "rack_id": ""}
     base |= {"forgotten_topics_data": [], "topics": [{"topic": topic, "partitions": [partition]}]}
     return base | fields

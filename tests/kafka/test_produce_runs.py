@@ -8,6 +8,7 @@ import pytest
 
 from penstock.kafka.dispatch import Dispatcher
 from penstock.kafka.front import KafkaFront
+from penstock.kafka.registry import Api
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.header import parse_response_header
@@ -162,7 +163,7 @@ def test_a_bug_in_a_run_ends_its_connection_and_is_counted(
         raise KeyError("a bug")
 
     node = cluster.nodes[0]
-    apis = {ApiKey.PRODUCE: APIS[ApiKey.PRODUCE]._replace(handle_run=broken)}
+    apis: dict[int, Api] = {ApiKey.PRODUCE: APIS[ApiKey.PRODUCE]._replace(handle_run=broken)}
     node._dispatcher = Dispatcher(
         KafkaFront(node.broker, apis, lambda: 7, lambda *_: None, lambda *_: None)
     )

@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -94,7 +94,7 @@ def peer(peer_id: int, **fields: object) -> dict[str, object]:
 
 def told(*peers: dict[str, object], **fields: object) -> dict[str, Any]:
     text = json.dumps({"leader_id": 1, "term": 3, "commit_index": 7, "peers": peers} | fields)
-    (topic,) = _fields(read_quorum(text), 1_000)["topics"]  # type: ignore[misc]
+    (topic,) = cast("list[dict[str, Any]]", _fields(read_quorum(text), 1_000)["topics"])
     partition: dict[str, Any] = topic["partitions"][0]
     return partition
 
@@ -134,7 +134,7 @@ def test_what_nobody_knows_is_minus_one() -> None:
     text = {"leader_id": 2, "term": 5}
     peers = [{"peer_id": one, "address": f"h:{one}", "is_voter": True} for one in (1, 2)]
     quorum = read_quorum(json.dumps(text | {"peers": peers}))
-    (topic,) = _fields(quorum, 1_000)["topics"]  # type: ignore[misc]
+    (topic,) = cast("list[dict[str, Any]]", _fields(quorum, 1_000)["topics"])
     partition = topic["partitions"][0]
     assert partition["high_watermark"] == -1
     assert {one["log_end_offset"] for one in partition["current_voters"]} == {-1}

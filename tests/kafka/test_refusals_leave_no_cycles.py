@@ -7,8 +7,8 @@ so millions of them would lie in memory, and hold the loop for seconds when it c
 import gc
 
 import pytest
-from harness.bad_input.largest import largest_requests
 
+from harness.bad_input.largest import largest_requests
 from penstock.base.errors import PlatformError
 from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from harness.log_world import World
 
+from harness.log_world import World
 from penstock.kafka.produce.refused_batches import KEPT_MAX, KEPT_MS, RefusedBatches
 from penstock.protocol.error_codes import ErrorCode
 from penstock.replication.confirm import Membership

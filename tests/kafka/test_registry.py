@@ -8,11 +8,11 @@ from types import ModuleType
 
 import pytest
 
+from harness.advertised import ADVERTISED
 from penstock.kafka import handlers
 from penstock.kafka.registry import load_apis
 from penstock.protocol.api_keys import ApiKey
 from tests.live_node import running_node
-from tests.protocol.advertised import ADVERTISED
 
 AGREED = {key: (versions.start, versions.stop - 1) for key, versions in ADVERTISED.items()} | {
     ApiKey.PRODUCE: (0, 13),  # 0 to 2 are refused: librdkafka looks at the lower bound

@@ -41,7 +41,12 @@ def fetch_fields(*topic_ids: uuid.UUID, **fields: Any) -> dict[str, Any]:
     partition = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0}
     partition |= {"last_fetched_epoch": -1, "log_start_offset": -1, "partition_max_bytes": 1 << 20}
     topics = [{"topic_id": one, "partitions": [partition]} for one in topic_ids]
-    base = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "isolation_level": 0}
+    base: dict[str, Any] = {
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "isolation_level": 0,
+    }
     base |= {"session_id": 0, "session_epoch": -1, "topics": topics}
     return base | {"forgotten_topics_data": [], "rack_id": ""} | fields
 

@@ -49,7 +49,7 @@ def connected(node: LiveNode) -> Iterator[RawClient]:
 @pytest.fixture
 def held(node: LiveNode) -> HeldCommands:
     held = node.call(lambda: HeldCommands(node.broker.controller))
-    node.broker.controller = held  # type: ignore[assignment]
+    node.broker.controller = held
     return held
 
 

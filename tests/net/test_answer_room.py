@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from harness.waiting import until
-
 from penstock.net.answers.answer_room import (
     ANSWER_EIGHTHS,
     ANSWER_EIGHTHS_OF_MANY,

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Iterable
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.net.connection import Connection, ReplySlot
 from penstock.net.context import ConnectionContext, one_by_one
 from penstock.net.errors import CloseKind

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.net.connection import Connection
 from tests.net.serving import LOOPS, Recorder, frame, run, serving
 

@@ -4,14 +4,16 @@ import asyncio
 import resource
 import socket
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.base.errors import ConfigError
 from penstock.net.errors import RefuseKind
 from penstock.net.limits import NetLimits
-from penstock.net.listener import Endpoint, Listener, open_socket, raise_descriptor_limit
+from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
+from penstock.net.sockets import open_socket
 from tests.net.serving import LOOPS, OPEN_LIMITS, Peer, Recorder, echo, frame, run, serving
 
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
@@ -210,7 +212,7 @@ def test_the_first_refusal_is_told_with_address_and_setting(
 def test_by_default_three_hundred_clients_of_one_host_are_all_served(loop: str) -> None:
     async def scenario() -> None:
         defaults = NetLimits()
-        limits = {
+        limits: dict[str, Any] = {
             "connections_per_address_max": defaults.connections_per_address_max,
             "connection_rate_per_address_max": defaults.connection_rate_per_address_max,
         }

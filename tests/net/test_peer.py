@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
+from functools import partial
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.base.errors import ConfigError
 from penstock.net.peer import (
     PeerFrameTooLarge,
@@ -211,8 +212,9 @@ def test_a_link_that_has_closed_holds_neither_memory_nor_its_owner(loop: str) ->
             dialler.link.close("done")
             for end in (dialler, listener):
                 await end.closed()
-                await until(lambda link=end.link: link._memory.capacity == 0)
-                assert end.link.on_frame is end.link.on_closed is None
+                await until(partial(lambda link: link._memory.capacity == 0, end.link))
+                assert end.link.on_frame is None
+            assert end.link.on_closed is None
 
     run(scenario(), loop)
 

@@ -6,8 +6,8 @@ import resource
 import struct
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.net.listener import DESCRIPTOR_RESERVE
 from penstock.net.peer import (
     PeerHello,

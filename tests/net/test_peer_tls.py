@@ -7,10 +7,11 @@ import socket
 import ssl
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.base.errors import ConfigError
 from penstock.net import tls_gate
 from penstock.net.peer import PeerSecurity, dial
@@ -302,20 +303,20 @@ def test_places_go_to_the_address_that_has_fewest(loop: str) -> None:
             self.host = host
 
     async def scenario() -> None:
-        ended: list[Asker] = []
+        ended: list[object] = []
         gate = TlsGate(asyncio.get_running_loop(), lambda link, _: ended.append(link))
         pairs = [socket.socketpair() for _ in range(2 * HANDSHAKES_MAX + 1)]
         for mine, other in pairs:
             mine.setblocking(False)
             other.sendall(b"no TLS at all")
-        many = [Asker("many") for _ in range(2 * HANDSHAKES_MAX)]
+        many: list[Any] = [Asker("many") for _ in range(2 * HANDSHAKES_MAX)]
         tasks = [
             asyncio.ensure_future(gate.enter(one, mine))
             for one, (mine, _) in zip(many, pairs, strict=False)
         ]
         await until(lambda: sum(task.done() for task in tasks) == HANDSHAKES_MAX)
         first = [one for one, task in zip(many, tasks, strict=True) if task.done()]
-        few = Asker("few")
+        few: Any = Asker("few")
         await gate.enter(few, pairs[-1][0])
         assert ended == first[:1], "at once, in the place of the oldest"
         gate.leave(few)

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Generator
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.net.peer import PeerHello, PeerSecurity
 from penstock.net.peer_measure import WINDOW_SECONDS, FrameTurns
 from penstock.net.peer_slices import in_slices

@@ -1,10 +1,11 @@
 """Answers that peers do not take count as pinned memory; who has most of them goes first."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.net.answers.replies import ReplySlot
 from penstock.net.connection import Connection
 from penstock.net.errors import CloseKind
@@ -21,7 +22,7 @@ from tests.net.serving import LOOPS, Server, frame, run, serving
 pytestmark = pytest.mark.parametrize("loop", LOOPS)
 MIB = 1 << 20
 ANSWER = frame(bytes(MIB - 4))
-LIMITS = {"unfinished_bytes_max": 16 * MIB, "queued_bytes_max": 64 << 10}
+LIMITS: dict[str, Any] = {"unfinished_bytes_max": 16 * MIB, "queued_bytes_max": 64 << 10}
 
 
 def large(connection: Connection, data: memoryview) -> None:

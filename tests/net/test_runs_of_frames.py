@@ -1,8 +1,8 @@
 """Frames that are taken together: counted one by one, answered in order, within the limits."""
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.net.connection import Connection, ReplyPlace
 from tests.net.serving import LOOPS, Recorder, frame, run, serving
 

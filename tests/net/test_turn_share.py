@@ -4,7 +4,6 @@ import asyncio
 from typing import cast
 
 from harness.waiting import until
-
 from penstock.net.connection import Connection
 from penstock.net.turn_share import (
     COUNTED_SECONDS,

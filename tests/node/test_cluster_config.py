@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -43,12 +44,14 @@ def test_an_id_that_stands_twice_is_refused() -> None:
 @pytest.mark.parametrize("port", ["controller_port", "ha_port"])
 def test_an_open_port_needs_a_secret(port: str) -> None:
     with pytest.raises(ConfigError, match=r"cluster\.secret_file is not given: name a file"):
-        ClusterConfig(**{port: 9093})
+        ClusterConfig(**cast("dict[str, Any]", {port: 9093}))
 
 
 @pytest.mark.parametrize("left_out", ["certificate", "key", "authority"])
 def test_tls_needs_all_three_files(left_out: str) -> None:
-    files = {f"tls_{name}_file": "x" for name in ("certificate", "key", "authority")}
+    files: dict[str, Any] = {
+        f"tls_{name}_file": "x" for name in ("certificate", "key", "authority")
+    }
     assert ClusterConfig(**files).tls_key_file == "x"
     del files[f"tls_{left_out}_file"]
     with pytest.raises(ConfigError, match="give all three or none"):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import ConfigError
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.node.continuity import (
     LogsBehindMetadata,
@@ -80,7 +81,7 @@ def test_one_of_several_copies_may_not_have_heard_of_a_set_yet(tmp_path: Path) -
 def test_a_log_that_is_opened_again_may_be_of_a_mastership_that_began_since_the_start(
     tmp_path: Path,
 ) -> None:
-    behind, place = LogsBehindMetadata(), ReplicaSetPlace(1, tmp_path)
+    behind, place = LogsBehindMetadata(), ReplicaSetPlace(ReplicaSetId(1), tmp_path)
     behind.expect(image_with(s1=4))
     behind.check(place, 4)
     behind.check(place, 9)
@@ -90,4 +91,4 @@ def test_a_log_that_is_ahead_of_the_only_metadata_is_refused(tmp_path: Path) -> 
     behind = LogsBehindMetadata()
     behind.expect(image_with(s1=4))
     with pytest.raises(ConfigError, match="older copy"):
-        behind.check(ReplicaSetPlace(1, tmp_path), 5)
+        behind.check(ReplicaSetPlace(ReplicaSetId(1), tmp_path), 5)

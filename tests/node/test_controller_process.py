@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+
 from harness.ports import free_port
 from harness.waiting import until
-
 from penstock.base.errors import ConfigError
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import open_data_directories

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+
 from harness.ports import free_port
 from harness.waiting import until
-
 from penstock.node.controller_process import ControllerProcess
 from penstock.node.identity import DataDirectory, open_data_directories
 from penstock.node.machine import real_machine

@@ -9,7 +9,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from penstock.cli.machine.pages import Scraped, merged
 from penstock.protocol.api_keys import ApiKey
-from tests.broker.test_housekeeping import until
 from tests.kafka.test_produce_fetch import batch, create, fetch_fields, produce
 from tests.live_node import LiveNode, running_node
 
@@ -123,7 +122,7 @@ def test_internal_partitions_are_counted_by_kind_and_state(node: LiveNode) -> No
     client.close()
     groups = node.node.groups
     partitions, count = groups.runtime.base.partitions, groups.config.partition_count
-    assert until(node, lambda: partitions.is_active(0) and not partitions.is_loading)
+    assert node.until(lambda: partitions.is_active(0) and not partitions.is_loading)
     found = samples(node)
     kind = ("kind", "groups")
     expected = {

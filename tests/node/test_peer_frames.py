@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from harness.ports import free_port
-
 from penstock.controller.metadata.record_codec import ENTRY_BYTES_MAX
 from penstock.net.peer import PeerHello, PeerSecurity, dial
 from penstock.replication.wire import EPOCHS_MAX

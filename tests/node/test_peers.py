@@ -5,10 +5,11 @@ import ssl
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from harness.ports import free_port
 
+from harness.ports import free_port
 from penstock.base.errors import ConfigError
 from penstock.net.peer import PeerHello, PeerLink, dial
 from penstock.node.peers import ALONE, listen, peer_security
@@ -86,7 +87,7 @@ def test_files_that_can_not_be_used_are_refused_in_one_line(
     if content is not None:
         wrong.write_text(content)
     with pytest.raises(ConfigError, match=r"can not be used together: ") as raised:
-        peer_security(replace(cluster, **{name: str(wrong)}))
+        peer_security(replace(cluster, **cast("dict[str, Any]", {name: str(wrong)})))
     assert len(str(raised.value).splitlines()) == 1
 
 

@@ -1,8 +1,8 @@
 """What a node remembers of idempotent producers is bounded over all its logs together."""
 
 import pytest
-from harness.log_world import World, append, open_log, partition_number
 
+from harness.log_world import World, append, open_log, partition_number
 from penstock.net.limits import MIB
 from penstock.node.producer_share import share_producers
 from penstock.storage.config import Retention

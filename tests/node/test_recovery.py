@@ -54,9 +54,12 @@ async def filled(place: Place, *, is_crash: bool) -> int:
     log.begin_epoch(1)
     append(log, 20, 1_000_000)
     flushed = asyncio.get_running_loop().create_future()
-    log.on_flushed = lambda: (
-        flushed.done() or log.flushed_position < log.end_position or flushed.set_result(None)
-    )
+
+    def note() -> None:
+        if not flushed.done() and log.flushed_position >= log.end_position:
+            flushed.set_result(None)
+
+    log.on_flushed = note
     await flushed
     if not is_crash:
         log.close()
@@ -91,10 +94,12 @@ def test_progress_counts_bytes_of_data_and_not_allocated_space(tmp_path: Path) -
         await filled(place, is_crash=True)
         seen: list[dict[str, int]] = []
         enter = place.readiness.enter
-        place.readiness.enter = lambda phase, **progress: (  # type: ignore[method-assign]
-            seen.append(progress),
-            enter(phase, **progress),
-        )
+
+        def noted(phase: str, **progress: int) -> None:
+            seen.append(progress)
+            enter(phase, **progress)
+
+        place.readiness.enter = noted  # type: ignore[method-assign]
         log = await place.open(place.opener())
         totals = {one["total_bytes"] for one in seen}
         assert max(totals) < 23_000_000

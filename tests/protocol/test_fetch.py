@@ -5,10 +5,10 @@ import uuid
 from typing import Any
 
 import pytest
-from harness.plain import kio_bytes, plain_fields
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.plain import kio_bytes, plain_fields
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.errors import MalformedRequest
 from penstock.protocol.fetch import (

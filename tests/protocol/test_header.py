@@ -5,7 +5,6 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from harness.advertised import EVERY_VERSION
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
@@ -13,6 +12,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 
+from harness.advertised import EVERY_VERSION
 from penstock.protocol.api_keys import ApiKey, is_flexible
 from penstock.protocol.error_codes import ErrorCode
 from penstock.protocol.errors import MalformedRequest

@@ -5,9 +5,9 @@ import struct
 from typing import Any
 
 import pytest
+
 from harness.advertised import EVERY_VERSION
 from harness.plain import kio_bytes, kio_decode, plain_fields
-
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.decode import ELEMENTS_MAX, LIGHT_PART
 from penstock.protocol.errors import MalformedRequest, MalformedResponse, UnsupportedVersion

@@ -5,10 +5,10 @@ import uuid
 from typing import Any
 
 import pytest
-from harness.plain import TEXTS, kio_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.plain import TEXTS, kio_bytes
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.metadata import (
     BrokerMetadata,

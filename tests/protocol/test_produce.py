@@ -5,10 +5,10 @@ import uuid
 from typing import Any
 
 import pytest
-from harness.plain import kio_bytes, plain_fields
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.plain import kio_bytes, plain_fields
 from penstock.protocol import produce
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.decode import ELEMENTS_MAX
@@ -231,8 +231,13 @@ def test_an_answer_is_written_as_kio_does(version: int, seed: int, is_plain: boo
 
 def test_answers_that_name_what_can_be_no_topic_keep_no_name(monkeypatch) -> None:
     kept: list[bytes] = []
+
+    def note(topic: bytes) -> bytes:
+        kept.append(topic)
+        return b""
+
     for name in ("_legacy_head", "_flexible_head"):
-        monkeypatch.setattr(produce, name, lambda topic: kept.append(topic) or b"")
+        monkeypatch.setattr(produce, name, note)
     for version in (7, 9):
         encode_produce_response(version, [PartitionAnswer(b"n" * 250, 0, 3)])
         encode_produce_response(version, [PartitionAnswer(b"n" * 249, 0, 3)])

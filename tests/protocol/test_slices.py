@@ -68,7 +68,11 @@ def test_a_slice_has_a_bounded_number_of_elements_wherever_they_are(
     topics: int, partitions: int
 ) -> None:
     schema = request_schema(2, 7)
-    inner = message(schema.fields[2].entity.fields[1].entity)  # type: ignore[union-attr]
+    topic = schema.fields[2].entity
+    assert topic is not None
+    partition = topic.fields[1].entity
+    assert partition is not None
+    inner = message(partition)
     fields = {
         "replica_id": -1,
         "isolation_level": 0,

@@ -3,6 +3,8 @@
 Source: KIP-853, KIP-1186; ADR 0027.
 """
 
+from typing import Any
+
 import pytest
 
 from penstock.raft.configuration import Configuration
@@ -81,7 +83,7 @@ def test_a_group_is_founded_only_when_every_first_voter_has_said_that_it_is_new(
     empty(3, group=group)
     group.tick(A_WHILE)
     assert len(leaders(group)) == 1
-    assert group[1].awaited_founders == ()
+    assert not group[1].awaited_founders
 
 
 def test_a_word_that_is_old_founds_nothing() -> None:
@@ -385,7 +387,7 @@ def test_a_vote_for_another_directory_is_refused(is_pre_vote: bool) -> None:
     assert not single.one(VoteResponse).is_granted
 
 
-def _fields(message: object) -> dict[str, object]:
+def _fields(message: object) -> dict[str, Any]:
     return {name: getattr(message, name) for name in message.__dataclass_fields__}  # type: ignore[attr-defined]
 
 

@@ -14,7 +14,7 @@ from penstock.raft.errors import (
     ReadRefused,
     TransferRefused,
 )
-from penstock.raft.messages import AppendEntries, TimeoutNow, VoteRequest, VoteResponse
+from penstock.raft.messages import AppendEntries, Message, TimeoutNow, VoteRequest, VoteResponse
 from penstock.raft.ready import NO_PEER, Role
 from penstock.raft.roles.progress import Progress
 from tests.raft.group import CONFIG, Group, Member, led
@@ -353,20 +353,20 @@ def test_messages_that_no_correct_peer_sends_are_named_and_change_nothing() -> N
     assert single.terms == [1, 2]
     leader = Single().elected()
     term = leader.raft.term
-    for message in (
+    for answer in (
         success(2, term, 99),
         success(2, term, 0, round_number=2**64 - 1),
         append(9, term),
     ):
         with pytest.raises(InvalidMessage):
-            leader.raft.step(message)
+            leader.raft.step(answer)
 
 
 @pytest.mark.parametrize("term", [-1, 2 + (1 << 28), 2**63 - 1, 2**64 - 1])
 def test_a_term_that_no_elections_lead_to_is_taken_from_nobody(term: int) -> None:
     """Ours: all would keep it on disk, and those after it fit no field: no group ever again."""
     single = Single(terms=[1])
-    bad = [
+    bad: list[Message] = [
         vote_request(2, term, (9, term)),
         replace(vote_request(2, term, (9, term)), is_pre_vote=True),
         granted(2, term),

@@ -7,6 +7,7 @@ the oracle of group.py; at the end everything is healed, and the group must work
 import os
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -20,7 +21,7 @@ from tests.raft.group import Group, Member, address
 
 pytestmark = pytest.mark.timeout(180)  # a long search; the limit is for hangs only
 
-SMALL = {
+SMALL: dict[str, Any] = {
     "heartbeat_ticks": 2,
     "election_ticks_min": 10,
     "election_ticks_max": 20,

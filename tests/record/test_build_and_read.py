@@ -2,6 +2,7 @@
 
 import contextlib
 import struct
+from typing import Any
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -53,7 +54,8 @@ def test_twins_encode_the_same_bytes(chosen: list[Record]) -> None:
 
 
 def test_encoder_takes_only_records_of_bytes() -> None:
-    for bad in (Record("text", None), Record(None, 5), Record(None, None, (("n", "text"),))):
+    wrong: Any = Record
+    for bad in (wrong("text", None), wrong(None, 5), wrong(None, None, (("n", "text"),))):
         with pytest.raises((TypeError, AttributeError)):
             build_batch([bad])
 

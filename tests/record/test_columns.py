@@ -3,6 +3,7 @@
 import itertools
 import struct
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from penstock.record import columns
 from penstock.record.build import Record, build_batch
 from penstock.record.column_builder import PythonColumnBuilder
-from penstock.record.column_chunk import BinaryColumn, ColumnChunk, ColumnOptions
-from penstock.record.columns import COMPILED_BUILDER, OffsetRange, decode_columns
+from penstock.record.column_chunk import BinaryColumn, ColumnChunk, ColumnOptions, OffsetRange
+from penstock.record.columns import COMPILED_BUILDER, decode_columns
 from penstock.record.errors import CorruptBatch, RecordError, UnreadableBatch
 from penstock.record.read import iter_batches, iter_records
 from tests.record.batches import batch, record, simple
@@ -36,7 +37,7 @@ def binary(column: BinaryColumn, rows: int) -> list[bytes | None]:
     return array.to_pylist()
 
 
-def numbers(kind: pa.DataType, data: bytes, rows: int) -> list[int]:
+def numbers(kind: pa.DataType, data: bytes | bytearray, rows: int) -> list[int]:
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(data)]).to_pylist()
 
 
@@ -142,11 +143,12 @@ def test_twins_agree_on_damaged_records(
         bad[at] = data.draw(st.integers(0, 255))
     struct.pack_into(">I", bad, 17, crc32c(bad[21:]))
     options = ColumnOptions(with_headers=with_headers)
+    assert COMPILED_BUILDER is not None
     compiled = outcome(COMPILED_BUILDER, bytes(bad), options)
     assert compiled == outcome(PythonColumnBuilder, bytes(bad), options)
 
 
-def to_record(one: object) -> Record:
+def to_record(one: Any) -> Record:
     return Record(one.key, one.value, one.headers, one.timestamp_ms)
 
 

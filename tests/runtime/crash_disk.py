@@ -52,6 +52,9 @@ class CrashFile:
     def truncate(self, size: int) -> None:
         del self.data[size:]
 
+    def data_ranges(self, position: int) -> list[tuple[int, int]]:
+        return [(position, len(self.data))] if position < len(self.data) else []
+
     def size(self) -> int:
         return len(self.data)
 
@@ -82,6 +85,11 @@ class CrashDisk:
     def list(self, path: str) -> list[str]:
         start = f"{path}/"
         return sorted(name[len(start) :] for name in self.files if name.startswith(start))
+
+    def directories(self, path: str) -> Sequence[str]:
+        start = f"{path}/" if path else ""
+        inside = (name[len(start) :] for name in self.files if name.startswith(start))
+        return sorted({name.partition("/")[0] for name in inside if "/" in name})
 
     def make_directory(self, path: str) -> None:
         """Directories need no making."""

@@ -6,12 +6,12 @@ Messages take 1 ms and disk operations 2 ms of a time that only passes in `run`.
 import errno
 import heapq
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 from random import Random
 from typing import TypeVar
 
 from harness.first_start import first_start
-
 from penstock.base.ports import Buffer, Cancellable
 from penstock.controller.replicated_log import Leadership
 from penstock.raft.configuration import Configuration
@@ -168,7 +168,7 @@ class MemoryNetwork:
             return
         for other_id, other in list(self.members.items()):
             if other_id not in self.cut_off:
-                self._loop.after(MESSAGE_MS, lambda other=other: self._lost(other, member_id))
+                self._loop.after(MESSAGE_MS, partial(self._lost, other, member_id))
 
     def carry(self, source: int, target: int, frame: bytes) -> None:
         self.frames += 1

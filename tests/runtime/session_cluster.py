@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from harness.waiting import until
-
 from penstock.base.ids import TopicId
 from penstock.controller.commands.codec import encode_error
 from penstock.controller.commands.command import (

@@ -5,12 +5,12 @@ import time
 from typing import Any
 
 import pytest
-from simulator.kernel.simulation import Simulation, simulate
-from simulator.run.server import HostTime, SimClock
 
 from penstock.base.ports import Clock
 from penstock.runtime.io import clock as clock_module
 from penstock.runtime.io.clock import SystemClock
+from simulator.kernel.simulation import Simulation, simulate
+from simulator.run.server import HostTime, SimClock
 
 
 class Machine:

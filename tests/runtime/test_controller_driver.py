@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import TypeVar
 
 import pytest
-from harness.first_start import first_start
 
+from harness.first_start import first_start
 from penstock.base.ids import TopicId
 from penstock.base.ports import Buffer, Cancellable
 from penstock.controller.commands.command import (

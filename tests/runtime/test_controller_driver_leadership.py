@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     ChangeFeatureLevel,

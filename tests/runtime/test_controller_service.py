@@ -1,7 +1,6 @@
 """A controller's sessions, one message at a time, through channels within the process."""
 
 from harness.waiting import until
-
 from penstock.controller.commands.codec import decode_error, encode_command
 from penstock.controller.commands.command import CreateCluster
 from penstock.controller.errors import (

@@ -42,8 +42,8 @@ def test_a_file_system_that_refuses_nowait_is_asked_only_once(tmp_path, monkeypa
     monkeypatch.setattr(os, "preadv", refuse)
     file = disk.open("a", create=True)
     file.write(0, [b"abc"])
-    assert bytes(file.read_cached(0, 3)) == b"abc"
-    assert bytes(file.read_cached(0, 3)) == b"abc"
+    assert bytes(file.read_cached(0, 3) or b"") == b"abc"
+    assert bytes(file.read_cached(0, 3) or b"") == b"abc"
     assert len(asked) == 1
     # Another handle has written nothing: it can not know what is in memory.
     assert disk.open("a").read_cached(0, 3) is None
@@ -56,7 +56,7 @@ def test_old_bytes_do_not_count_as_cached_without_nowait(tmp_path):
     file.write(0, [b"old"])
     file.write(40 << 20, [b"new"])
     assert file.read_cached(0, 3) is None
-    assert bytes(file.read_cached(40 << 20, 3)) == b"new"
+    assert bytes(file.read_cached(40 << 20, 3) or b"") == b"new"
 
 
 def test_bytes_that_are_not_in_the_page_cache_are_not_waited_for(tmp_path, monkeypatch):
@@ -105,9 +105,9 @@ def test_a_read_buffer_is_used_again_only_when_nobody_holds_it(size):
 def test_when_all_buffers_are_in_use_a_small_read_holds_no_large_one():
     buffers = ReadBuffers()
     held = [buffers.take(POOLED_BYTES) for _ in range(POOL_BUFFERS)]
-    assert len(buffers.take(5_000).obj) == 5_000
+    assert memoryview(buffers.take(5_000).obj).nbytes == 5_000
     del held
-    assert len(buffers.take(5_000).obj) == POOLED_BYTES
+    assert memoryview(buffers.take(5_000).obj).nbytes == POOLED_BYTES
 
 
 def test_buffers_that_are_let_go_stay_with_those_who_use_them():

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from harness.first_start import first_start
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.first_start import first_start
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Ready

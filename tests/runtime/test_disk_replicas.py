@@ -1,8 +1,8 @@
 """A master and a slave on the real disk: streaming, truncation, a copy of the base, a reset."""
 
 import pytest
-from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 
+from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 from penstock.runtime.io.disk import FileDisk
 from tests.storage.replicas import (
     copy_base,

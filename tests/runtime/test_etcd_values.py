@@ -273,7 +273,7 @@ def test_damaged_copy_says_where_and_what_to_do() -> None:
 class _Loop(StepLoop):
     """The few calls of an event loop that a feed makes."""
 
-    def call_soon(self, callback, *args):  # type: ignore[no-untyped-def, override]
+    def call_soon(self, callback, *args):
         return super().call_soon(lambda: callback(*args))
 
 
@@ -318,7 +318,7 @@ class Retrying:
         self._disk = disk
         self.call_soon = loop.call_soon
 
-    def call_later(self, delay: float, callback, *args) -> None:  # type: ignore[no-untyped-def]
+    def call_later(self, delay: float, callback, *args) -> None:
         self._disk.room = 1 << 40
         self._loop.call_soon(callback, *args)
 

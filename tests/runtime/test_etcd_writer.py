@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 
 from harness.waiting import until
-
 from penstock.controller.errors import MetadataError, NotActiveController
 from penstock.runtime.etcd.election import Lead
 from penstock.runtime.etcd.entry import Entry

@@ -1,9 +1,9 @@
 """What a slave tells its master of its log is durable here, whatever the disk is busy with."""
 
 import pytest
-from harness.log_world import World, append, open_log, partition_number
 
-from penstock.base.ids import LeaderEpoch, ReplicaSetId
+from harness.log_world import World, append, open_log, partition_number
+from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
@@ -63,7 +63,11 @@ class Following:
         """Connect, to a master that says that its log ends at `end`, or at its real end."""
         self.followed.attach(self.hear)
         history = EpochHistory(self.master.epochs)
-        shape = LogShape(history.entries(), 0, self.master.end_position if end is None else end)
+        shape = LogShape(
+            history.entries(),
+            Position(0),
+            Position(self.master.end_position if end is None else end),
+        )
         self.followed.on_message(HelloAnswer(SET, EPOCH, shape))
 
     def feed(self, max_bytes: int) -> None:
@@ -132,7 +136,8 @@ def test_what_an_earlier_link_agreed_on_does_not_begin_on_the_next_one():
 
 
 def test_what_the_log_took_in_part_stays_before_what_came_after_it(monkeypatch):
-    following, taken = Following(records=12), []
+    following = Following(records=12)
+    taken: list[int] = []
     following.attach()
     real = SetLog.append_run
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from harness.ha_brain import Brain
 from harness.ha_cluster import PARTITION, Broker, HaCluster, ha_cluster
-
 from penstock.broker.sets.replica_set import Role
 from penstock.controller.session import FAILED
 from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES

@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from harness.ha_cluster import Broker, HaCluster, ha_cluster
 
+from harness.ha_cluster import Broker, HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import PlatformError
 from penstock.controller.active.election import Ballot, Elected, choose_master

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from harness.ha_cluster import HaCluster, ha_cluster
-
 from penstock.controller.commands.command import AddReplica
 from penstock.replication.config import FirstSync
 from tests.net.serving import run

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.ha_cluster import HaCluster, ha_cluster
-
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller.session import ProbedSet, ProbeSets, ReleasePromises
 from tests.net.serving import run

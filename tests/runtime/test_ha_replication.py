@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from harness.ha_cluster import HaCluster, ha_cluster
 
+from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.broker.sets.replica_set import Role
 from penstock.replication.errors import NotMaster

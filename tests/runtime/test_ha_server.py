@@ -1,12 +1,14 @@
 """A master's end of a link: which handshakes it takes, and whose words count."""
 
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
 from penstock.base.ids import Position
 from penstock.base.ports import Buffer
 from penstock.net.peer import PeerHello
+from penstock.net.peer_link import PeerLink
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.messages import (
@@ -65,7 +67,7 @@ class Served:
         )
         server.lead(self.leading.set)
         self.slave = SlaveEnd()
-        server.on_link(self.slave)
+        server.on_link(cast("PeerLink", self.slave))
 
     def streaming(self) -> int:
         """Let the slave follow from the start; return up to where it was fed."""

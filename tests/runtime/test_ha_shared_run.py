@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from harness.log_world import append
-
 from penstock.runtime.ha.shared_run import SharedRun
+from penstock.storage.replicate.run import Run
 from tests.storage.replicas import member
 
 
@@ -17,24 +17,30 @@ class Standing:
     is_checked: bool = False
 
 
+def read(shared: SharedRun, one: Standing, other: Standing) -> Run:
+    run = shared.read(one, [one, other])
+    assert isinstance(run, Run)
+    return run
+
+
 def test_slaves_at_one_place_get_the_same_bytes_and_nothing_is_kept_behind_the_last():
     world, _, log, partition = member(3)
     shared = SharedRun(log, 1 << 20)
     first, second = Standing(0), Standing(0)
-    run = shared.read(first, [first, second])
+    run = read(shared, first, second)
     first.next_position = run.end_position
-    assert shared.read(second, [first, second]).data is run.data
+    assert read(shared, second, first).data is run.data
     assert shared._run is None
     append(log, partition, size=300, fill=1)
     world.run()
-    assert shared.read(second, [first, second]).data is not run.data
+    assert read(shared, second, first).data is not run.data
 
 
 def test_what_was_written_meanwhile_is_read_anew():
     world, _, log, partition = member(3)
     shared = SharedRun(log, 1 << 20)
     first, second = Standing(0), Standing(0)
-    run = shared.read(first, [first, second])
+    run = read(shared, first, second)
     append(log, partition, size=300, fill=1)
     world.run()
-    assert shared.read(second, [first, second]).end_position > run.end_position
+    assert read(shared, second, first).end_position > run.end_position

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness.ha_cluster import HaCluster, ha_cluster
 
+from harness.ha_cluster import HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ports import Cancellable
 from penstock.controller.session import (
@@ -103,8 +103,11 @@ def test_a_ready_master_answers_no_reads_once_the_others_are_silent_until_it_is_
             assert ready.is_ready, ready.reason
             member.check_readable()  # the target still follows
             master_set = manager.drivers[1].master_set
+            assert master_set is not None
             await cluster[2].stop()
-            await cluster.until(lambda: not member.may_read(), "reads are refused")
+            may_read = member.may_read
+            assert may_read is not None
+            await cluster.until(lambda: not may_read(), "reads are refused")
             master_set.lease.note_controller(master_set._clock.monotonic_ms())
             with pytest.raises(NotMaster):
                 member.check_readable()

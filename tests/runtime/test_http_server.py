@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from harness.ports import free_port
 
+from harness.ports import free_port
 from penstock.base.errors import ConfigError
 from penstock.runtime.io import http_server
 from penstock.runtime.io.http_server import TEXT, HttpServer, Page

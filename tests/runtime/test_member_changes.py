@@ -1,8 +1,10 @@
 """Who asked for another leader is answered once, by the outcome of that transfer."""
 
 from collections.abc import Callable
+from typing import cast
 
 from penstock.base.errors import PlatformError
+from penstock.base.ports import Scheduler
 from penstock.raft.errors import TransferRefused
 from penstock.runtime.raft.member_changes import MemberChanges
 
@@ -22,7 +24,7 @@ class Timers:
 
 def test_the_time_of_a_transfer_that_has_ended_does_not_end_the_next_one() -> None:
     timers = Timers()
-    changes = MemberChanges(timers, 100)
+    changes = MemberChanges(cast("Scheduler", timers), 100)
     outcomes: dict[str, PlatformError | None] = {}
     changes.transfer(lambda: None, 2, None, lambda error: outcomes.update(first=error))
     changes.on_leader(2)

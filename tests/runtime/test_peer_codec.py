@@ -139,7 +139,7 @@ def test_a_message_of_more_bytes_than_its_kind_may_have_is_refused() -> None:
 
 
 def test_a_long_message_whose_element_is_none_is_malformed() -> None:
-    parts = [{"name": f"{at}", "data": bytes(10)} for at in range(4_000)]
+    parts: list[dict[str, object]] = [{"name": f"{at}", "data": bytes(10)} for at in range(4_000)]
     parts[3_000] = {"name": "no data", "more": 1}
     frame = b"\x01\x01" + msgspec.msgpack.encode({"number": 1, "parts": parts})
     with pytest.raises(MalformedPeerMessage, match="data"):

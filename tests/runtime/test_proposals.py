@@ -1,7 +1,9 @@
 """A proposal is told to be applied by the entry that it became, and by no other."""
 
 from collections.abc import Callable
+from typing import cast
 
+from penstock.base.ports import Scheduler
 from penstock.controller.errors import NotActiveController
 from penstock.runtime.raft.proposals import Proposals
 
@@ -14,7 +16,7 @@ class Loop:
 
 
 def test_a_proposal_whose_place_another_leaders_entry_took_is_not_told_to_be_applied() -> None:
-    proposals = Proposals(Loop())
+    proposals = Proposals(cast("Scheduler", Loop()))
     outcomes: list[object] = []
     proposals.opened(5, 1, outcomes.append)
     proposals.opened(6, 2, outcomes.append)

@@ -5,9 +5,11 @@ so: the message that brings it names a commit index that is at least the earlier
 are written as one frame. A broker's start rests on that (node/logs.py, `NodeLogs.open`).
 """
 
-import pytest
-from harness.first_start import first_start
+from functools import partial
 
+import pytest
+
+from harness.first_start import first_start
 from penstock.raft.entry import EntryKind
 from penstock.runtime.raft.config import RaftLogConfig
 from penstock.runtime.raft.storage import RaftStorage
@@ -65,7 +67,7 @@ def test_a_learner_that_missed_two_leaders_knows_what_the_last_entry_rests_on() 
     cluster.network.cut_off = {7}
     for payload in (b"the set grows", b"its new member is registered"):
         log_of(old).propose(payload, lambda _: None)
-        cluster.wait(lambda payload=payload: payload in old.machine.state)
+        cluster.wait(partial(lambda payload: payload in old.machine.state, payload))
     old.crash()
     cluster.network.cut_off = set()
     cluster.leader()

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 from crc32c import crc32c
-from harness.first_start import first_start
 
+from harness.first_start import first_start
 from penstock.base.errors import ConfigError
 from penstock.controller.errors import (
     CorruptMetadata,

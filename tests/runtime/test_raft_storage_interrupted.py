@@ -1,8 +1,8 @@
 """A crash between the steps of a snapshot: the log behind it may be of another history."""
 
 import pytest
-from harness.first_start import first_start
 
+from harness.first_start import first_start
 from penstock.controller.errors import CorruptMetadata
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 import pytest
-from harness.first_start import first_start
-from simulator.kernel.disk import SimDisk
 
+from harness.first_start import first_start
 from penstock.controller.errors import MetadataLogFenced
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry
 from penstock.raft.ready import HardState, Snapshot
 from penstock.runtime.raft.end_mark import EndMark
 from penstock.runtime.raft.storage import RaftStorage
+from simulator.kernel.disk import SimDisk
 
 MEMBERS = Configuration.of({1: "one:9093", 2: "two:9093"})
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from random import Random
 
 import pytest
+
 from harness.first_start import first_start
 from harness.ports import free_port
 from harness.waiting import until
-
 from penstock.base.ports import Clock
 from penstock.controller.errors import MetadataError
 from penstock.net.peer import PeerHello, PeerListener, PeerSecurity

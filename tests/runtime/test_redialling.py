@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.net.peer import PeerHello, PeerLink, PeerListener, PeerSecurity
 from penstock.net.redial import RedialPause
 from penstock.replication.config import ReplicationConfig

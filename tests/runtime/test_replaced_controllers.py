@@ -46,11 +46,14 @@ class Member:
 
     def __init__(self) -> None:
         self.owner = Owner()
-        ports: Any = SessionPorts(
-            security=None, clock=SystemClock(), owner=self.owner, log=Log(), local=None,
+        fakes: dict[str, Any] = {"security": None, "owner": self.owner, "log": Log()}
+        ports = SessionPorts(
+            clock=SystemClock(),
+            local=None,
             randomness=SystemRandomness(),
             spawn=lambda name, work: pytest.fail(f"{name} is not wanted: {work}"),
-        )  # fmt: skip
+            **fakes,
+        )
         identity = SessionIdentity(broker_id=9, incarnation="run", cluster_id=str)
         self.client = SessionClient(identity, CONFIG, ports)
 

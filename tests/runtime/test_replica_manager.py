@@ -4,8 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness.ha_cluster import CONFIG, PARTITION, HaCluster, ha_cluster
 
+from harness.ha_cluster import CONFIG, PARTITION, HaCluster, ha_cluster
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.errors import ConfigError
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role

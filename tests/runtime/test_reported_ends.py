@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from harness.ha_cluster import ha_cluster
-
 from tests.net.serving import run
 
 

@@ -3,10 +3,11 @@
 import asyncio
 import logging
 from dataclasses import replace
+from functools import partial
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.controller.commands.command import CreateCluster
 from penstock.controller.errors import (
     MetadataUnavailable,
@@ -40,7 +41,7 @@ async def test_every_controller_hears_of_a_broker_whether_active_or_not() -> Non
         broker = await cluster.broker()
         for controller in cluster.controllers.values():
             brain = controller.brain
-            await until(lambda brain=brain: len(brain.heartbeats) >= 3)
+            await until(partial(lambda brain: len(brain.heartbeats) >= 3, brain))
             heartbeat = brain.heartbeats[0]
             assert (heartbeat.broker_id, heartbeat.incarnation) == (11, "first")
             assert heartbeat.sets == broker.owner.reports()
@@ -90,7 +91,9 @@ async def test_stopped_broker_is_seen_gone_by_all_controllers_at_once() -> None:
         await broker.client.stop()
         for controller in cluster.controllers.values():
             brain = controller.brain
-            await until(lambda brain=brain: any(one[0] == "closed" for one in brain.events))
+            await until(
+                partial(lambda brain: any(one[0] == "closed" for one in brain.events), brain)
+            )
 
 
 @on_loop

@@ -3,7 +3,6 @@
 import asyncio
 
 from harness.waiting import until
-
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands.command import ChangeSyncStateSet, RegisterBroker, RegisterReplica
 from penstock.controller.config import ControllerConfig

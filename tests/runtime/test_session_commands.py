@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from harness.log_world import World
 
+from harness.log_world import World
 from penstock.controller.commands.codec import encode_answer, encode_error
 from penstock.controller.commands.command import ChangeSyncStateSet, Command, CreateCluster
 from penstock.controller.errors import (
@@ -16,7 +16,7 @@ from penstock.controller.errors import (
     StaleSyncStateSet,
 )
 from penstock.runtime.session.active import ActiveTracker
-from penstock.runtime.session.commands import SessionCommands
+from penstock.runtime.session.commands import LocalLog, SessionCommands
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.link import AnswerLost, ControllerSession
 from penstock.runtime.session.messages import SubmitOutcome
@@ -73,7 +73,11 @@ def ask(controllers: Controllers, command: Command[Any]) -> Any:
         tracker = ActiveTracker()
         tracker.on_heartbeat_answer(active_id=5, controller_epoch=1)
         asking = SessionCommands(
-            controllers, tracker, controllers, config=SessionConfig(), clock=World()
+            controllers,
+            tracker,
+            cast("LocalLog", controllers),
+            config=SessionConfig(),
+            clock=World(),
         )
         found.append(await asking.submit(command))
 

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from harness.waiting import until
 
+from harness.waiting import until
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     CreateCluster,

@@ -8,7 +8,6 @@ from random import Random
 from harness.first_start import first_start
 from harness.ports import free_port
 from harness.waiting import until
-
 from penstock.base.ids import TopicId
 from penstock.controller.active.controller import ActiveController
 from penstock.controller.commands.command import AllocateProducerIds, CreateCluster, RegisterBroker

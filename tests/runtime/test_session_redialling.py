@@ -1,12 +1,11 @@
 """How long a broker waits before it dials a controller again, after what the last attempt was."""
 
 import asyncio
-from collections.abc import Callable
 from typing import cast
 
 import pytest
-from harness.log_world import World
 
+from harness.log_world import World
 from penstock.runtime.session.channel import OnClosed, OnMessage
 from penstock.runtime.session.config import SessionConfig
 from penstock.runtime.session.link import ControllerSession, SessionDraws, SessionEvents
@@ -50,7 +49,7 @@ class Nobody:
 def waits_behind(monkeypatch: pytest.MonkeyPatch, *attempts: int | None) -> list[int]:
     """Return the ms that are waited behind each attempt: refused, or open for so many ms."""
     world, left, waits = World(), [*attempts], list[int]()
-    go_on: Callable[[float], asyncio.Future[None]] = asyncio.sleep
+    go_on = asyncio.sleep
 
     async def open_channel(_: int) -> Channel:
         open_ms = left.pop(0)

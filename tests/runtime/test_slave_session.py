@@ -1,7 +1,6 @@
 """A master believes of a slave what can be, and of the slave's newest session only."""
 
 from harness.log_world import World, append, open_log, partition_number
-
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import LeaderEpoch, Position, ReplicaSetId
 from penstock.broker.sets.replica_set import ReplicaSetMember

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 
 import pytest
+
 from simulator.trials.groups import GroupTrials
 from simulator.trials.replicas import ReplicaTrials
 

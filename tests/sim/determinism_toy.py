@@ -16,8 +16,7 @@ from typing import Any
 
 from simulator.kernel.process import Process
 from simulator.kernel.simulation import Simulation, simulate
-
-from tests.sim.net_toys import PORT, echo_server
+from tests.sim.net_toys import PORT, echo_server, loop_of
 
 SERVERS = ("s1", "s2", "s3")
 ASKERS = 12
@@ -70,12 +69,12 @@ async def client(process: Process) -> None:
     tasks = [
         asyncio.create_task(ask(SERVERS[number % 3], number, answered)) for number in range(ASKERS)
     ]
-    process.loop.note("race", process.name, await race())
+    loop_of(process).note("race", process.name, await race())
     await process.stopping.wait()
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-    process.loop.note("answered", process.name, len(answered))
+    loop_of(process).note("answered", process.name, len(answered))
 
 
 async def story(simulation: Simulation) -> str:

@@ -4,10 +4,17 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from simulator.kernel.loop import SimLoop
 from simulator.kernel.process import Main, Process
 from simulator.kernel.simulation import Outcome, Simulation, simulate
 
 PORT = 9
+
+
+def loop_of(process: Process) -> SimLoop:
+    """The loop that runs the process, with all that the simulation adds to it."""
+    assert isinstance(process.loop, SimLoop)
+    return process.loop
 
 
 class Recorder(asyncio.Protocol):
@@ -88,12 +95,12 @@ class Pair:
             return accepted[-1]
 
         async def serve(process: Process) -> None:
-            await process.loop.create_server(make_and_keep, "b", PORT)
+            await loop_of(process).create_server(make_and_keep, "b", PORT)
             await process.stopping.wait()
 
         async def call(process: Process) -> None:
             await asyncio.sleep(0.5)
-            _, protocol = await process.loop.create_connection(Recorder, "b", PORT)
+            _, protocol = await loop_of(process).create_connection(Recorder, "b", PORT)
             connected.append(protocol)
             await process.stopping.wait()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
 from simulator.kernel.process import Main, Process
 from simulator.kernel.simulation import Simulation, simulate
 from simulator.run.cluster import SimCluster

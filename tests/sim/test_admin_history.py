@@ -3,6 +3,8 @@
 import itertools
 
 import pytest
+
+from penstock.protocol.error_codes import ErrorCode
 from simulator.history.administration import AdminHistory
 from simulator.history.controllers import (
     AlterConfig,
@@ -14,8 +16,6 @@ from simulator.history.controllers import (
     TopicSeen,
 )
 from simulator.history.linearizability import Recorder, Verdict, check_linearizable
-
-from penstock.protocol.error_codes import ErrorCode
 
 
 @pytest.fixture

@@ -4,6 +4,17 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+
+from penstock.base.ids import TopicId, TopicPartition
+from penstock.broker.sets.replica_set import ReplicaSetMember, Role
+from penstock.client.fetch import FetchedPartition
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.records import TopicKey
+from penstock.node.node import Node
+from penstock.protocol.error_codes import ErrorCode
+from penstock.replication.lease import Lease
+from penstock.replication.sync_state import SyncStateKeeper
+from penstock.storage.inspect.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
 from simulator.checks.equal_state import differences
 from simulator.checks.groups import states as group_states
 from simulator.checks.invariants import Invariants
@@ -17,17 +28,6 @@ from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Fault, FaultKind, Plan, Shape
 from simulator.run.server import Server
 from simulator.trials.operations import DiskTrials
-
-from penstock.base.ids import TopicId, TopicPartition
-from penstock.broker.sets.replica_set import ReplicaSetMember, Role
-from penstock.client.fetch import FetchedPartition
-from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.records import TopicKey
-from penstock.node.node import Node
-from penstock.protocol.error_codes import ErrorCode
-from penstock.replication.lease import Lease
-from penstock.replication.sync_state import SyncStateKeeper
-from penstock.storage.inspect.pins import NOTHING_MOVABLE, Pin, PinReport, SegmentPins
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
@@ -170,7 +170,7 @@ def test_a_segment_that_only_a_deleted_topic_keeps() -> None:
         _, member = members(run)[0]
         partition = TopicPartition(TopicId(b"g" * 16), 0)
         gone = SegmentPins(0, 65_536, Pin.PARTITIONS, 1, (partition,))
-        member.log.parts.retention.pins = PinReport(1, (gone,), {}, NOTHING_MOVABLE)
+        member.log.parts.segment_retention.pins = PinReport(1, (gone,), {}, NOTHING_MOVABLE)
         image = run.cluster.newest_image()
         assert image is not None
         (told,) = Remains(run.cluster.servers.values()).findings(image)

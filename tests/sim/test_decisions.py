@@ -3,15 +3,9 @@
 import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from simulator.checks.masterships import Masterships
-from simulator.faults.weather import Effect, pairs
-from simulator.run.one_run import Run, run_plan
-from simulator.run.plan import Plan, Shape
-from simulator.run.server import Server
-from simulator.run.topology import TOPIC
 
 from penstock.base.ids import LeaderEpoch, Offset, Position
 from penstock.broker import partitions
@@ -28,6 +22,13 @@ from penstock.replication.lease import Lease
 from penstock.replication.sync_state import Slave, SyncStateKeeper
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.storage.index.producers import Duplicate, ProducerTable
+from simulator.checks.led import Led
+from simulator.checks.masterships import Masterships
+from simulator.faults.weather import Effect, pairs
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan, Shape
+from simulator.run.server import Server
+from simulator.run.topology import TOPIC
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
@@ -218,7 +219,7 @@ def test_an_end_of_an_epoch_that_is_another_one(monkeypatch: pytest.MonkeyPatch)
 
     def earlier(self: EpochHistory, leader_epoch: LeaderEpoch, log_end: Position) -> Any:
         found = end_of(self, leader_epoch, log_end)
-        return found and found._replace(start_position=0)
+        return found and found._replace(start_position=Position(0))
 
     monkeypatch.setattr(EpochHistory, "end_of", earlier)
     told = all_told(a_failover)
@@ -296,8 +297,8 @@ def test_the_model_looks_before_its_master_judges() -> None:
     seen: list[object] = []
     model = SimpleNamespace(sees=lambda *seeing: seen.append(seeing))
     led = SimpleNamespace(is_leading=True, image="set", log=lambda: "log", now_ms=7, model=model)
-    masterships, keeper = Masterships({}, _unexpected), object()
-    masterships._judging[id(keeper)] = led
+    masterships, keeper = Masterships({}, _unexpected), cast("SyncStateKeeper", object())
+    masterships._judging[id(keeper)] = cast("Led", led)
     masterships._judges(lambda _: seen.append("judged"), keeper)
     assert seen == [("set", "log", 7), "judged"]
 

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from simulator.kernel.simulation import simulate
 
+from simulator.kernel.simulation import simulate
 from tests.sim.determinism_toy import story
 
 SEEDS = 100

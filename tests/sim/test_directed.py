@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
+
+from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
+from penstock.node.node import Node
 from simulator.faults.weather import Effect, pairs
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan, Shape
 from simulator.run.server import Server
-
-from penstock.controller.metadata.image import NO_MASTER, ReplicaSetImage
-from penstock.node.node import Node
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
@@ -59,7 +60,9 @@ def test_two_failovers_within_a_second() -> None:
             victims.append(server(run, f"master:{SET_WITH_RECORDS}"))
             victims[-1].kill()
             epoch = before + number
-            await run.until(lambda epoch=epoch: leader_epoch(run, SET_WITH_RECORDS) >= epoch)
+            await run.until(
+                partial(lambda epoch: leader_epoch(run, SET_WITH_RECORDS) >= epoch, epoch)
+            )
         assert run.simulation.now_s - begun_s < 1.0
         assert len({victim.name for victim in victims}) == 2
 
@@ -72,7 +75,7 @@ def test_leader_epochs_without_writes() -> None:
             epoch = leader_epoch(run, EMPTY_SET)
             victim = server(run, f"master:{EMPTY_SET}")
             (victim.power_off if number % 2 else victim.kill)()
-            await run.until(lambda epoch=epoch: leader_epoch(run, EMPTY_SET) > epoch)
+            await run.until(partial(lambda epoch: leader_epoch(run, EMPTY_SET) > epoch, epoch))
             victim.start()
             await run.until(lambda: len(image_of(run, EMPTY_SET).sync_state_set) > 1)
         for one in run.cluster.servers.values():

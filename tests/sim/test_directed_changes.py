@@ -3,15 +3,15 @@
 import asyncio
 
 import pytest
-from simulator.faults.weather import Effect, pairs
-from simulator.run.one_run import Run
-from simulator.run.server import Server
 
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.controller.errors import MetadataQueueFull
 from penstock.replication.sync_state import Change
 from penstock.runtime.ha.change_request import ask_for, change_command
 from penstock.runtime.ha.master_set import MasterSet
+from simulator.faults.weather import Effect, pairs
+from simulator.run.one_run import Run
+from simulator.run.server import Server
 from tests.sim.test_directed import SET_WITH_RECORDS, follow, image_of, leader_epoch, server
 from tests.sim.test_directed_sets import (
     PAIR,

@@ -3,10 +3,10 @@
 import errno
 
 import pytest
+
 from simulator.faults.weather import Effect, pairs
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan
-
 from tests.sim.test_directed import (
     BUSY,
     SET_WITH_RECORDS,

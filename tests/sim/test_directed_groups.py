@@ -6,6 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from penstock.coordinator.portions import Steps
+from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
+from penstock.groups.shard import GroupShard
+from penstock.kafka import gate
+from penstock.protocol.api_keys import ApiKey
+from penstock.protocol.error_codes import ErrorCode
 from simulator.clients.group_member import GroupNotes
 from simulator.clients.group_wire import NEWER, Seat, open_coordinator
 from simulator.clients.wire import BrokerLink, LinkFailed
@@ -17,13 +24,6 @@ from simulator.run.one_run import Run, Schedule, run_plan
 from simulator.run.plan import Fault, FaultKind, Plan, Shape
 from simulator.run.server import Server
 from simulator.run.topology import KAFKA_PORT, SESSION_TIMEOUT_MS, TOPIC
-
-from penstock.coordinator.portions import Steps
-from penstock.groups.partitioning import INTERNAL_TOPIC, partition_of
-from penstock.groups.shard import GroupShard
-from penstock.kafka import gate
-from penstock.protocol.api_keys import ApiKey
-from penstock.protocol.error_codes import ErrorCode
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

@@ -5,9 +5,9 @@ that a new coordinator has found behind a failover, and many with none.
 """
 
 import pytest
+
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan
-
 from tests.sim.test_directed_groups import READ, coordinator, has_committed, replaced
 
 pytestmark = [

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+
 from simulator.faults.weather import Effect, pairs
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan
 from simulator.run.server import Server
-
 from tests.sim.test_directed import BUSY, SET_WITH_RECORDS, image_of, server
 from tests.sim.test_directed_sets import member_of
 

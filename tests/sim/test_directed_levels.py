@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from penstock.sim.run.one_run import Run
-from penstock.sim.run.plan import Shape
 
 from penstock.controller.errors import MetadataError
 from penstock.controller.metadata.levels import METADATA
 from penstock.node.node import Node
 from penstock.runtime.session.messages import ChangeFeature
+from simulator.run.one_run import Run
+from simulator.run.plan import Shape
 from tests.sim.test_directed_voters import (
     APART,
     COMPACTED,

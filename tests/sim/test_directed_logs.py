@@ -8,9 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from simulator.run.one_run import Run
-from simulator.run.server import Server
-from simulator.run.topology import data_path
 
 from penstock.base.ids import ReplicaSetId
 from penstock.node.layout import ReplicaSetPlace
@@ -20,6 +17,9 @@ from penstock.replication.messages import LogRun
 from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import FlushPolicy
+from simulator.run.one_run import Run
+from simulator.run.server import Server
+from simulator.run.topology import data_path
 from tests.sim.test_directed import APART, EMPTY_SET, follow, image_of, server
 from tests.sim.test_directed_sets import LONE, member_of
 

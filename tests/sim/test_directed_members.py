@@ -6,12 +6,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from simulator.run.one_run import Run, run_plan
-from simulator.run.plan import Plan
-from simulator.trials.members import MemberWalk
 
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.confirm import ConfirmTracker, Membership
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan
+from simulator.trials.members import MemberWalk
 from tests.sim.test_directed import APART, SET_WITH_RECORDS, server
 
 pytestmark = [

@@ -6,9 +6,9 @@ See simulator/trials/raft_walk.py: what no run has the time for.
 import asyncio
 
 import pytest
+
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan, Shape
-
 from tests.sim.test_directed_voters import (
     APART,
     COMPACTED,

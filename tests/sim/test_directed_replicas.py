@@ -8,11 +8,11 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from simulator.run.one_run import Run, run_plan
-from simulator.run.plan import Fault, FaultKind, Plan
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.node.node import Node
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Fault, FaultKind, Plan
 from tests.sim.test_directed import (
     APART,
     BUSY,

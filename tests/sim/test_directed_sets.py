@@ -5,11 +5,6 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from simulator.faults.weather import Effect, pairs
-from simulator.kernel.disk import SimDisk
-from simulator.run.one_run import Run, run_plan
-from simulator.run.plan import Plan
-from simulator.run.server import Server
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.broker.sets.replica_set import ReplicaSetMember
@@ -19,6 +14,11 @@ from penstock.controller.metadata.image import NO_MASTER
 from penstock.node.node import Node
 from penstock.replication.sync_state import Change
 from penstock.runtime.ha.master_set import MasterSet
+from simulator.faults.weather import Effect, pairs
+from simulator.kernel.disk import SimDisk
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan
+from simulator.run.server import Server
 from tests.sim.test_directed import (
     APART,
     BUSY,

@@ -6,13 +6,14 @@ a start, a roll, a deletion, an end in good order, and try each step of it on a 
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
+
 from simulator.faults.weather import Effect, pairs
 from simulator.run.one_run import Run, Schedule, run_plan
 from simulator.run.plan import Plan, Shape
 from simulator.run.server import Server
-
 from tests.sim.test_directed import (
     APART,
     BUSY,
@@ -120,7 +121,7 @@ def test_the_end_in_good_order_of_everybody_amid_writes() -> None:
         for one in list(run.cluster.servers.values()):
             with run.invariants.trials.densely([one.name]):
                 one.stop()
-                await run.until(lambda one=one: not one.is_up)
+                await run.until(partial(lambda one: not one.is_up, one))
                 one.start()
             await asyncio.sleep(0.5)
 

@@ -6,11 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from simulator.faults.weather import Effect, pairs
-from simulator.run.one_run import Run, run_plan
-from simulator.run.plan import Plan, Shape
-from simulator.run.server import Server
-from simulator.run.topology import CONTROLLER_PORT
 
 from penstock.controller.commands.command import SetFailover
 from penstock.controller.errors import MetadataError
@@ -20,6 +15,11 @@ from penstock.raft.roles import votes as votes_module
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.session.client import SessionClient
 from penstock.runtime.session.messages import ChangeControllers
+from simulator.faults.weather import Effect, pairs
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan, Shape
+from simulator.run.server import Server
+from simulator.run.topology import CONTROLLER_PORT
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

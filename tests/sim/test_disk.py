@@ -2,13 +2,14 @@
 
 import errno
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 
 import pytest
+
 from simulator.kernel.disk import SimDisk
 from simulator.kernel.inode import PENDING_MAX
 from simulator.kernel.sectors import SECTOR
-
 from tests.storage.disk_contract import DiskContract
 
 OLD, NEW = b"o" * SECTOR, b"n" * SECTOR
@@ -123,11 +124,11 @@ def test_a_kill_keeps_the_page_cache():
 def test_nothing_is_in_the_page_cache_after_a_loss_of_power_until_it_is_read():
     disk = SimDisk(Random(0))
     put(disk, "a", OLD)
-    assert disk.open("a").read_cached(0, 5) == b"ooooo"
+    assert bytes(disk.open("a").read_cached(0, 5) or b"") == b"ooooo"
     disk.power_loss()
     assert disk.open("a").read_cached(0, 5) is None
     disk.open("a").read(0, 5)
-    assert disk.open("a").read_cached(0, 5) == b"ooooo"
+    assert bytes(disk.open("a").read_cached(0, 5) or b"") == b"ooooo"
 
 
 def test_the_same_seed_loses_the_same():
@@ -360,7 +361,7 @@ def test_a_process_may_end_between_any_two_operations_of_one_call():
             disk = SimDisk(Random(seed))
             put(disk, "a", OLD)
             ends: list[str] = []
-            disk.cut_after(operations, lambda ends=ends: ends.append("now"))
+            disk.cut_after(operations, partial(ends.append, "now"))
             replaced(disk)
             assert ends == (["now"] if operations <= 5 else [])
             assert content(disk, "a") == NEW, "whoever runs on sees its own doing"

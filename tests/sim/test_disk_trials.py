@@ -6,19 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from simulator.kernel.disk import SimDisk
-from simulator.run.one_run import Run, run_plan
-from simulator.run.plan import Plan, Shape
-from simulator.trials import damage as damage_trials
-from simulator.trials import operations as disk_trials
-from simulator.trials import raft as raft_trials
-from simulator.trials.damage import LogDamage, Place, RaftDamage
-from simulator.trials.logs import Known, LogTrial, Loss
-from simulator.trials.operations import DiskTrials
-from simulator.trials.raft import RaftTrial, open_raft
-from simulator.trials.still_log import NEW_PARTITION, StillLog
 
 from penstock.base.ids import ReplicaSetId
 from penstock.raft.configuration import Configuration
@@ -31,6 +21,17 @@ from penstock.storage.commit_log.set_log import Chunk, SetLog
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog, ReadFailed
 from penstock.storage.recover.recovery import Recovery
+from simulator.kernel.disk import SimDisk
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan, Shape
+from simulator.trials import damage as damage_trials
+from simulator.trials import operations as disk_trials
+from simulator.trials import raft as raft_trials
+from simulator.trials.damage import LogDamage, Place, RaftDamage
+from simulator.trials.logs import Known, LogTrial, Loss
+from simulator.trials.operations import DiskTrials
+from simulator.trials.raft import RaftTrial, open_raft
+from simulator.trials.still_log import NEW_PARTITION, StillLog
 from tests.sim.test_talk import members
 
 pytestmark = [
@@ -68,7 +69,7 @@ class Node:
             has_ended=False,
         )
 
-    def told(self, loss: Loss, **known: object) -> list[str]:
+    def told(self, loss: Loss, **known: Any) -> list[str]:
         """Return all that any seed finds."""
         texts: list[str] = []
         for seed in SEEDS:
@@ -380,7 +381,7 @@ def test_damage_to_a_vote_that_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> No
 def test_two_snapshots_of_one_entry_with_other_voters(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     trials = DiskTrials(lambda _: 0, told.append)
-    server = SimpleNamespace(
+    server: Any = SimpleNamespace(
         disk=metadata(1), name="n1", host=SimpleNamespace(process_id=1), node=None
     )
     monkeypatch.setattr(disk_trials, "DAMAGE_SHARE", 0.0)

@@ -1,6 +1,7 @@
 """Each fault of a plan by itself: it hits a whole cluster, and the cluster gets over it."""
 
 import pytest
+
 from simulator.run.one_run import run_plan
 from simulator.run.plan import Fault, FaultKind, Plan, Shape
 

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
+
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Fault, FaultKind, Plan, Shape
-
 from tests.sim.test_talk import members
 
 pytestmark = [

@@ -5,6 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
+from penstock.coordinator.runtime import CoordinatorRuntime
+from penstock.coordinator.unread import UnreadRecords
+from penstock.groups.classic import expiry, syncing
+from penstock.groups.classic.subscription import subscribed_topics
+from penstock.groups.classic.syncing import Syncing
+from penstock.groups.offsets import commits
+from penstock.protocol.error_codes import ErrorCode
 from simulator.clients import group_member
 from simulator.clients.group_wire import assigned_in, assignment, owned_in, subscription
 from simulator.clients.readers import Place
@@ -12,14 +20,6 @@ from simulator.run.one_run import run_plan
 from simulator.run.plan import Fault, FaultKind, Plan, Shape
 from simulator.run.planning import make_plan
 from simulator.run.topology import TOPIC
-
-from penstock.coordinator.runtime import CoordinatorRuntime
-from penstock.coordinator.unread import UnreadRecords
-from penstock.groups.classic import expiry
-from penstock.groups.classic.subscription import subscribed_topics
-from penstock.groups.classic.syncing import Syncing
-from penstock.groups.offsets import commits
-from penstock.protocol.error_codes import ErrorCode
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run
@@ -66,7 +66,7 @@ def test_groups_find_every_promise_kept_while_masters_and_members_die(shape: Sha
 
 @pytest.mark.usefixtures("busy")
 def test_a_coordinator_that_takes_commits_of_older_generations_is_found(monkeypatch) -> None:
-    right = commits.membership_error
+    right = syncing.membership_error
 
     def lax(*asked: Any) -> ErrorCode | None:
         error = right(*asked)
@@ -150,7 +150,7 @@ def test_positions_are_for_ever_where_a_wall_clock_is_wrong() -> None:
 def test_what_members_say_of_themselves_is_read_as_it_was_written(partitions: list[int]) -> None:
     assert owned_in(subscription(partitions)) == partitions
     assert assigned_in(assignment(partitions)) == partitions
-    assert subscribed_topics(subscription(partitions)) == {TOPIC}
+    assert subscribed_topics(subscription(partitions)) == frozenset({TOPIC})
 
 
 def test_no_assignment_is_an_empty_one() -> None:

@@ -8,9 +8,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from simulator.checks.groups.log import Position, group_said, read_log
-from simulator.trials.group_walk import GroupWalk
-from simulator.trials.groups import STEPS, GroupTrials
 
 from penstock.broker.coordinators import hosting, rewrite
 from penstock.coordinator.confirmed_map import ConfirmedMap
@@ -31,6 +28,9 @@ from penstock.groups.records import (
     encode_offset_value,
 )
 from penstock.groups.table import GroupTable
+from simulator.checks.groups.log import Position, group_said, read_log
+from simulator.trials.group_walk import GroupWalk
+from simulator.trials.groups import STEPS, GroupTrials
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

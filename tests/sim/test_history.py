@@ -2,6 +2,7 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from simulator.history import Anomaly, Outcome, Poll, Report, Send, check
 
 

@@ -1,23 +1,26 @@
 """Planted examples of what the judge says about batches, contents, retention and fenced epochs."""
 
+from typing import Any
+
 import pytest
+
 from simulator.history import Anomaly, History, Outcome, Poll, Report, Rules, Send, judge
 
 
-def acked(value: str, offset: int, **more: object) -> Send:
+def acked(value: str, offset: int, **more: Any) -> Send:
     at = offset * 10
     return Send("p", 0, value, at, at + 5, Outcome.ACKED, offset)._replace(**more)
 
 
-def unknown(value: str, at: int, **more: object) -> Send:
+def unknown(value: str, at: int, **more: Any) -> Send:
     return Send("p", 0, value, at, None, Outcome.UNKNOWN, None)._replace(**more)
 
 
-def poll(*records: tuple[int, str], at: int = 1000, **more: object) -> Poll:
+def poll(*records: tuple[int, str], at: int = 1000, **more: Any) -> Poll:
     return Poll("c", 0, records, at, at + 1)._replace(**more)
 
 
-def final(*records: tuple[int, str], **more: object) -> Poll:
+def final(*records: tuple[int, str], **more: Any) -> Poll:
     return Poll("final", 0, records, 5000, 5001)._replace(**more)
 
 

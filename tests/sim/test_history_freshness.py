@@ -1,8 +1,11 @@
 """Planted examples of old answers, stuck consumers and group positions that go back."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from simulator.history import (
     NOTHING_COMMITTED,
     Anomaly,
@@ -107,7 +110,7 @@ def test_a_log_start_below_what_was_deleted_is_found() -> None:
     assert found(later) == [], "retention promises nothing of the kind"
 
 
-def commit(offset: int, at: int, **more: object) -> Commit:
+def commit(offset: int, at: int, **more: Any) -> Commit:
     return Commit("g", 0, offset, at, at + 5)._replace(**more)
 
 

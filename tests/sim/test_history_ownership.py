@@ -1,6 +1,9 @@
 """What is judged of groups: who owned what, who committed when, what nobody read."""
 
+from typing import Any
+
 import pytest
+
 from simulator.history import (
     NOTHING_COMMITTED,
     Anomaly,
@@ -28,7 +31,7 @@ def given(
     return Owned(group, generation, owner or member_id, member_id, partitions, at)
 
 
-def commit(offset: int, at: int, *, generation: int = 1, member_id: str = "m", **more: object):
+def commit(offset: int, at: int, *, generation: int = 1, member_id: str = "m", **more: Any):
     fields = {"end_ns": at + 1, "owner": member_id, **more}
     return Commit("g", 0, offset, at, generation=generation, member_id=member_id, **fields)
 

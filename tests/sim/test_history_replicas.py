@@ -1,6 +1,9 @@
 """Planted examples of two masters, of a set without its master, of replicas that differ."""
 
+from typing import Any
+
 import pytest
+
 from simulator.history import (
     NO_MASTER,
     Anomaly,
@@ -36,7 +39,7 @@ def test_a_sync_state_set_without_its_master_is_found() -> None:
     assert found(History(masterships=[seen(1, 4, (2, 3))])) == [Anomaly.MASTER_NOT_IN_SYNC]
 
 
-def log(replica: int, *entries: tuple[int, int], confirm: int, **more: object) -> ReplicaLog:
+def log(replica: int, *entries: tuple[int, int], confirm: int, **more: Any) -> ReplicaLog:
     """Entries are (leader epoch, digest), ten positions each."""
     made = [
         ReplicaEntry(at * 10, at * 10 + 10, epoch, digest)

@@ -7,6 +7,7 @@ import time
 import uuid
 
 import pytest
+
 from simulator.kernel.loop import START_S, BoundExceeded, Deadlock
 from simulator.kernel.process import Process, current_process
 from simulator.kernel.simulation import Simulation, simulate

@@ -3,6 +3,9 @@
 from dataclasses import replace
 
 import pytest
+
+from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
 from simulator.checks.mastership import (
     OPEN_MAX,
     Asked,
@@ -12,9 +15,6 @@ from simulator.checks.mastership import (
     answers_needed,
     copies_needed,
 )
-
-from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.controller.metadata.image import BrokerImage, ReplicaSetImage
 
 TIMES = Times(lease_ms=600, lag_ms=1_000, grace_ms=100, first_grace_ms=400, slack_ms=150)
 LOG = Log(start=0, end=1_000, durable=1_000, confirmed=700, epoch_start=500)

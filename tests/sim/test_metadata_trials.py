@@ -9,15 +9,16 @@ from random import Random
 from typing import Any
 
 import pytest
-from simulator.trials.metadata import LIMITS, STEPS, MetadataTrials, Walk
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import TopicId
 from penstock.controller.commands import brokers as brokers_module
 from penstock.controller.commands import command as c
 from penstock.controller.commands import masterships, overlap, replica_sets
 from penstock.controller.controller import Controller
 from penstock.controller.metadata import snapshot
 from penstock.controller.metadata.image import NO_FLOOR, ClusterImage
+from simulator.trials.metadata import LIMITS, STEPS, MetadataTrials, Walk
 
 WALKS = 200
 
@@ -25,7 +26,7 @@ WALKS = 200
 def cluster(policy: AckPolicy | None = None, size: int = 3) -> ClusterImage:
     """A few brokers, and a set of three that each of them leads."""
     image = ClusterImage()
-    controller = Controller(config=LIMITS, image=image, new_topic_id=lambda: b"x" * 16)
+    controller = Controller(config=LIMITS, image=image, new_topic_id=lambda: TopicId(b"x" * 16))
 
     def ask(command: c.Command[Any]) -> None:
         controller.replay(controller.handle(command).records)

@@ -5,16 +5,17 @@ import errno
 import socket
 
 import pytest
+
 from simulator.kernel.process import Process
 from simulator.kernel.simulation import Simulation, simulate
 from simulator.kernel.sockets import GIVE_UP_S, WINDOW_BYTES
-
 from tests.sim.net_toys import (
     PORT,
     Pair,
     Recorder,
     echo_server,
     in_a_process,
+    loop_of,
     run_pair,
 )
 
@@ -199,10 +200,12 @@ def test_an_idle_connection_hears_nothing_from_a_host_that_has_come_back() -> No
 
 def test_connecting_over_a_cut_waits_and_succeeds_once_it_is_mended() -> None:
     async def main(process: Process) -> None:
-        network = process.loop.network
+        network = loop_of(process).network
         for source, target in (("a", "b"), ("b", "a")):
             network.cut(source, target, both_ways=False)
-            connecting = asyncio.create_task(process.loop.create_connection(Recorder, "b", PORT))
+            connecting = asyncio.create_task(
+                loop_of(process).create_connection(Recorder, "b", PORT)
+            )
             await asyncio.sleep(5)
             assert not connecting.done()
             network.heal()
@@ -214,7 +217,7 @@ def test_connecting_over_a_cut_waits_and_succeeds_once_it_is_mended() -> None:
 
 def test_connecting_to_a_host_that_is_off_ends_after_a_minute_or_when_the_caller_gives_up() -> None:
     async def main(process: Process) -> None:
-        loop = process.loop
+        loop = loop_of(process)
         loop.network.switch_off("c")
         began = loop.time()
         with pytest.raises(TimeoutError):
@@ -293,7 +296,7 @@ def test_the_ports_of_a_killed_process_refuse() -> None:
 
         async def main(process: Process) -> None:
             with pytest.raises(ConnectionRefusedError):
-                await process.loop.create_connection(Recorder, "b", PORT)
+                await loop_of(process).create_connection(Recorder, "b", PORT)
             failed.append("refused")
 
         await pair.simulation.start("a", "other", main).ended
@@ -312,7 +315,7 @@ def test_a_paused_process_takes_connections_and_bytes_while_they_fit() -> None:
         connected: list[bool] = []
 
         async def main(process: Process) -> None:
-            await process.loop.create_connection(Recorder, "b", PORT)
+            await loop_of(process).create_connection(Recorder, "b", PORT)
             connected.append(True)
 
         await pair.simulation.start("a", "other", main).ended

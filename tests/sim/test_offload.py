@@ -5,10 +5,12 @@ from functools import partial
 from random import Random
 
 import pytest
+
 from simulator.kernel.disk import SimDisk
 from simulator.kernel.offload import ANSWER_S, LATENCY_S, THREADS, SimOffload
 from simulator.kernel.process import Main, Process, current_process
 from simulator.kernel.simulation import Simulation, simulate
+from tests.sim.net_toys import loop_of
 
 
 def offload_of(simulation: Simulation) -> tuple[SimDisk, SimOffload]:
@@ -25,7 +27,7 @@ def test_work_runs_off_the_caller_and_is_answered_later_in_its_process() -> None
         seen.append((what, process.name))
 
     async def main(process: Process) -> None:
-        offload = SimOffload(process.loop, SimDisk(Random(0)), Random(0))
+        offload = SimOffload(loop_of(process), SimDisk(Random(0)), Random(0))
         answered = asyncio.Event()
 
         def done(result: str | None, error: BaseException | None) -> None:
@@ -102,7 +104,7 @@ def test_a_slow_disk_takes_longer() -> None:
 
 def writer(disk: SimDisk, answers: list[str]) -> Main:
     async def main(process: Process) -> None:
-        offload = SimOffload(process.loop, disk, Random(0))
+        offload = SimOffload(loop_of(process), disk, Random(0))
         file = disk.open("a", create=True)
         disk.sync_directory("")
 
@@ -257,7 +259,7 @@ def test_a_process_that_ends_between_two_operations_never_does_the_second() -> N
         order: list[str] = []
 
         async def main(process: Process) -> None:
-            offload = SimOffload(process.loop, disk, Random(number))
+            offload = SimOffload(loop_of(process), disk, Random(number))
             offload.submit(partial(three_writes, disk, "a", order), lambda *_: None)
             await asyncio.sleep(1)
 

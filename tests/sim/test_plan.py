@@ -3,10 +3,10 @@
 from itertools import pairwise
 
 import pytest
-from simulator.run.plan import DAMAGE, Fault, FaultKind, Plan
-from simulator.run.planning import make_plan
 
 from penstock.base.errors import ConfigError
+from simulator.run.plan import DAMAGE, Fault, FaultKind, Plan
+from simulator.run.planning import make_plan
 
 SEEDS = range(300)
 

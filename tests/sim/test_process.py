@@ -5,10 +5,11 @@ import os
 from collections.abc import AsyncIterator
 
 import pytest
-from simulator.kernel.process import End, Process
-from simulator.kernel.simulation import Simulation, simulate
 
 from penstock.base.errors import ConfigError
+from simulator.kernel.process import End, Process
+from simulator.kernel.simulation import Simulation, simulate
+from tests.sim.net_toys import loop_of
 
 
 def test_a_process_that_is_asked_to_stop_ends_when_its_main_returns() -> None:
@@ -234,9 +235,9 @@ def test_a_power_cut_ends_all_processes_of_the_host_and_no_others() -> None:
 
 def test_a_new_incarnation_gets_the_port_of_the_one_that_was_killed() -> None:
     async def main(process: Process) -> None:
-        process.loop.open_socket("", 9092)
+        loop_of(process).open_socket("", 9092)
         with pytest.raises(ConfigError, match="choose another port"):
-            process.loop.open_socket("", 9092)
+            loop_of(process).open_socket("", 9092)
         await asyncio.sleep(100)
 
     async def story(simulation: Simulation) -> None:

@@ -5,9 +5,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from simulator.checks.raft.recount import MemberCount, RaftRecount
-from simulator.run.one_run import Run, run_plan
-from simulator.run.plan import Plan, Shape
 
 from penstock.raft.configuration import Configuration
 from penstock.raft.entry import Entry, EntryKind
@@ -24,6 +21,9 @@ from penstock.raft.roles.leader import Leader
 from penstock.raft.roles.replication import Replicator
 from penstock.raft.roles.rounds import Rounds
 from penstock.runtime.raft.storage import RaftStorage
+from simulator.checks.raft.recount import MemberCount, RaftRecount
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan, Shape
 from tests.raft.group import led
 from tests.raft.single import Single, append, entries, entry, granted, success, vote_request
 from tests.raft.test_safety import Schedule

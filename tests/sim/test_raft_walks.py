@@ -8,8 +8,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from simulator.trials.raft import View
-from simulator.trials.raft_walk import RaftWalk, Voters
 
 from penstock.raft import quorum
 from penstock.raft.configuration import Configuration
@@ -21,6 +19,8 @@ from penstock.raft.roles import votes
 from penstock.raft.roles.current import Roles
 from penstock.raft.roles.progress import Progress
 from penstock.raft.roles.transfer import Transfer
+from simulator.trials.raft import View
+from simulator.trials.raft_walk import RaftWalk, Voters
 
 pytestmark = pytest.mark.timeout(120)  # hangs only
 WALKS = 30

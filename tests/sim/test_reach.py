@@ -1,9 +1,13 @@
 """Which functions a run has called: marked where they begin, counted by room."""
 
+import sys
+from fnmatch import fnmatchcase
 from types import ModuleType
 
 import pytest
+
 from simulator.reach import functions, marking, table
+from simulator.reach.exceptions import EXCEPTIONS
 
 SOURCE = '''"""A module."""
 from typing import Protocol
@@ -87,8 +91,8 @@ def test_an_exception_is_in_no_figure_and_told_when_it_is_reached(monkeypatch):
 
 def test_every_exception_names_something_and_says_why():
     names = functions.all_of(table.PACKAGE)
-    for pattern, reason in table.EXCEPTIONS.items():
-        assert any(table.fnmatchcase(name, pattern) for name in names), pattern
+    for pattern, reason in EXCEPTIONS.items():
+        assert any(fnmatchcase(name, pattern) for name in names), pattern
         assert len(reason.split()) > 3, pattern
 
 
@@ -98,8 +102,8 @@ def test_the_parts_of_the_broker_that_coordinate_groups_are_there():
 
 
 def test_a_mark_that_would_come_too_late_is_refused(monkeypatch):
-    monkeypatch.setattr(marking.sys, "meta_path", [])
-    monkeypatch.setitem(marking.sys.modules, "penstock.storage.log", ModuleType("log"))
+    monkeypatch.setattr(sys, "meta_path", [])
+    monkeypatch.setitem(sys.modules, "penstock.storage.log", ModuleType("log"))
     with pytest.raises(RuntimeError, match="imported before it could be marked"):
         marking.install()
-    assert marking.sys.meta_path == []
+    assert sys.meta_path == []

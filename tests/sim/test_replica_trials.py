@@ -6,14 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from simulator.checks.patched import trial
-from simulator.run.plan import Shape
-from simulator.run.topology import hosts_of, settings_of
-from simulator.trials import alignments
-from simulator.trials.alignments import wrong_alignments
-from simulator.trials.following import FollowingWalk
-from simulator.trials.leading.walk import LeadingWalk
-from simulator.trials.replicas import STEPS
 
 from penstock.base.ids import Position
 from penstock.broker.sets.replica_set import ReplicaSetMember
@@ -34,6 +26,14 @@ from penstock.runtime.ha.followed_set import FollowedSet
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.server import ServedLink
 from penstock.runtime.ha.slave_session import SlaveSession
+from simulator.checks.patched import trial
+from simulator.run.plan import Shape
+from simulator.run.topology import hosts_of, settings_of
+from simulator.trials import alignments
+from simulator.trials.alignments import wrong_alignments
+from simulator.trials.following import FollowingWalk
+from simulator.trials.leading.walk import LeadingWalk
+from simulator.trials.replicas import STEPS
 
 pytestmark = pytest.mark.timeout(120)
 

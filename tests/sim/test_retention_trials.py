@@ -4,10 +4,6 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from simulator.kernel.disk import SimDisk
-from simulator.trials.logs import Known
-from simulator.trials.retention import Part, RetentionTrial, kept_from
-from simulator.trials.still_log import NOW_MS, StillLog
 
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.record.batch import read_header
@@ -16,6 +12,10 @@ from penstock.storage.config import LogConfig, Retention
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.stores.retention import RetentionPass
 from penstock.storage.stores.rules import RetentionRules
+from simulator.kernel.disk import SimDisk
+from simulator.trials.logs import Known
+from simulator.trials.retention import Part, RetentionTrial, kept_from
+from simulator.trials.still_log import NOW_MS, StillLog
 
 pytestmark = pytest.mark.timeout(120)  # hangs only
 

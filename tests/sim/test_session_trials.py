@@ -6,10 +6,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from simulator.checks.patched import trial
-from simulator.trials.asking import wrong_askings
-from simulator.trials.raft_duties import WriteWalk, wrong_proposals, wrong_transfers
-from simulator.trials.sessions import ClientWalk, ServiceWalk
 
 from penstock.controller.commands.command import ChangeSyncStateSet
 from penstock.runtime.raft import disk_queue
@@ -19,6 +15,10 @@ from penstock.runtime.session import commands
 from penstock.runtime.session.active import ActiveTracker
 from penstock.runtime.session.client import SessionClient
 from penstock.runtime.session.service import ControllerService
+from simulator.checks.patched import trial
+from simulator.trials.asking import wrong_askings
+from simulator.trials.raft_duties import WriteWalk, wrong_proposals, wrong_transfers
+from simulator.trials.sessions import ClientWalk, ServiceWalk
 
 WALKS, STEPS = 30, 60
 

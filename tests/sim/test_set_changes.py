@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from simulator.checks.set_changes import SetChanges, broken_rules
 
 from penstock.controller.metadata.image import NO_MASTER, BrokerImage, ReplicaSetImage
+from simulator.checks.set_changes import SetChanges, broken_rules
 
 LED = ReplicaSetImage(
     replica_set_id=1,

@@ -4,12 +4,12 @@ import asyncio
 from random import Random
 
 import pytest
+
+from penstock.storage.commit_log.writer import LogWriter
 from simulator.kernel.disk import SimDisk
 from simulator.run.one_run import Run, run_plan
 from simulator.run.plan import Plan, Shape
 from simulator.trials.shadow_starts import ShadowStarts
-
-from penstock.storage.commit_log.writer import LogWriter
 from tests.sim.test_talk import members
 
 pytestmark = [

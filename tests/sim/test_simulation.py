@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulator.clients.stock import StockProducer
-from simulator.history import Outcome
-from simulator.run.one_run import Run, RunResult, run_plan
-from simulator.run.plan import Fault, FaultKind, Plan, Shape
-from simulator.run.planning import make_plan
 
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.messages import Acknowledge
 from penstock.runtime.ha.followed_set import FollowedSet
+from simulator.clients.stock import StockProducer
+from simulator.history import Outcome
+from simulator.run.one_run import Run, RunResult, run_plan
+from simulator.run.plan import Fault, FaultKind, Plan, Shape
+from simulator.run.planning import make_plan
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 SEEDS_RUN = 110

@@ -4,18 +4,19 @@ import asyncio
 import socket
 
 import pytest
+
+from penstock.base.errors import ConfigError
 from simulator.kernel.listen_socket import BACKLOG_MAX
 from simulator.kernel.process import Process
 from simulator.kernel.simulation import Simulation, simulate
 from simulator.kernel.sockets import WINDOW_BYTES
-
-from penstock.base.errors import ConfigError
 from tests.sim.net_toys import (
     PORT,
     BufferedRecorder,
     Pair,
     Recorder,
     in_a_process,
+    loop_of,
     run_pair,
 )
 
@@ -177,32 +178,32 @@ def test_a_name_and_an_address_reach_the_host_that_they_were_given_to() -> None:
             accepted.append("one")
             return Recorder()
 
-        await process.loop.create_server(accept, "10.0.0.3", PORT)
+        await loop_of(process).create_server(accept, "10.0.0.3", PORT)
         for name in ("10.0.0.3", "localhost", "127.0.0.1", "c"):
-            transport, _ = await process.loop.create_connection(Recorder, name, PORT)
+            transport, _ = await loop_of(process).create_connection(Recorder, name, PORT)
             assert transport.get_extra_info("peername") == ("c", PORT)
             transport.close()
-            (found,) = await process.loop.getaddrinfo(name, PORT)
+            (found,) = await loop_of(process).getaddrinfo(name, PORT)
             assert found[4] == (name, PORT)
         await asyncio.sleep(0.1)
         assert accepted == ["one"] * 4
         with pytest.raises(socket.gaierror, match="no host is called nowhere"):
-            await process.loop.create_connection(Recorder, "nowhere", PORT)
+            await loop_of(process).create_connection(Recorder, "nowhere", PORT)
         with pytest.raises(ConfigError, match="no address of this host"):
-            process.loop.open_socket("b", PORT)
+            loop_of(process).open_socket("b", PORT)
 
     in_a_process(main, host="c")
 
 
 def test_a_port_without_a_listener_refuses() -> None:
     async def main(process: Process) -> None:
-        began = process.loop.time()
+        began = loop_of(process).time()
         with pytest.raises(ConnectionRefusedError):
-            await process.loop.create_connection(Recorder, "b", PORT + 1)
-        assert process.loop.time() - began < 0.01
-        process.loop.network.link("a", "b").is_refusing = True
+            await loop_of(process).create_connection(Recorder, "b", PORT + 1)
+        assert loop_of(process).time() - began < 0.01
+        loop_of(process).network.link("a", "b").is_refusing = True
         with pytest.raises(ConnectionRefusedError):
-            await process.loop.create_connection(Recorder, "b", PORT)
+            await loop_of(process).create_connection(Recorder, "b", PORT)
 
     in_a_process(main)
 
@@ -210,20 +211,20 @@ def test_a_port_without_a_listener_refuses() -> None:
 def test_tls_and_made_sockets_are_refused_with_what_to_do() -> None:
     async def main(process: Process) -> None:
         with pytest.raises(ValueError, match="configure plaintext"):
-            await process.loop.create_connection(Recorder, "b", PORT, ssl=True)
+            await loop_of(process).create_connection(Recorder, "b", PORT, ssl=True)
         with pytest.raises(ValueError, match="by host and port"):
-            await process.loop.create_connection(Recorder, sock=object())
+            await loop_of(process).create_connection(Recorder, sock=object())
 
     in_a_process(main)
 
 
 def test_free_ports_differ_and_a_closed_one_can_be_opened_again() -> None:
     async def main(process: Process) -> None:
-        opened = [process.loop.open_socket("", 0) for _ in range(10)]
+        opened = [loop_of(process).open_socket("", 0) for _ in range(10)]
         ports = [each.getsockname()[1] for each in opened]
         assert len(set(ports)) == 10
         opened[3].close()
-        assert process.loop.open_socket("", ports[3]).getsockname() == ("a", ports[3])
+        assert loop_of(process).open_socket("", ports[3]).getsockname() == ("a", ports[3])
         with pytest.raises(OSError, match="choose another port"):
             await asyncio.start_server(print, "a", ports[3])
 
@@ -232,7 +233,7 @@ def test_free_ports_differ_and_a_closed_one_can_be_opened_again() -> None:
 
 def test_connections_wait_to_be_accepted_up_to_a_bound() -> None:
     async def main(process: Process) -> None:
-        loop = process.loop
+        loop = loop_of(process)
         opened = loop.open_socket("a", 77)
         with pytest.raises(BlockingIOError):
             opened.accept()

@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
-from simulator.run.one_run import Run, run_plan
-from simulator.run.plan import Fault, FaultKind, Plan, Shape
 
 from penstock.replication.messages import Hello, Reason
 from penstock.runtime.ha.followed_set import FollowedSet, State
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.server import ServedLink
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Fault, FaultKind, Plan, Shape
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

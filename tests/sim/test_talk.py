@@ -5,10 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from simulator.faults.weather import Effect, pairs
-from simulator.run.one_run import Run, run_plan
-from simulator.run.plan import Plan, Shape
-from simulator.run.server import Server
 
 from penstock.base.ids import ReplicaSetId
 from penstock.broker.sets.replica_set import ReplicaSetMember, Role
@@ -27,6 +23,10 @@ from penstock.raft.messages import AppendEntries, VoteRequest, VoteResponse
 from penstock.replication.messages import Acknowledge, Begin, Hello, HelloAnswer, LogRun
 from penstock.runtime.raft.raft_log import RaftLog
 from penstock.runtime.raft.reads import Reads
+from simulator.faults.weather import Effect, pairs
+from simulator.run.one_run import Run, run_plan
+from simulator.run.plan import Plan, Shape
+from simulator.run.server import Server
 
 pytestmark = [
     pytest.mark.timeout(120),  # hangs only; what a run may take is bounded in the run

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 import psutil
+
 from harness.ports import free_port
 
 WORKERS = 2

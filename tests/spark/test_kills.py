@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from harness.node import NodeProcess
 
+from harness.node import NodeProcess
 from tests.spark.landing import PARTITIONS, WAIT_SECONDS, LandProcess, Stream, check_exactly_once
 from tests.spark.tables import read_table
 from tests.spark.topics import Topics

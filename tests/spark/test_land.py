@@ -227,7 +227,7 @@ def test_a_job_that_dies_around_a_commit_misses_and_doubles_nothing(
 ) -> None:
     topic = topics.make()
     topics.fill(topic, _json(0, 40, bad_every=8))
-    how = {"format": kind, "schema": "id long"}
+    how: dict[str, Any] = {"format": kind, "schema": "id long"}
     with pytest.raises(Killed):
         job.run(topic, die=Death(table, when), **how)
     topics.fill(topic, _json(40, 60, bad_every=8))  # the next plan reaches further than the first
@@ -335,7 +335,7 @@ def test_an_error_in_a_task_is_told_without_its_stack(job: Job, topics: Topics) 
     topic = topics.make()
     topics.fill(topic, [b"v"] * 5)
     blocked = job.table / "_penstock" / "staging"
-    options = {"format": "parquet"}
+    options: dict[str, Any] = {"format": "parquet"}
     job.run(topic, **options)
     topics.fill(topic, [b"v"] * 5)
     with BrokerAccess(topics.bootstrap, 20) as access:

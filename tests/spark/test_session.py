@@ -75,7 +75,7 @@ def test_a_topic_that_is_not_there_is_told_with_the_command_that_makes_it(
 
     monkeypatch.setattr(job, "check_java", lambda: None)
     monkeypatch.setattr(job, "_say_who_is_silent", lambda options: None)
-    monkeypatch.setattr(job.BrokerAccess, "partitions", absent)
+    monkeypatch.setattr(BrokerAccess, "partitions", absent)
     assert main(LandOptions(topic="t", to=tmp_path / "table", bootstrap="127.0.0.1:1")) == 1
     assert capsys.readouterr().err == (
         "penstock land: topic t does not exist: penstock topic create t\n"

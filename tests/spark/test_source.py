@@ -11,7 +11,7 @@ from tests.spark.topics import NOON_MS, Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

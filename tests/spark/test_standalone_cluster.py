@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from harness.node import NodeProcess
 
+from harness.node import NodeProcess
 from tests.spark.landing import PARTITIONS, LandProcess, Stream, check_exactly_once
 from tests.spark.standalone import WORKERS, StandaloneCluster, python_without_penstock
 from tests.spark.tables import read_table

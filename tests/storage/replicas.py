@@ -12,7 +12,7 @@ from harness.log_world import (
     append,
     partition_number,
 )
-
+from penstock.base.ports import Disk
 from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES, check_body, check_header
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig
@@ -23,7 +23,7 @@ from penstock.storage.replicate.run import ColdRun, Run
 from tests.storage.faulty_disk import FaultyDisk
 
 
-def open_member(world: World, disk: FaultyDisk, config: LogConfig = SMALL) -> SetLog:
+def open_member(world: World, disk: Disk, config: LogConfig = SMALL) -> SetLog:
     """Open the log of a member of several: it snapshots nothing that is not confirmed."""
     log = SetLog(
         disk=disk,

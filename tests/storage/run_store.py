@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from harness.log_world import World
-
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.base.ports import Disk

@@ -5,8 +5,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import pytest
-from harness.log_world import World
 
+from harness.log_world import World
 from penstock.record.batch import read_header
 from penstock.storage.config import Retention
 from penstock.storage.index.partition_log import PartitionLog
@@ -230,7 +230,7 @@ def judged(filled: Filled, settings: Retention, now_ms: int, seen: list[PieceSee
         seen.append(PieceSeen(*fields))
         return ask(partition, own, piece)
 
-    rules.is_needed = note  # type: ignore[method-assign]
+    rules.is_needed = note  # type: ignore[method-assign, assignment]
     answers: list[Any] = []
     filled.store.judge(rules, answers.append)
     filled.world.run()

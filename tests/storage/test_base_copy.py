@@ -3,8 +3,8 @@
 from random import Random
 
 import pytest
-from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 
+from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 from penstock.storage.config import Retention
 from penstock.storage.errors import BadInstall, BaseNotReady, ExportEnded
 from penstock.storage.replicate.base_image import BaseImage
@@ -221,7 +221,7 @@ def test_an_image_survives_the_wire_and_a_damaged_one_is_refused():
         damaged = bytearray(encoded)
         damaged[at] ^= 1
         with pytest.raises(BadInstall):
-            BaseImage.decode(damaged)
+            BaseImage.decode(bytes(damaged))
         with pytest.raises(BadInstall):
             BaseImage.decode(encoded[:at])
 

@@ -5,8 +5,8 @@ from itertools import count
 from random import Random
 
 import pytest
-from harness.log_world import DIRECTORY, Crashed, World, append, partition_number
 
+from harness.log_world import DIRECTORY, Crashed, World, append, partition_number
 from penstock.storage.commit_log.pending_change import PendingChange
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import LogConfig

@@ -3,8 +3,8 @@
 from random import Random
 
 import pytest
-from harness.log_world import World, append, open_log, partition_number
 
+from harness.log_world import World, append, open_log, partition_number
 from penstock.storage.config import LogConfig
 from tests.storage.faulty_disk import FaultyDisk
 from tests.storage.replicas import check_equal, open_member, replicate, take_run

@@ -4,8 +4,8 @@ import errno
 from random import Random
 
 import pytest
-from harness.log_world import World, append, open_log, partition_number, read_all
 
+from harness.log_world import World, append, open_log, partition_number, read_all
 from penstock.storage.commit_log.durable_mark import read_mark
 from penstock.storage.config import FlushPolicy, LogConfig
 from penstock.storage.errors import LogFenced

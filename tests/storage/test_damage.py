@@ -1,6 +1,9 @@
 """Rot that is no torn write, what a repair keeps, and what the scrub looks at."""
 
+from typing import Any
+
 import pytest
+
 from harness.log_world import (
     DIRECTORY,
     SMALL,
@@ -12,14 +15,13 @@ from harness.log_world import (
     read_all,
     read_chunk,
 )
-
 from penstock.storage.commit_log.durable_mark import MARK_BYTES, mark_path
 from penstock.storage.commit_log.pending_change import ChangeKind
+from penstock.storage.commit_log.set_log import NeedsDisk
 from penstock.storage.commit_log.snapshot import decode_snapshot, encode_partition, encode_snapshot
 from penstock.storage.commit_log.truncation import read_snapshots
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import CorruptFrame, CorruptLog
-from penstock.storage.read.reader import NeedsDisk
 from penstock.storage.recover.repair import NOTHING_KEPT, cut_below_damage, plan_repair
 from penstock.storage.recover.scrub import FROM_START
 from tests.storage.faulty_disk import FaultyDisk
@@ -152,7 +154,7 @@ def scrubbed(world, log):
     """Let the scrub pass over the whole log; return how much it read and what it made anew."""
     position, read_bytes, rebuilt = FROM_START, 0, 0
     while True:
-        answers: list[object] = []
+        answers: list[tuple[Any, Exception | None]] = []
         log.scrub(position, 10_000, lambda *answer, to=answers: to.append(answer))
         world.run()
         ((found, error),) = answers
@@ -185,7 +187,7 @@ def test_a_read_that_a_repair_overtakes_is_answered():
     partition = log.partitions[partition.topic_partition]
     found = log.read(partition, 300, 1 << 16, log.durable_position)
     assert isinstance(found, NeedsDisk)
-    answers: list[object] = []
+    answers: list[tuple[Any, Exception | None]] = []
     found.load(lambda *answer: answers.append(answer))
     reading, done = world.work.pop()
     result = reading()

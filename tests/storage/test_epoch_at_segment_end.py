@@ -8,10 +8,12 @@ A master of the past may have gone over the same end by itself, with frames of i
 
 import errno
 from random import Random
+from typing import cast
 
 import pytest
-from harness.log_world import DIRECTORY, SMALL, World, append, partition_number
 
+from harness.log_world import DIRECTORY, SMALL, World, append, partition_number
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.replication.alignment import Continue, LogShape, Truncate, align
 from penstock.replication.epochs import EpochStart
 from penstock.storage.commit_log.frames import EPOCH_PAYLOAD, HEADER, KIND_END, KIND_EPOCH
@@ -53,8 +55,10 @@ class Replica:
 
     @property
     def shape(self):
-        epochs = [EpochStart(*entry) for entry in self.log.epochs]
-        return LogShape(epochs, self.log.start_position, self.log.end_position)
+        epochs = [
+            EpochStart(LeaderEpoch(epoch), Position(start)) for epoch, start in self.log.epochs
+        ]
+        return LogShape(epochs, Position(self.log.start_position), Position(self.log.end_position))
 
     def append(self, count, *, size=700):
         for number in range(count):
@@ -277,7 +281,7 @@ def test_a_base_copied_behind_such_a_marker_goes_on_with_its_epoch(left):
         other = Replica()
         export = export_of(new.world, new.log, newest_only=newest_only)
         both = _Both(new.world, other.world)
-        copy_base(both, export, other.log)
+        copy_base(cast("World", both), export, other.log)
         export.release()
         other.log.follow()
         other.copy_from(new)

@@ -3,8 +3,8 @@
 from random import Random
 
 import pytest
-from harness.log_world import DIRECTORY, SMALL, World, append, open_log, partition_number
 
+from harness.log_world import DIRECTORY, SMALL, World, append, open_log, partition_number
 from penstock.storage.commit_log.files import Reason, explain_files
 from penstock.storage.config import Retention
 from tests.storage.faulty_disk import FaultyDisk

@@ -4,10 +4,10 @@ from array import array
 
 import pytest
 from crc32c import crc32c
-from harness.log_world import World, append, open_log, partition_number
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ids import TopicId, TopicPartition
 from penstock.storage.commit_log import frames
 from penstock.storage.commit_log.frames import build_frame, check_body, check_header

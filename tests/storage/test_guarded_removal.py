@@ -9,8 +9,7 @@ from harness.log_world import (
     open_log,
     partition_number,
 )
-
-from penstock.storage.commit_log.set_log import NeedsDisk
+from penstock.storage.commit_log.set_log import Chunk, NeedsDisk
 from penstock.storage.config import Retention
 from tests.storage.faulty_disk import FaultyDisk
 
@@ -38,5 +37,7 @@ def test_a_read_under_way_keeps_the_file_that_retention_removes():
 
     done(work(), None)
     world.run()
-    assert batches_of(answers[0].data)[0][0].base_offset == 0
+    (chunk,) = answers
+    assert isinstance(chunk, Chunk)
+    assert batches_of(chunk.data)[0][0].base_offset == 0
     assert first not in disk.names

@@ -3,6 +3,7 @@
 import errno
 
 import pytest
+
 from harness.log_world import (
     SMALL,
     World,
@@ -12,7 +13,6 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-
 from penstock.record.batch import read_header
 from penstock.storage.commit_log.frames import KIND_LOG_START, LOG_START_PAYLOAD, build_frame
 from penstock.storage.config import Retention
@@ -32,7 +32,7 @@ def disk():
 
 def checkpoint(world, log):
     """Have a snapshot written by the running log."""
-    done = []
+    done: list[bool] = []
     log.checkpoint(done.append)
     for _ in range(5):
         world.advance(1000)

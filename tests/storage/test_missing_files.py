@@ -1,6 +1,7 @@
 """Files that are gone at a start: what can not be made again is refused, and nothing is changed."""
 
 import pytest
+
 from harness.log_world import (
     DIRECTORY,
     SMALL,
@@ -10,7 +11,6 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-
 from penstock.storage.commit_log.durable_mark import mark_path
 from penstock.storage.commit_log.files import has_log
 from penstock.storage.config import Retention

@@ -8,8 +8,8 @@ from struct import Struct
 
 import pytest
 from crc32c import crc32c
-from harness.log_world import append
 
+from harness.log_world import append
 from penstock.storage.commit_log.frames import (
     BATCH_COVERED_BYTES,
     FRAME_HEADER_BYTES,

@@ -3,8 +3,8 @@
 import errno
 
 import pytest
-from harness.log_world import DIRECTORY, SMALL, World, open_log, partition_number
 
+from harness.log_world import DIRECTORY, SMALL, World, open_log, partition_number
 from penstock.storage.commit_log.set_log import SetLog
 from penstock.storage.config import Retention
 from penstock.storage.inspect.pins import Pin, PinReport

@@ -3,10 +3,10 @@
 import tracemalloc
 
 import pytest
-from harness.log_world import make_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.log_world import make_batch
 from penstock.record.batch import read_header
 from penstock.storage.errors import OutOfOrderSequence, ProducerFenced
 from penstock.storage.index import producers

@@ -5,6 +5,9 @@ from array import array
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from harness.log_world import (
     ALL,
     SMALL,
@@ -16,10 +19,6 @@ from harness.log_world import (
     read_all,
     read_chunk,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from simulator.kernel.disk_file import SimFile
-
 from penstock.storage import compiled
 from penstock.storage.errors import OffsetOutOfRange, ReadFailed
 from penstock.storage.index.block_cache import SEGMENTS_MAX, BlockCache, SealedSegment
@@ -29,6 +28,7 @@ from penstock.storage.index.sealed_index import Sealed
 from penstock.storage.read import regions
 from penstock.storage.read.chunk import NO_MORE, Chunk, Wanted, make_plan
 from penstock.storage.read.regions import GAP_BYTES_MAX, REGION_BYTES_MAX
+from simulator.kernel.disk_file import SimFile
 from tests.storage.faulty_disk import FaultyDisk
 
 
@@ -181,6 +181,7 @@ def test_what_the_page_cache_has_of_a_read_is_answered_and_the_rest_comes_next(
         append(log, other, size=20_000)
         world.run()
     whole = log.read(ours, 0, 1 << 20, ALL)
+    assert isinstance(whole, Chunk)
     gather = SimFile.gather_cached
 
     def have(count):
@@ -188,6 +189,7 @@ def test_what_the_page_cache_has_of_a_read_is_answered_and_the_rest_comes_next(
 
     have(6)
     found = log.read(ours, 0, 1 << 20, ALL)
+    assert isinstance(found, Chunk)
     headers = [header for header, _ in batches_of(whole.data)]
     assert found.data == whole.data[: found.size]
     assert [header.base_offset for header, _ in batches_of(found.data)] == [
@@ -196,6 +198,7 @@ def test_what_the_page_cache_has_of_a_read_is_answered_and_the_rest_comes_next(
     assert found.is_cut
     assert found.next_offset == headers[6].base_offset
     rest = log.read(ours, found.next_offset, 1 << 20, ALL)
+    assert isinstance(rest, Chunk)
     assert found.size + rest.size == whole.size
     assert not rest.is_cut
     have(2)
@@ -321,13 +324,14 @@ layouts = st.lists(
 
 @given(layouts, st.integers(0, 40), st.integers(0, 30_000), st.integers(0, 400_000))
 def test_a_plan_agrees_with_walking_over_the_frames(layout, offset, max_bytes, limit):
-    columns = Columns(array("q"), array("q"), array("i"), array("q"))
+    bases, positions, sizes = array("q"), array("q"), array("i")
+    columns = Columns(bases, positions, sizes, array("q"))
     position = base = 0
     for size, more_records, gap in layout:
         position += gap
-        columns.bases.append(base)
-        columns.positions.append(position)
-        columns.sizes.append(size)
+        bases.append(base)
+        positions.append(position)
+        sizes.append(size)
         base += 1 + more_records
         position += 48 + size
     offset = min(offset, base - 1)
@@ -336,7 +340,8 @@ def test_a_plan_agrees_with_walking_over_the_frames(layout, offset, max_bytes, l
     known = (columns.positions, columns.sizes, columns.entry_of(offset), max_bytes, limit)
     assert compiled.choose(*known) == regions.choose(*known)
 
-    expected, total = [], 0
+    expected: list[tuple[int, int]] = []
+    total = 0
     for at, _first in enumerate(columns.bases):
         last = columns.bases[at + 1] if at + 1 < len(columns.bases) else base
         if last <= offset:

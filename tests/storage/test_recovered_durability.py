@@ -4,8 +4,8 @@ import errno
 from random import Random
 
 import pytest
-from harness.log_world import Crashed, World, append, open_log, partition_number, read_all
 
+from harness.log_world import Crashed, World, append, open_log, partition_number, read_all
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import OutOfSpace
 from tests.storage.faulty_disk import FaultyDisk

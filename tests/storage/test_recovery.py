@@ -6,6 +6,7 @@ from array import array
 from random import Random
 
 import pytest
+
 from harness.log_world import (
     DIRECTORY,
     SMALL,
@@ -17,7 +18,6 @@ from harness.log_world import (
     read_all,
     read_chunk,
 )
-
 from penstock.record.batch import read_header
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog

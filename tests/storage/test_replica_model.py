@@ -9,11 +9,11 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from harness.log_world import SMALL, Crashed, World, append, async_config, partition_number
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from harness.log_world import SMALL, Crashed, World, append, async_config, partition_number
 from penstock.storage.config import FlushPolicy, Retention
 from penstock.storage.errors import OutOfSpace, PositionOutOfRange
 from penstock.storage.replicate.run import Run

@@ -3,6 +3,7 @@
 import errno
 
 import pytest
+
 from harness.log_world import (
     SMALL,
     World,
@@ -11,7 +12,7 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-
+from penstock.base.ids import TopicPartition
 from penstock.base.invariant import InvariantViolation
 from penstock.storage.config import Retention
 from penstock.storage.errors import OffsetOutOfRange
@@ -418,7 +419,8 @@ def test_what_lies_in_a_segment_that_is_still_to_be_sealed_is_counted_off_when_i
 
 
 def test_records_deleted_during_a_pass_are_counted_off_from_the_oldest_segment_on(world, log, disk):
-    partition, seen = sharing(world, log), []
+    partition = sharing(world, log)
+    seen: list[TopicPartition] = []
 
     def deleting(one):
         if one == partition.topic_partition and len(seen) < 2:

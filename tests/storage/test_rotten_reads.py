@@ -1,6 +1,7 @@
 """A record that rots on the disk after its log was opened is never given to a reader."""
 
 import pytest
+
 from harness.log_world import (
     DIRECTORY,
     World,
@@ -10,7 +11,6 @@ from harness.log_world import (
     partition_number,
     read_chunk,
 )
-
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptFrame
 from tests.storage.faulty_disk import FaultyDisk

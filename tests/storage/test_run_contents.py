@@ -5,8 +5,8 @@ Checksums agree here: what lies is the master, or the disk that it read from.
 
 import pytest
 from crc32c import crc32c
-from harness.log_world import World, append, open_log, partition_number
 
+from harness.log_world import World, append, open_log, partition_number
 from penstock.storage.commit_log.frames import (
     FRAME_HEADER_BYTES,
     KEY,

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 import pytest
-from harness.log_world import World, append, open_log, partition_number
 
+from harness.log_world import World, append, open_log, partition_number
 from penstock.storage.errors import BadRun
 from penstock.storage.replicate.run import Run
 from penstock.storage.replicate.run_check import Follows, check_run

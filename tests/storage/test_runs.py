@@ -4,6 +4,7 @@ import errno
 from dataclasses import replace
 
 import pytest
+
 from harness.log_world import (
     SMALL,
     Crashed,
@@ -15,7 +16,6 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-
 from penstock.record.batch import read_header
 from penstock.storage.commit_log.frames import HEADER, KIND_END
 from penstock.storage.config import LogConfig
@@ -383,7 +383,7 @@ def test_partitions_that_are_not_known_begin_where_their_first_batch_says():
     pair.append(300, size=1000)
     assert len(frames_of(pair.master_disk, pair.master)) > 300
     base = take_run(pair.world, pair.master, 3 * SMALL.segment_bytes)
-    answers = []
+    answers: list[Exception | None] = []
     pair.slave.reset_to(base.file_base, base.file_end, answers.append)
     pair.world.run()
     assert answers == [None]

@@ -6,9 +6,13 @@ byte for byte, and producers must be known again.
 """
 
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
 from harness.log_world import (
     SMALL,
     Crashed,
@@ -19,10 +23,6 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-
 from penstock.record.batch import read_header
 from penstock.storage.commit_log.frames import FRAME_HEADER_BYTES
 from penstock.storage.config import FlushPolicy, Retention
@@ -52,7 +52,7 @@ class SetLogAgainstList(RuleBasedStateMachine):
         self.random = Random(seed)
         self.disk = FaultyDisk()
         self.config = SMALL if policy is FlushPolicy.SYNC else async_config()
-        self.entries = {number: [] for number in range(PARTITIONS)}
+        self.entries: dict[int, list[Any]] = {number: [] for number in range(PARTITIONS)}
         self.starts = dict.fromkeys(range(PARTITIONS), 0)
         self.deletes = []
         self.epoch = 1

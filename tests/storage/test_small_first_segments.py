@@ -4,8 +4,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 
+from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 from penstock.storage.commit_log.segments import usual_capacity
 from penstock.storage.errors import OutOfSpace, SegmentNotReady
 from tests.storage.faulty_disk import FaultyDisk

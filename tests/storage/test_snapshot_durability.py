@@ -3,8 +3,8 @@
 from random import Random
 
 import pytest
-from harness.log_world import World, append, open_log, partition_number, read_all
 
+from harness.log_world import World, append, open_log, partition_number, read_all
 from penstock.storage.config import LogConfig
 from tests.storage.faulty_disk import FaultyDisk
 

@@ -4,6 +4,7 @@ import errno
 from dataclasses import replace
 
 import pytest
+
 from harness.log_world import (
     SMALL,
     World,
@@ -14,7 +15,6 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-
 from penstock.record.batch import read_header
 from penstock.storage.config import LogConfig, Retention
 from penstock.storage.errors import BatchTooLargeForLog, LogFenced, OutOfSpace, SegmentNotReady
@@ -138,7 +138,7 @@ def test_an_io_error_fences_the_log_for_good(world, disk, operation):
     partition = log.open_partition(partition_number(0))
     append(log, partition)
     world.run()
-    told = []
+    told: list[Exception] = []
     log.on_fenced = told.append
     durable = log.durable_position
     disk.fail(operation, ".log", errno.EIO)
@@ -341,7 +341,7 @@ def test_an_io_error_while_a_segment_is_fitted_fences_the_log(world, disk, opera
     master = open_log(world, FaultyDisk(), replace(SMALL, segment_bytes=131_072))
     append(master, master.open_partition(partition_number(0)), size=1000)
     world.run()
-    told = []
+    told: list[Exception] = []
     slave.on_fenced = told.append
     assert slave.append_run(take_run(world, master, 0)) == 0
     disk.fail(operation, ".log", errno.EIO)
@@ -364,7 +364,7 @@ def test_a_segment_is_fitted_when_nothing_in_it_is_still_to_be_synced(world, dis
     append(master, partition, size=1000)
     world.run()
     wider = take_run(world, master, slave.end_position)._replace(file_end=131_072)
-    told = []
+    told: list[Exception] = []
     slave.on_fenced = told.append
     disk.fail("sync", ".log", errno.EIO)
     assert slave.append_run(wider) == 0

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+
 from harness.log_world import (
     ALL,
     SMALL,
@@ -15,7 +16,6 @@ from harness.log_world import (
     read_all,
     read_chunk,
 )
-
 from penstock.base.ports import Disk
 from penstock.record.batch import read_header
 from penstock.runtime.io.disk import FileDisk

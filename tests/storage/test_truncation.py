@@ -2,10 +2,11 @@
 
 import errno
 from random import Random
+from typing import Any
 
 import pytest
-from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 
+from harness.log_world import SMALL, World, append, open_log, partition_number, read_all
 from penstock.storage.commit_log.catching_up import encode_note, note_path, read_note
 from penstock.storage.commit_log.frames import KIND_BATCH
 from penstock.storage.commit_log.truncation import plan_reset
@@ -112,7 +113,7 @@ def test_a_truncation_takes_away_what_lies_behind_and_nothing_else(kept):
 
 def test_appends_reads_and_runs_are_refused_while_a_log_is_truncated():
     world, _, log, partition = member(20)
-    answers = []
+    answers: list[Exception | None] = []
     position = log.end_position
     log.truncate(1268, answers.append)
     assert log.is_busy
@@ -153,7 +154,7 @@ def test_a_truncation_is_complete_after_a_crash_at_any_step():
     kept = {p: f for p, f in frames.items() if p < position}
     for seed in range(3):
         random = Random(seed)
-        state = {}
+        state: dict[str, Any] = {}
 
         def truncate(state=state):
             disk = state["disk"] = copy_of(origin)
@@ -318,7 +319,7 @@ def test_a_reset_leaves_an_empty_log_at_the_given_place_after_a_crash_at_any_ste
 
 def test_a_truncation_that_the_disk_refuses_fences_the_log_and_is_complete_after_a_restart():
     world, disk, log, _ = member(50)
-    fenced = []
+    fenced: list[Exception] = []
     log.on_fenced = fenced.append
     disk.fail("truncate", ".log", errno.EIO)
     position = sorted(frames_of(disk, log))[11]
@@ -416,7 +417,7 @@ def test_a_damaged_pending_change_stops_the_start_and_a_damaged_note_proves_noth
 def test_a_log_that_is_closed_while_it_is_truncated_is_found_truncated_at_the_next_start():
     world, disk, log, _ = member(20)
     position = sorted(frames_of(disk, log))[11]
-    answers = []
+    answers: list[Exception | None] = []
     log.truncate(position, answers.append)
     log.close()
     world.run()
@@ -470,7 +471,7 @@ def test_a_truncation_between_two_snapshots_does_not_go_by_the_older_one_where_i
     assert older < cut < log.snapshot_position
     assert log.start_position > 0
     start = partition.log_start_offset
-    errors = []
+    errors: list[Exception | None] = []
     log.truncate(cut, errors.append)
     world.run()
     assert errors == [None]

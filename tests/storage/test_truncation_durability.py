@@ -3,6 +3,7 @@
 from random import Random
 
 import pytest
+
 from harness.log_world import (
     SMALL,
     World,
@@ -12,7 +13,6 @@ from harness.log_world import (
     partition_number,
     read_all,
 )
-
 from penstock.record.batch import read_header
 from penstock.storage.config import LogConfig, Retention
 from tests.storage.faulty_disk import FaultyDisk

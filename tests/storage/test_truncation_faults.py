@@ -3,8 +3,8 @@
 import errno
 
 import pytest
-from harness.log_world import SMALL, World, append, open_log, partition_number
 
+from harness.log_world import SMALL, World, append, open_log, partition_number
 from penstock.storage.config import Retention
 from penstock.storage.errors import LogBusy
 from tests.storage.faulty_disk import FaultyDisk
@@ -22,7 +22,7 @@ from tests.storage.replicas import frames_of, member, reopened, settle
 def test_a_truncation_that_finds_no_space_is_tried_again_until_it_does(fault):
     world, disk, log, _ = member(60)
     cut = sorted(frames_of(disk, log))[20]
-    done = []
+    done: list[Exception | None] = []
     disk.fail(*fault, errno.ENOSPC, times=3)
     log.truncate(cut, done.append)
     world.run()
@@ -49,7 +49,7 @@ def test_a_truncation_below_the_snapshot_that_finds_no_space_keeps_what_only_the
     world.run()
     cut = sorted(frames_of(disk, log))[20]
     disk.fail(*fault, errno.ENOSPC, times=2)
-    done = []
+    done: list[Exception | None] = []
     log.truncate(cut, done.append)
     world.run()
     assert done == []
@@ -120,7 +120,7 @@ def test_offsets_that_only_the_plan_knew_survive_a_truncation_that_found_no_spac
         log.checkpoint()
         for _ in range(5):
             world.advance(1000)
-    done = []
+    done: list[Exception | None] = []
     disk.fail("allocate", ".log", errno.ENOSPC)
     log.truncate(position, done.append)
     world.run()

@@ -1,8 +1,8 @@
 """Verify says what is wrong and nothing else; dump tells frame by frame."""
 
 import pytest
-from harness.log_world import DIRECTORY, SMALL, World, append, open_log, partition_number
 
+from harness.log_world import DIRECTORY, SMALL, World, append, open_log, partition_number
 from penstock.storage.commit_log.segments import Segment
 from penstock.storage.config import Retention
 from penstock.storage.index.partition_log import Columns

@@ -1,6 +1,7 @@
 """What becomes of measured rounds: ratios, targets and verdicts."""
 
 import pytest
+
 from benchmarks.peers.model import FSYNC, SMOKE, Figure, Group, Question, Spec
 from benchmarks.peers.ratios import Row, Samples, growth_rows, ratio_of, rotated, rows_of
 from benchmarks.peers.rounds import ask_group

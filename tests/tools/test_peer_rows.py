@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+
 from benchmarks.peer_plots import AXES, curves_of
 from benchmarks.peer_plots import main as plot
 from benchmarks.peers import cold

@@ -8,6 +8,8 @@ import pytest
 
 PATH = Path(__file__).parents[2] / "tools" / "tidy.py"
 spec = importlib.util.spec_from_file_location("tidy", PATH)
+assert spec
+assert spec.loader
 tidy = importlib.util.module_from_spec(spec)
 sys.modules["tidy"] = tidy
 spec.loader.exec_module(tidy)

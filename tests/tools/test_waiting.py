@@ -4,6 +4,7 @@ import asyncio
 import itertools
 
 import pytest
+
 from harness.waiting import until, wait_until
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from simulator.reach import marking
 
 TOLD_MAX = 300
