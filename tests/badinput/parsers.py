@@ -37,6 +37,7 @@ from penstock.controller.commands.codec import (
     encode_error,
 )
 from penstock.controller.errors import NotActiveController, TopicExists
+from penstock.controller.metadata.levels import METADATA_LEVELS
 from penstock.controller.metadata.record_codec import decode_records, encode_records
 from penstock.groups.records import decode_group_value, decode_key, decode_offset_value
 from penstock.net.peer_auth import (
@@ -277,7 +278,9 @@ def _ha(data: bytes) -> None:
 
 def _metadata(data: bytes) -> None:
     found = decode_records(data)
-    _agree(decode_records(encode_records(found)), found)
+    # Each alone: whether the level in front allows it is judged by replay.
+    again = b"".join(encode_records([one], METADATA_LEVELS.highest) for one in found)
+    _agree(decode_records(again), found)
 
 
 def _command(data: bytes) -> None:
