@@ -222,9 +222,9 @@ All public topic configurations of Kafka 4.2 can be set, with Kafka's bounds, an
 its log when it is set, and its documentation says why. What a topic does not set is the node's
 (`[topic]` in the settings file), else Kafka's default.
 
-In a cluster of several releases set the keys marked with a star, and what older releases refused of
-others (`cleanup.policy` with `compact` or empty, batches above 64 MiB), once all nodes run this
-release: an older node stops at a configuration that it does not know.
+Keys marked with a star, and what older releases refused of others (`cleanup.policy` with `compact`
+or empty, batches above 64 MiB), need level 2 of the metadata: an older node would stop at them. A
+cluster that an older release has founded gets it by `penstock cluster upgrade`.
 
 | key | default | effect | what is different here |
 |---|---|---|---|

@@ -7,7 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.invariant import InvariantViolation
-from penstock.controller.commands.command import ChangeFeatureLevel, RegisterBroker
+from penstock.controller.commands.command import (
+    ChangeFeatureLevel,
+    DeleteTopics,
+    NewTopic,
+    RegisterBroker,
+    TopicReference,
+)
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.commands.features import check_level
 from penstock.controller.errors import (
@@ -357,3 +363,15 @@ def _is_contradiction(image: ClusterImage, record: r.MetadataRecord) -> bool:
             return record.acl_id not in kept.acls
         case _:
             return False
+
+
+def test_overrides_that_an_earlier_release_does_not_know_are_taken_away_before_the_level() -> None:
+    cluster = Cluster()
+    (made,) = cluster.create(NewTopic(name="t", configs={"segment.ms": "1000"}))
+    assert made.error is None
+    with pytest.raises(FeatureLevelRefused, match="overrides of topics t:"):
+        _lower(cluster)
+    cluster.submit(DeleteTopics(topics=(TopicReference(name="t"),)))
+    assert _lower(cluster) == 1
+    (refused,) = cluster.create(NewTopic(name="t", configs={"segment.ms": "1000"}))
+    assert "needs level 2" in str(refused.error)

@@ -20,7 +20,7 @@ from penstock.controller.topic_config.table import (
 @pytest.mark.parametrize("key", TOPIC_CONFIGS)
 def test_default_of_every_key_is_a_valid_value_of_it(key: str) -> None:
     default = TOPIC_CONFIGS[key].value_in(TopicSettings())
-    assert check_override(key, default) == default
+    assert check_override(key, default, level=2) == default
     assert resolve({key: default}, TopicSettings()) == TopicSettings()
 
 
@@ -50,7 +50,7 @@ def test_default_of_every_key_is_a_valid_value_of_it(key: str) -> None:
     ],
 )
 def test_values_are_kept_in_one_spelling(key: str, value: str, kept: str) -> None:
-    assert check_override(key, value) == kept
+    assert check_override(key, value, level=2) == kept
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_values_are_kept_in_one_spelling(key: str, value: str, kept: str) -> Non
 )
 def test_value_out_of_bounds_is_refused_with_its_key(key: str, value: str) -> None:
     with pytest.raises(InvalidConfig, match=key):
-        check_override(key, value)
+        check_override(key, value, level=2)
 
 
 @pytest.mark.parametrize("key", REFUSED_KEYS)
 def test_key_that_kafka_has_no_more_is_refused_with_the_reason(key: str) -> None:
     with pytest.raises(InvalidConfig, match="leave it out"):
-        check_override(key, "1")
+        check_override(key, "1", level=2)
 
 
 def test_overrides_win_over_the_defaults_of_the_node() -> None:
@@ -205,3 +205,20 @@ def test_what_an_older_release_would_stop_at_needs_the_next_level() -> None:
     assert not needs_level_2("cleanup.policy", "delete")
     assert needs_level_2("max.message.bytes", str(65 << 20))
     assert not needs_level_2("max.message.bytes", str(64 << 20))
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("segment.bytes", "1048576"), ("cleanup.policy", "compact")]
+)
+def test_what_an_earlier_release_would_stop_at_is_refused_below_its_level(
+    key: str, text: str
+) -> None:
+    with pytest.raises(InvalidConfig, match="penstock cluster upgrade"):
+        check_override(key, text, level=1)
+    assert check_override(key, text, level=2) == text
+
+
+def test_what_every_release_reads_is_taken_at_the_first_level() -> None:
+    assert check_override("cleanup.policy", "delete", level=1) == "delete"
+    assert check_override("retention.ms", "5", level=1) == "5"
+    assert check_override("unclean.leader.election.enable", "true", level=1) == "true"

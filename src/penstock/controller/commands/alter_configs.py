@@ -103,7 +103,7 @@ def _edit(image: ClusterImage, topic: TopicImage, wanted: dict[str, str], edit: 
     if edit.value is None:
         raise InvalidMetadataRequest(f"A null value is not supported for {edit.key}.")
     if edit.operation == ConfigOperation.SET:
-        wanted[edit.key] = check_override(edit.key, edit.value)
+        wanted[edit.key] = check_override(edit.key, edit.value, level=image.metadata_level)
     elif edit.operation in {ConfigOperation.APPEND, ConfigOperation.SUBTRACT}:
         wanted[edit.key] = _edit_list(image, topic.configs, edit, edit.value)
     else:
@@ -122,7 +122,7 @@ def _edit_list(
         items += [item for item in given if item not in items]
     else:
         items = [item for item in items if item not in given]
-    return check_override(edit.key, ",".join(items))
+    return check_override(edit.key, ",".join(items), level=image.metadata_level)
 
 
 def _changes(topic: TopicImage, wanted: Mapping[str, str]) -> list[MetadataRecord]:

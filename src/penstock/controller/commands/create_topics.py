@@ -87,7 +87,7 @@ def _check_name(
 def _create(
     context: CommandContext, placement: Placement, topic: NewTopic, *, internal: bool
 ) -> tuple[TopicOutcome, list[MetadataRecord]]:
-    configs = checked_configs(topic.configs)
+    configs = checked_configs(topic.configs, context.image.metadata_level)
     set_ids = _place(context, placement, topic)
     take_facts(configs, unclean_by_set(context.image, configs, set_ids))
     topic_id = _new_topic_id(context)
@@ -130,13 +130,13 @@ def unclean_by_set(
     return {one: one in sets and sets[one].is_unclean_allowed for one in set_ids}
 
 
-def checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
+def checked_configs(configs: Mapping[str, str | None], level: int) -> dict[str, str]:
     """Return the overrides as they are kept. Raises InvalidConfig for the first bad one."""
     checked: dict[str, str] = {}
     for key, value in configs.items():
         if value is None:
             raise InvalidConfig(key, "a null value is not supported for topic configurations")
-        checked[key] = check_override(key, value)
+        checked[key] = check_override(key, value, level=level)
     return checked
 
 

@@ -15,6 +15,9 @@ from penstock.controller.metadata.image import ClusterImage
 from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA, SUPPORTED
 from penstock.controller.metadata.record_codec import level_of
 from penstock.controller.metadata.records import FeatureLevelChanged, MetadataRecord
+from penstock.controller.topic_config.table import needs_level_2
+
+TOPICS_NAMED = 5
 
 
 def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -> Result[int]:
@@ -36,11 +39,23 @@ def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -
         raise FeatureLevelRefused(
             feature, level, f"brokers {strangers} have registered meanwhile: ask again"
         )
-    if command.is_lowering and (above := image.configuration.above_first_level()):
+    if command.is_lowering and (above := _above_first_level(image)):
         raise FeatureLevelRefused(
             feature, level, f"it can not hold {', '.join(above)}: take them away first"
         )
     return Result(level, (feature_level(context, feature, level),))
+
+
+def _above_first_level(image: ClusterImage) -> list[str]:
+    """Say what the first level can not hold, for people; [] for nothing."""
+    found = sorted(
+        topic.name
+        for topic in image.topics_by_name.values()
+        if any(needs_level_2(key, text) for key, text in topic.configs.items())
+    )
+    more = f" and {len(found) - TOPICS_NAMED} more" if len(found) > TOPICS_NAMED else ""
+    topics = [f"overrides of topics {', '.join(found[:TOPICS_NAMED])}{more}"] if found else []
+    return [*image.configuration.above_first_level(), *topics]
 
 
 def feature_level(context: CommandContext, feature: str, level: int) -> FeatureLevelChanged:

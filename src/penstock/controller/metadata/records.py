@@ -37,6 +37,7 @@ from penstock.controller.metadata.config_records import (
 from penstock.controller.metadata.declare import OlderForm, read_str, since
 from penstock.controller.metadata.kinds import RecordKind, ResourceType
 from penstock.controller.metadata.levels import FIRST_LEVEL, MACHINES_LEVEL
+from penstock.controller.topic_config.table import OVERRIDES_LEVEL, needs_level_2
 
 __all__ = ["CarriedRecord", "FeatureLevelChanged", "RecordKind", "ResourceType"]
 
@@ -180,7 +181,10 @@ class ConfigChanged:
     @property
     def needs(self) -> int:
         """The metadata level that this one needs."""
-        return FIRST_LEVEL if self.resource_type == ResourceType.TOPIC else CONFIGURATION_LEVEL
+        if self.resource_type != ResourceType.TOPIC:
+            return CONFIGURATION_LEVEL
+        is_new = self.value is not None and needs_level_2(self.key, self.value)
+        return OVERRIDES_LEVEL if is_new else FIRST_LEVEL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

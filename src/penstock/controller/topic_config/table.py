@@ -273,6 +273,8 @@ assert {row.field for row in _ROWS if row.fixed_default is None} == set(
 )
 assert not TOPIC_CONFIGS.keys() & REFUSED_KEYS.keys()
 
+OVERRIDES_LEVEL = 2
+"""Of the metadata; see `needs_level_2`."""
 SINCE_LEVEL_2 = frozenset(row.key for row in _ROWS if row.is_since_level_2)
 """Keys at which an older release stops when it replays them: set once all nodes know them."""
 _BEFORE_LEVEL_2 = {
@@ -305,15 +307,25 @@ def find_key(key: str) -> TopicConfigKey:
     raise InvalidConfig(key, REFUSED_KEYS.get(key, "unknown topic configuration"))
 
 
-def check_override(key: str, value: str | None) -> str:
-    """Return the text to keep for an override. Raises InvalidConfig when it can not be."""
+def check_override(key: str, value: str | None, *, level: int) -> str:
+    """Return the text to keep for an override. Raises InvalidConfig when it can not be.
+
+    `level` is that of the metadata: below 2 an earlier release may have to read the override.
+    """
     row = find_key(key)
     if value is None:
         raise InvalidConfig(key, "a null value can not be set; delete the key instead")
     try:
-        return str(row.parse(value.strip()))
+        text = str(row.parse(value.strip()))
     except ValueError as error:
         raise InvalidConfig(key, f"invalid value {value[:100]!r}: {error}") from error
+    if level < OVERRIDES_LEVEL and key != UNCLEAN and needs_level_2(key, text):
+        raise InvalidConfig(
+            key,
+            f"{text} needs level {OVERRIDES_LEVEL} of the metadata, which is at {level}: raise it"
+            " with `penstock cluster upgrade` once every node runs this release",
+        )
+    return text
 
 
 def take_facts(overrides: dict[str, str], unclean: Mapping[int, bool]) -> None:
