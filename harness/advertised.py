@@ -32,6 +32,7 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.DESCRIBE_LOG_DIRS: range(1, 5),
     ApiKey.DESCRIBE_QUORUM: range(3),
     ApiKey.DESCRIBE_CLUSTER: range(3),
+    ApiKey.UPDATE_FEATURES: range(3),
     ApiKey.UNREGISTER_BROKER: range(1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
 }

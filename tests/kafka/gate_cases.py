@@ -148,6 +148,11 @@ CLUSTER_CASES = [
         whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
     ),
     Case(
+        ApiKey.UPDATE_FEATURES, 2, {(ALTER, ON_CLUSTER)},
+        always({"feature_updates": [], "timeout": 1_000, "validate_only": True}),
+        whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
+    ),
+    Case(
         ApiKey.UNREGISTER_BROKER, 0, {(ALTER, ON_CLUSTER)}, always({"broker_id": 1}),
         whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
     ),

@@ -170,6 +170,11 @@ class Operations:
     async def quorum(self) -> Quorum:
         raise AssertionError("nobody asks for it here")
 
+    async def change_feature(
+        self, feature: str, level: int, *, is_lowering: bool, is_trial: bool
+    ) -> None:
+        raise AssertionError("nobody asks for it here")
+
 
 def elect(node: Node, kind: int, partitions: list[int] | None, topic: str = "events") -> Any:
     named = None if partitions is None else [{"topic": topic, "partitions": partitions}]

@@ -28,6 +28,7 @@ class _Case:
     )
     level: int = 1
     submitted: list[ChangeFeatureLevel] = field(default_factory=list)
+    tried: list[ChangeFeatureLevel] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         image = ClusterImage()
@@ -41,10 +42,15 @@ class _Case:
             voters=lambda: (1, 2, 3),
             said=lambda: self.said,
             submit=self._submit,
+            trial=self._try,
         )
 
     async def _submit(self, command: ChangeFeatureLevel) -> int:
         self.submitted.append(command)
+        return command.level
+
+    def _try(self, command: ChangeFeatureLevel) -> int:
+        self.tried.append(command)
         return command.level
 
     def ask(self, **fields: Any) -> str:
@@ -61,6 +67,12 @@ def test_the_level_is_raised_to_the_newest_where_everybody_reads_it() -> None:
     assert case.submitted == [
         ChangeFeatureLevel(feature=METADATA, level=2, checked_brokers=(1, 2, 11))
     ]
+
+
+def test_a_trial_is_judged_and_submits_nothing() -> None:
+    case = _Case()
+    assert case.ask(level=2, is_trial=True) == "penstock.metadata can be set to level 2"
+    assert (case.submitted, [one.level for one in case.tried]) == ([], [2])
 
 
 def test_the_level_is_lowered_by_one_and_never_below_the_first() -> None:

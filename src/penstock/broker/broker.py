@@ -54,6 +54,11 @@ class Operations(Protocol):
     async def quorum(self) -> Quorum:
         """Return who keeps the metadata log. Raises MetadataError kinds."""
 
+    async def change_feature(
+        self, feature: str, level: int, *, is_lowering: bool, is_trial: bool
+    ) -> None:
+        """Raise or lower a feature's level, or see whether it could be. Raises MetadataError."""
+
 
 class Broker:
     """One broker of the cluster, as its handlers see it."""

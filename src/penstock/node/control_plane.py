@@ -148,6 +148,7 @@ class ControlPlane:
             voters=self.controllers,
             said=self._said_levels,
             submit=self.driver.submit,
+            trial=self.driver.trial,
         )
 
     def _make_brain(self, ports: BrainPorts) -> ActiveController:

@@ -13,7 +13,7 @@ from penstock.controller.commands.command import Command
 from penstock.controller.errors import MetadataLogFenced
 from penstock.node.control_plane import ControlPlane
 from penstock.runtime.session.client import SessionClient
-from penstock.runtime.session.messages import Operation, QuorumRequest
+from penstock.runtime.session.messages import ChangeFeature, Operation, QuorumRequest
 
 R = TypeVar("R")
 
@@ -39,6 +39,21 @@ class MetadataCommands:
         """Return who keeps the metadata log. Raises as SessionClient.operate does."""
         return read_quorum(
             await self._sessions.operate(lambda request_id: QuorumRequest(request_id=request_id))
+        )
+
+    async def change_feature(
+        self, feature: str, level: int, *, is_lowering: bool, is_trial: bool
+    ) -> None:
+        """Raise or lower a feature's level. Raises as SessionClient.operate does."""
+        self._check()
+        await self._sessions.operate(
+            lambda request_id: ChangeFeature(
+                request_id=request_id,
+                feature=feature,
+                level=level,
+                is_lowering=is_lowering,
+                is_trial=is_trial,
+            )
         )
 
     def _check(self) -> None:

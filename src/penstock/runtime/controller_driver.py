@@ -196,6 +196,13 @@ class ControllerDriver:
             raise judged
         return judged.response
 
+    def trial(self, command: Command[R]) -> R:
+        """Return what a command would answer now. Raises RefusedCommand; nothing is written."""
+        judged = self._judge(command)
+        if isinstance(judged, RefusedCommand):
+            raise judged
+        return judged.response
+
     def _judge(self, command: Command[R]) -> Result[R] | RefusedCommand:
         try:
             return self._controller.handle(command)

@@ -78,13 +78,14 @@ class ChangeFeature:
     """Set a feature's level; answered by an OperationAnswer.
 
     `level` 0 is the newest of the active controller's release, or with `is_lowering` the one below
-    the present.
+    the present. `is_trial`: nothing is changed, and the answer says what would become of it.
     """
 
     request_id: int
     feature: str
     level: int = 0
     is_lowering: bool = False
+    is_trial: bool = False
 
 
 ByService = ChangeControllers | FeaturesRequest | ChangeFeature

@@ -47,13 +47,18 @@ class FeatureTable:
         voters: Callable[[], Iterable[int]],
         said: Callable[[], Iterable[tuple[int, int]]],
         submit: Callable[[ChangeFeatureLevel], Coroutine[Any, Any, int]],
+        trial: Callable[[ChangeFeatureLevel], int],
     ) -> None:
-        """`said` yields (peer id, packed levels) of every open link and session of others."""
+        """`said` yields (peer id, packed levels) of every open link and session of others.
+
+        `trial` judges a command as `submit` does, and changes nothing.
+        """
         self._own_id = own_id
         self._image = image
         self._voters = voters
         self._said = said
         self._submit = submit
+        self._trial = trial
 
     async def answer(self, request: FeaturesRequest | ChangeFeature) -> str:
         """Return levels as JSON, or what was changed in words. Raises MetadataError."""
@@ -96,6 +101,8 @@ class FeatureTable:
             is_lowering=request.is_lowering,
             checked_brokers=tuple(sorted(self._image.brokers)),
         )
+        if request.is_trial:
+            return f"{feature} can be set to level {self._trial(command)}"
         return f"{feature} is at level {await self._submit(command)}"
 
     def _level_wanted(self, request: ChangeFeature) -> int:

@@ -1,8 +1,9 @@
 """ApiVersions (key 18), versions 0 to 4: what the handler modules declare, and nothing else.
 
 An unknown version never gets here: dispatch answers it in version 0 with error 35, so that the
-client can ask again. No features are listed: transactions of version 2, share groups and
-KIP-848 groups are not there, and a client would act on the claim.
+client can ask again. The one feature is `penstock.metadata`. Kafka's are not listed: transactions
+of version 2, share groups and KIP-848 groups are not there, and a client would act on the claim.
+At its first level the cluster has no epoch of features, and tells none.
 
 Source: Kafka `ApiVersionManager`, KIP-35, KIP-511 (client software names, the way down), KIP-584
 (features).
@@ -10,7 +11,10 @@ Source: Kafka `ApiVersionManager`, KIP-35, KIP-511 (client software names, the w
 
 import functools
 import re
+from collections.abc import Mapping
+from typing import NamedTuple
 
+from penstock.controller.metadata.levels import SUPPORTED
 from penstock.kafka.context import TEXT_KEPT_MAX, RequestContext, Software
 from penstock.kafka.request import Reply, Request
 from penstock.protocol.api_keys import ApiKey
@@ -20,6 +24,8 @@ from penstock.protocol.messages import encode_response
 KEY = ApiKey.API_VERSIONS
 VERSIONS = range(5)
 CLIENT_SOFTWARE_VERSION = 3
+FEATURES_VERSION = 3
+NO_EPOCH = -1
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
@@ -34,17 +40,48 @@ def handle(context: RequestContext, request: Request, reply: Reply) -> None:
             context.software = Software(*(text[:TEXT_KEPT_MAX] for text in named))
         else:
             error = ErrorCode.INVALID_REQUEST
-    reply.raw(_body(version, error, tuple(context.front.api_versions())))
+    image = context.broker.metadata
+    finalised = Finalised(image.features_epoch, tuple(sorted(image.features.items())))
+    reply.raw(_body(version, error, tuple(context.front.api_versions()), finalised))
+
+
+class Finalised(NamedTuple):
+    """The levels that the cluster has agreed on, and the epoch, which grows with each change."""
+
+    epoch: int
+    levels: tuple[tuple[str, int], ...]
 
 
 @functools.lru_cache(maxsize=32)
-def _body(version: int, error: ErrorCode, apis: tuple[tuple[int, int, int], ...]) -> bytes:
-    listed = () if error == ErrorCode.INVALID_REQUEST else apis
-    fields = {
+def _body(
+    version: int,
+    error: ErrorCode,
+    apis: tuple[tuple[int, int, int], ...],
+    finalised: Finalised,
+) -> bytes:
+    if error == ErrorCode.INVALID_REQUEST:
+        return encode_response(KEY, version, {"error_code": error, "api_keys": ()})
+    fields: dict[str, object] = {
         "error_code": error,
         "api_keys": [
             {"api_key": key, "min_version": lowest, "max_version": highest}
-            for key, lowest, highest in listed
+            for key, lowest, highest in apis
         ],
     }
+    if version >= FEATURES_VERSION:
+        fields |= _features(finalised)
     return encode_response(KEY, version, fields)
+
+
+def _features(finalised: Finalised) -> Mapping[str, object]:
+    return {
+        "supported_features": [
+            {"name": name, "min_version": levels.lowest, "max_version": levels.highest}
+            for name, levels in SUPPORTED.items()
+        ],
+        "finalized_features_epoch": finalised.epoch if finalised.levels else NO_EPOCH,
+        "finalized_features": [
+            {"name": name, "max_version_level": level, "min_version_level": level}
+            for name, level in finalised.levels
+        ],
+    }

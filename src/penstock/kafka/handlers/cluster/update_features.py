@@ -1,0 +1,100 @@
+"""UpdateFeatures (key 57), versions 0 to 2: raise or lower the level of a feature of the cluster.
+
+There is one feature, `penstock.metadata`: which records may be written to the metadata log. It is
+raised when every process of the cluster reads the level, and lowered only where nothing is lost:
+an unsafe downgrade (upgrade type 3) is judged like a safe one. All updates are made or none; with
+`validate_only` none, and the answer says what would become of them.
+
+Source: Kafka `FeatureControlManager.updateFeatures`, KIP-584, KIP-778 (upgrade types, trial),
+KIP-1022 (v2: no results by feature).
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from penstock.base.errors import PlatformError
+from penstock.broker.access import Operation, Resource
+from penstock.controller.errors import (
+    FeatureLevelRefused,
+    InvalidMetadataRequest,
+    MetadataError,
+    NotActiveController,
+)
+from penstock.controller.metadata.levels import FIRST_LEVEL, SUPPORTED
+from penstock.kafka.answers.admin import error_fields
+from penstock.kafka.context import RequestContext
+from penstock.kafka.gate import refusal
+from penstock.kafka.request import Request
+from penstock.protocol.api_keys import ApiKey
+
+KEY = ApiKey.UPDATE_FEATURES
+VERSIONS = range(3)
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+RESULTS_VERSION_MAX = 1
+NOBODY = -1
+
+
+class Update(NamedTuple):
+    """What is wanted of a feature."""
+
+    feature: str
+    level: int
+    is_lowering: bool
+
+
+async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
+    """Have the active controller change the levels."""
+    refused = refusal(context, Operation.ALTER, Resource.CLUSTER)
+    if refused is not None:
+        return _answer(request, (), refused)
+    try:
+        updates = [_update(one) for one in request.body.feature_updates]
+        _check(updates)
+        is_trial = getattr(request.body, "validate_only", False)
+        for one in updates:
+            await _change(context, one, is_trial=is_trial)
+    except MetadataError as error:
+        return _answer(request, (), error)
+    return _answer(request, updates, None)
+
+
+def _update(asked: Any) -> Update:
+    """Read an update. Raises InvalidMetadataRequest."""
+    if hasattr(asked, "allow_downgrade"):
+        kind = SAFE_DOWNGRADE if asked.allow_downgrade else UPGRADE
+    else:
+        kind = asked.upgrade_type
+    if kind not in {UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE}:
+        raise InvalidMetadataRequest(f"{asked.feature[:100]}: there is no upgrade type {kind}.")
+    return Update(asked.feature, asked.max_version_level, kind != UPGRADE)
+
+
+def _check(updates: list[Update]) -> None:
+    """Refuse all where one can not be, before any is made. Raises MetadataError kinds."""
+    if len({one.feature for one in updates}) != len(updates):
+        raise InvalidMetadataRequest("A feature is named twice.")
+    for name, level, _ in updates:
+        if name not in SUPPORTED:
+            raise FeatureLevelRefused(name[:100], level, f"there is only {', '.join(SUPPORTED)}")
+        if level < FIRST_LEVEL:
+            raise FeatureLevelRefused(name, level, f"its levels begin at {FIRST_LEVEL}")
+
+
+async def _change(context: RequestContext, update: Update, *, is_trial: bool) -> None:
+    operations = context.broker.operations
+    if operations is None:
+        raise NotActiveController(NOBODY)
+    async with context.broker.long_places.away():
+        await operations.change_feature(
+            update.feature, update.level, is_lowering=update.is_lowering, is_trial=is_trial
+        )
+
+
+def _answer(
+    request: Request, updates: list[Update] | tuple[()], error: PlatformError | None
+) -> Mapping[str, object]:
+    told = error_fields(error)
+    if request.api_version > RESULTS_VERSION_MAX:
+        return told
+    return {**told, "results": [{"feature": one.feature, **error_fields(None)} for one in updates]}
