@@ -27,6 +27,7 @@ from penstock.controller.session import Heartbeat, HeartbeatAnswer, Submit
 from penstock.replication.messages import Acknowledge, Begin, Goodbye, Hello, HelloAnswer, Refused
 from penstock.replication.sync_state import Change, SyncStateKeeper
 from penstock.runtime.controller_driver import ControllerDriver
+from penstock.runtime.ha.live_link import LiveLink
 from penstock.runtime.ha.master_set import MasterSet
 from penstock.runtime.ha.server import ServedLink
 from penstock.runtime.session.link import ControllerSession
@@ -163,8 +164,6 @@ class Masterships:
         match message:
             case HelloAnswer():
                 self._greets(host, to, message)
-            case Refused():
-                self._refuses(host, to, message)
             case Submit():
                 command = decode_command(message.command)
                 if isinstance(command, ChangeSyncStateSet):
@@ -215,14 +214,19 @@ class Masterships:
         led.model.gone(to, led.now_ms)
         led.model.greeted(to, hello.replica_id, hello.incarnation)
 
-    def _refuses(self, host: str, to: int, message: Refused) -> None:
-        """A session ends with it; a greeting on another link may be refused beside the session."""
-        led = self.of(host, message.replica_set_id)
+    def _refuses(self, live: LiveLink, message: Refused) -> None:
+        """A session ends with a refusal on its link; on another link it goes on.
+
+        That may be a greeting that came late, or a question of before a link was lost.
+        """
+        led = self.of(current_process().host, message.replica_set_id)
         if led is None or led.real.leader_epoch != message.leader_epoch:
             return
-        known, asking = led.hellos.get(to), led.asking.pop(to, None)
-        if asking is None or known is None or asking[0] is known[0]:
-            led.model.gone(to, led.now_ms)
+        asking, known = led.asking.get(live.peer_id), led.hellos.get(live.peer_id)
+        if asking is not None and asking[0].live is live:
+            del led.asking[live.peer_id]
+        if known is not None and known[0].live is live:
+            led.model.gone(live.peer_id, led.now_ms)
 
     def _claims(self, host: str, message: Heartbeat) -> None:
         """What a master tells controllers of its slaves is what they have told it."""
@@ -307,6 +311,7 @@ class Masterships:
                 (SyncStateKeeper, "next_change", self._judges),
                 (MasterSet, "begin", self._begins),
                 (MasterSet, "answered", self._answered),
+                (LiveLink, "send", self._sends),
                 (ServedLink, "_handle", self._handles),
                 (ServedLink, "_on_closed", self._closed),
                 (ControllerSession, "_on_message", self._told),
@@ -359,6 +364,11 @@ class Masterships:
     def _handles(self, real: Real, link: ServedLink, message: object) -> None:
         self._hears(link, message)
         real(link, message)
+
+    def _sends(self, real: Real, live: LiveLink, message: object) -> None:
+        if isinstance(message, Refused) and live.link.is_open:
+            self._refuses(live, message)
+        real(live, message)
 
     def _closed(self, real: Real, link: ServedLink, reason: str) -> None:
         self._link_closed(link)

@@ -7,21 +7,26 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.base.ids import LeaderEpoch, Offset, Position
+from penstock.base.errors import PlatformError
+from penstock.base.ids import Offset, Position
 from penstock.broker import partitions
+from penstock.broker.fetch import epoch_ends
 from penstock.broker.fetch import operation as fetch_operation
 from penstock.broker.fetch.operation import FetchOperation
+from penstock.broker.partitions import HostedPartition
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.kafka.handlers.records import list_offsets
 from penstock.kafka.handlers.records.list_offsets import Found
 from penstock.kafka.produce.pending import PendingProduce
 from penstock.record.batch import BatchHeader
 from penstock.replication.confirm import ConfirmTracker
-from penstock.replication.epochs import EpochHistory, EpochStart
 from penstock.replication.lease import Lease
 from penstock.replication.sync_state import Slave, SyncStateKeeper
 from penstock.runtime.ha.master_set import MasterSet
+from penstock.storage.commit_log.store import CommitLogStore
+from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import Duplicate, ProducerTable
+from penstock.storage.stores.port import EpochEnd, EpochEndFound
 from simulator.checks.led import Led
 from simulator.checks.masterships import Masterships
 from simulator.faults.weather import Effect, pairs
@@ -215,23 +220,31 @@ def test_a_latest_offset_that_is_one_too_low(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_end_of_an_epoch_that_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    end_of = EpochHistory.end_of
+    find = CommitLogStore.find_epoch_end
 
-    def earlier(self: EpochHistory, leader_epoch: LeaderEpoch, log_end: Position) -> Any:
-        found = end_of(self, leader_epoch, log_end)
-        return found and found._replace(start_position=Position(0))
+    def earlier(
+        self: CommitLogStore, partition: PartitionLog, leader_epoch: int, done: EpochEndFound
+    ) -> None:
+        def found(end: EpochEnd | None, error: PlatformError | None) -> None:
+            done(end and end._replace(end_offset=end.end_offset - 1), error)
 
-    monkeypatch.setattr(EpochHistory, "end_of", earlier)
+        find(self, partition, leader_epoch, found)
+
+    monkeypatch.setattr(CommitLogStore, "find_epoch_end", earlier)
     told = all_told(a_failover)
     assert "is said to be" in told or "and that ended at" in told
 
 
 def test_an_epoch_that_nobody_knows_and_that_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    def end_of(self: EpochHistory, leader_epoch: LeaderEpoch, log_end: Position) -> EpochStart:
-        del self
-        return EpochStart(LeaderEpoch(leader_epoch - 1), log_end)
+    find = epoch_ends.find_epoch_end
 
-    monkeypatch.setattr(EpochHistory, "end_of", end_of)
+    def known(hosted: HostedPartition, leader_epoch: int, done: EpochEndFound) -> None:
+        if leader_epoch > hosted.member.epochs.latest:
+            done(EpochEnd(leader_epoch - 1, hosted.log.log_end_offset), None)
+        else:
+            find(hosted, leader_epoch, done)
+
+    monkeypatch.setattr(fetch_operation, "find_epoch_end", known)
 
     async def long_enough(_: Run) -> None:
         await asyncio.sleep(8.0)

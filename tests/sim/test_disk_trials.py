@@ -20,6 +20,7 @@ from penstock.storage.commit_log.parts import LogParts
 from penstock.storage.commit_log.set_log import Chunk, SetLog
 from penstock.storage.config import LogConfig
 from penstock.storage.errors import CorruptLog, ReadFailed
+from penstock.storage.recover.active_columns import ActiveColumns
 from penstock.storage.recover.recovery import Recovery
 from simulator.kernel.disk import SimDisk
 from simulator.run.one_run import Run, run_plan
@@ -259,11 +260,11 @@ def test_bytes_that_are_served_though_they_are_damaged(monkeypatch: pytest.Monke
 
 
 def test_a_start_that_needs_a_derived_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Recovery) -> None:
-        raise CorruptLog(DIRECTORY, self.position, "no side file")
+    def refuse(self: ActiveColumns, segments: object) -> None:
+        raise CorruptLog(DIRECTORY, 0, "no side file")
 
     node = Node()
-    monkeypatch.setattr(Recovery, "_scan_side", refuse)
+    monkeypatch.setattr(ActiveColumns, "_scan", refuse)
     assert has(node.damaged(), ".side")
 
 
