@@ -98,7 +98,8 @@ def spread(
     print_rows([move._asdict() for move in plan.moves], Move._fields, Output.TABLE)
     print()
     for broker_id, before in plan.before.items():
-        print(f"broker {broker_id} leads {before} partitions, then {plan.after[broker_id]}")
+        print(f"broker {broker_id} leads {before}, then {plan.after[broker_id]}")
+    print("counted in partitions; a set without any counts for one")
     if dry_run or not _is_wanted(len(plan.moves), is_said=yes):
         return
     for move in plan.moves:

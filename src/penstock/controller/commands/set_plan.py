@@ -35,7 +35,7 @@ def plan_sets(image: ClusterImage, replication_factor: int) -> tuple[tuple[int, 
     counts = Counter(one.replicas[0] for one in large)
     missing: list[tuple[int, ...]] = []
     for broker_id in sorted(ring):
-        members = choose_members(broker_id, ring, replication_factor, places)
         wanted = image.brokers[broker_id].directory_count - counts[broker_id]
-        missing += [members] * max(0, wanted)
+        if wanted > 0:  # the controllers ask often, and seldom is one missing
+            missing += [choose_members(broker_id, ring, replication_factor, places)] * wanted
     return tuple(missing)

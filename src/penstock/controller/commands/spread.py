@@ -58,7 +58,10 @@ def choose_members(leader: int, ring: Sequence[int], size: int, places: Places) 
     members = [leader]
     left = [*ring[at + 1 :], *ring[:at]]
     while len(members) < size:
-        best = min(left, key=lambda one: shared(one, members, places))  # the first of equals
+        apart = (one for one in left if shared(one, members, places) == (0, 0))
+        best = next(apart, None)
+        if best is None:
+            best = min(left, key=lambda one: shared(one, members, places))  # the first of equals
         left.remove(best)
         members.append(best)
     return tuple(members)
