@@ -8,8 +8,8 @@ bytes of its batches that are kept there, without frames, index and what other p
 being deleted. Sizes of all partitions add up to less than the directory holds.
 
 The lag is that of the log's end behind the high watermark, which is 0 on a master; -1 while a log
-is being cut or copied. A directory with
-a log that failed is KAFKA_STORAGE_ERROR, without partitions.
+is being cut or copied. A directory with a log that failed is KAFKA_STORAGE_ERROR, without
+partitions.
 
 Source: Kafka `ReplicaManager.describeLogDirs`, KIP-113, KIP-827 (total and usable bytes, v4).
 """
