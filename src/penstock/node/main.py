@@ -152,6 +152,8 @@ async def _serve(
         log.critical("node can not start", exc_info=True)
     finally:
         is_clean = await node.stop()
+    if is_clean:
+        log.info("stopped id=%d", settings.node.broker_id)
     if failure:  # the last line, where people look
         log.critical("node can not start: %s", failure)
     return exit_code if is_clean else EXIT_FAILED
