@@ -22,6 +22,7 @@ from penstock.runtime.io.http_server import Page
 
 FAILURES_MAX = 3
 """A node that ended by itself so often after its restart does not come back by waiting."""
+READY = 200
 LOOKS = 2
 """So often in a row a node is seen in step: its first look may be older than its own end."""
 
@@ -84,10 +85,15 @@ class Rolling:
     async def _planned(self) -> MachinePlan:
         """Return the new plan. Raises ConfigError, RollStopped before anything is touched."""
         page = await self._health()
-        starting = [node.broker_id for node in self._nodes if not node.is_ready]
-        if page.status == 200 and starting:
+        ready = await asyncio.gather(*(node.page("/ready") for node in self._nodes))
+        starting = [
+            node.broker_id
+            for node, answer in zip(self._nodes, ready, strict=True)
+            if answer.status != READY
+        ]
+        if page.status == READY and starting:
             raise RollStopped(f"not begun, since nodes are still starting: {starting}")
-        if page.status != 200:
+        if page.status != READY:
             wrong = ", ".join(map(str, json.loads(page.body)["wrong"]))
             raise RollStopped(f"not begun, since these nodes are not healthy: {wrong}")
         plan = await asyncio.to_thread(self._plan_anew)
@@ -123,7 +129,7 @@ class Rolling:
 
     async def _is_in_step(self, node: SupervisedNode) -> bool:
         health, cluster = await node.page("/health"), await node.page("/cluster")
-        if health.status != 200 or cluster.status != 200:
+        if health.status != READY or cluster.status != READY:
             return False
         return in_step(json.loads(cluster.body), node.broker_id)
 
