@@ -14,6 +14,7 @@ QUESTIONS = (
     "small_requests",
     "partitions",
     "restart",
+    "session_ends",
     "peers",
     "storage_append",
     "spark_read_land",
