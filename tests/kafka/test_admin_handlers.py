@@ -12,6 +12,7 @@ import pytest
 
 from penstock.controller.topic_config.table import TOPIC_CONFIGS
 from penstock.kafka import handlers
+from penstock.kafka.answers.admin import ASSIGNMENTS_MAX, SETTINGS_MAX
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.live_node import LiveNode, RawClient, running_node
@@ -80,6 +81,50 @@ def describe(client: RawClient, resource: str, version: int = 4, **fields: Any) 
     )
     (result,) = answer.results
     return result
+
+
+def placed(count: int) -> list[dict[str, Any]]:
+    return [{"partition_index": one, "broker_ids": [1]} for one in range(count)]
+
+
+def test_what_names_more_than_a_command_carries_is_refused_and_the_rest_is_done(
+    client: RawClient, name: str
+) -> None:
+    settings = [{"name": f"no.such.{one}", "value": "1"} for one in range(SETTINGS_MAX + 1)]
+    answers = create(
+        client,
+        {"name": f"{name}-wide", "assignments": placed(ASSIGNMENTS_MAX + 1)},
+        {"name": f"{name}-set", "configs": settings},
+        {"name": name, "num_partitions": 1},
+    )
+    codes = {one.name: one.error_code for one in answers}
+    assert codes == {
+        f"{name}-wide": Code.POLICY_VIOLATION,
+        f"{name}-set": Code.INVALID_CONFIG,
+        name: Code.NONE,
+    }
+    more = {
+        "name": name,
+        "count": ASSIGNMENTS_MAX + 2,
+        "assignments": [{"broker_ids": [1]}] * (ASSIGNMENTS_MAX + 1),
+    }
+    fields = {"topics": [more], "timeout_ms": 5000, "validate_only": True}
+    (answer,) = client.ask(ApiKey.CREATE_PARTITIONS, 3, fields).results
+    assert answer.error_code == Code.POLICY_VIOLATION
+    assert str(ASSIGNMENTS_MAX) in answer.error_message
+
+
+def test_topics_with_more_assignments_than_one_command_carries_are_judged_one_by_one(
+    client: RawClient, name: str
+) -> None:
+    half = placed(ASSIGNMENTS_MAX // 2 + 1)
+    answers = create(
+        client,
+        *({"name": f"{name}-{one}", "assignments": half} for one in range(3)),
+        validate_only=True,
+    )
+    assert [one.name for one in answers] == [f"{name}-{one}" for one in range(3)]
+    assert {one.error_code for one in answers} == {Code.NONE}
 
 
 def test_api_versions_lists_exactly_the_handlers_with_the_bounds_they_declare(

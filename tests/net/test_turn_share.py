@@ -6,10 +6,10 @@ from typing import cast
 from harness.waiting import until
 from penstock.net.connection import Connection
 from penstock.net.turn_share import (
-    COUNTED_SECONDS,
-    ONES_SECONDS,
+    COUNTED_PART,
+    ONES_PART,
     TURN_SECONDS,
-    VISIT_SECONDS,
+    VISIT_PART,
     Sent,
     TurnShare,
 )
@@ -17,6 +17,9 @@ from tests.net.serving import Recorder, Server, frame, run, serving
 from tests.net.test_answer_room import Turns
 
 HEAVY = TURN_SECONDS / 2
+ONES_SECONDS = TURN_SECONDS / ONES_PART
+VISIT_SECONDS = TURN_SECONDS / VISIT_PART
+COUNTED_SECONDS = TURN_SECONDS / COUNTED_PART
 
 
 class Stopwatch:

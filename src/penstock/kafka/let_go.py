@@ -24,12 +24,18 @@ def let_go(owned: list[Any]) -> Generator[None, None, None]:
     while level:
         below: list[Any] = []
         while level:
-            for one in level[-SLICE:]:
-                for array in arrays_of(one):
-                    below += array
+            _take_out(level[-SLICE:], below)
             del level[-SLICE:]
             yield
         level = below
+
+
+def _take_out(entities: list[Any], elements: list[Any]) -> None:
+    """Add the elements of all arrays in `entities`. Apart from the generator, whose variables would
+    hold the last array, and with it all of its elements, to the end."""
+    for entity in entities:
+        for array in arrays_of(entity):
+            elements += array
 
 
 def arrays_of(one: Any) -> list[Any]:

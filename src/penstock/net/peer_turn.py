@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 
 from penstock.net.peer_measure import FrameTurns
-from penstock.net.turn_share import TurnShare
+from penstock.net.turn_share import PEERS_SECONDS, TurnShare
 
 
 class PeerTurn:
@@ -33,7 +33,7 @@ class PeerTurn:
         loop = asyncio.get_running_loop()
         if self._share is None or self._loop is not loop:
             self._loop = loop
-            self._share = TurnShare(loop)
+            self._share = TurnShare(loop, PEERS_SECONDS)
             self._share.stopwatch = self._stopwatch
         return self._share
 

@@ -9,11 +9,15 @@ not, where a turn takes what all of them have sent. So a turn ends after TURN_SE
 links of peers, which have one of their own (peer_turn.py), heartbeats and answers come in between.
 What waits does so in its connection, which is read no further. Who has sent a single request goes
 first, then those who have had nothing of what they sent, then those who have had some and have
-more; one of each goes on in every turn. While several wait each has VISIT_SECONDS: a client with
-one request waits neither for the pipelines of all others, nor for one visit of each of them.
+more; one of each goes on in every turn. While several wait each has a quarter of a turn: a client
+with one request waits neither for the pipelines of all others, nor for one visit of each of them.
+
+The share is short because of who waits longest: a record that is written beside a flood is read in
+one turn, written and synced by a worker, and acknowledged in a later one, so it waits for two or
+three turns. Shorter ones cost a busy broker two hundredths of its requests.
 
 Nothing is scheduled as long as little is done: the clock starts anew once a turn has handled
-requests for COUNTED_SECONDS. ADR 0044.
+requests for a quarter of its share. ADR 0044.
 """
 
 import asyncio
@@ -24,15 +28,18 @@ from enum import IntEnum
 
 from penstock.net.workers_turn import WORKERS_TURN
 
-TURN_SECONDS = 0.002
+TURN_SECONDS = 0.000_5
 """One more request may begin just before it is over; with a slice and a few answers that are begun
-a turn is below 10 ms."""
-ONES_SECONDS = 0.001
-"""Beside them, for connections that have sent a single request: those do not wait for a turn."""
-VISIT_SECONDS = 0.0005
-"""Of one connection while others wait; one request at least."""
-COUNTED_SECONDS = 0.0005
-"""What is not counted of one turn may be counted in the next one."""
+a turn is below 5 ms."""
+PEERS_SECONDS = 0.002
+"""The same for links of peers, which share with nobody else and send what clients wait for."""
+ONES_PART = 2
+"""Half as much again for connections that have sent a single request: those do not wait for a
+turn."""
+VISIT_PART = 4
+"""A quarter of it at a time for one connection while others wait; one request at least."""
+COUNTED_PART = 4
+"""What is not counted of one turn, a quarter at most, may be counted in the next one."""
 
 
 class Sent(IntEnum):
@@ -49,27 +56,29 @@ class Sent(IntEnum):
 class TurnShare:
     """What handlers have left of the turn, and who waits for the next one. One for a listener."""
 
-    __slots__ = ("_is_due", "_loop", "_visit_left", "_waiting", "left", "stopwatch")
+    __slots__ = ("_is_due", "_loop", "_seconds", "_visit_left", "_waiting", "left", "stopwatch")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float = TURN_SECONDS) -> None:
+        """Of each turn handlers get so many seconds."""
         self._loop = loop
+        self._seconds = seconds
         self.stopwatch: Callable[[], float] = time.perf_counter
         """Tells seconds that pass while code runs, from any moment on."""
-        self.left = TURN_SECONDS
+        self.left = seconds
         """Seconds; below 0 only single requests begin."""
-        self._visit_left = TURN_SECONDS
+        self._visit_left = seconds
         self._is_due = False
         self._waiting: tuple[deque[Callable[[], None]], ...] = tuple(deque() for _ in Sent)
 
     def has_room(self, sent: Sent) -> bool:
         """Whether another request may begin in this turn, for who has sent so much."""
-        return self.left > (-ONES_SECONDS if sent is Sent.ONE else 0)
+        return self.left > (-self._seconds / ONES_PART if sent is Sent.ONE else 0)
 
     def spend(self, seconds: float) -> bool:
         """Count the handling of a request; returns whether the connection may go on."""
         self.left -= seconds
         self._visit_left -= seconds
-        if not self._is_due and self.left < TURN_SECONDS - COUNTED_SECONDS:
+        if not self._is_due and self.left < self._seconds * (1 - 1 / COUNTED_PART):
             self._come_back()
         return self.left > 0 and self._visit_left > 0
 
@@ -86,7 +95,7 @@ class TurnShare:
     def _begin(self) -> None:
         self._is_due = False
         WORKERS_TURN.come()
-        self.left = TURN_SECONDS
+        self.left = self._seconds
         counts = list(map(len, self._waiting))
         try:
             for sent in reversed(Sent):
@@ -94,7 +103,7 @@ class TurnShare:
             for sent in Sent:
                 self._visit(sent, counts[sent] - 1)
         finally:
-            self._visit_left = TURN_SECONDS
+            self._visit_left = self._seconds
             if any(self._waiting):
                 self._come_back()
 
@@ -104,5 +113,5 @@ class TurnShare:
         for _ in range(count):
             if not self.has_room(sent):
                 return
-            self._visit_left = TURN_SECONDS if is_alone else VISIT_SECONDS
+            self._visit_left = self._seconds if is_alone else self._seconds / VISIT_PART
             waiting.popleft()()

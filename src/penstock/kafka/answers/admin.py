@@ -1,15 +1,24 @@
 """What the answers of the administrative APIs have in common."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
+from penstock.controller.errors import InvalidConfig, MetadataPolicyViolation
 from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.controller.topic_config.entry import ConfigEntry
 from penstock.controller.topic_config.table import describe
 from penstock.kafka.error_map import error_code_of
 from penstock.protocol.error_codes import ErrorCode
+
+ASSIGNMENTS_MAX = 10_000
+"""Partitions that a client may place by hand in one topic of one request, as in Kafka
+(`ReplicationControlManager.MAX_PARTITIONS_PER_BATCH`). All are judged together, in one turn of the
+controller's loop: 10,000 take about a millisecond."""
+SETTINGS_MAX = 1_000
+"""Settings that a client may name for a new topic; there are far fewer."""
 
 MESSAGE_CHARACTERS_MAX = 1_000
 """Error texts repeat what a client sent; the answer's string field has room for 32767 bytes."""
@@ -21,6 +30,44 @@ def error_fields(error: PlatformError | None) -> dict[str, object]:
         return {"error_code": ErrorCode.NONE, "error_message": None}
     text = str(error)[:MESSAGE_CHARACTERS_MAX]
     return {"error_code": error_code_of(error), "error_message": text or None}
+
+
+def moderate(topics: Sequence[Any], refused: list[tuple[Any, PlatformError]]) -> list[Any]:
+    """Return the topics that can be passed to the controller; `refused` gets those that name more
+    assignments or settings than one turn of its loop has time for."""
+    passed = []
+    for topic in topics:
+        error = _excess(len(topic.assignments or ()), len(getattr(topic, "configs", ())))
+        if error is None:
+            passed.append(topic)
+        else:
+            refused.append((topic, error))
+    return passed
+
+
+def portions(topics: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield the topics in lists that one command may carry, by the assignments in them."""
+    taken: list[Any] = []
+    count = 0
+    for topic in topics:
+        more = len(topic.assignments or ())
+        if taken and count + more > ASSIGNMENTS_MAX:
+            yield taken
+            taken, count = [], 0
+        taken.append(topic)
+        count += more
+    yield taken
+
+
+def _excess(assignments: int, settings: int) -> PlatformError | None:
+    if assignments > ASSIGNMENTS_MAX:
+        return MetadataPolicyViolation(
+            f"{assignments} partitions are placed by hand; one request may place"
+            f" {ASSIGNMENTS_MAX} of a topic. Add the others with CreatePartitions."
+        )
+    if settings > SETTINGS_MAX:
+        return InvalidConfig("configs", f"{settings} settings are more than there are.")
+    return None
 
 
 def topic_id_of(wire_id: uuid.UUID | None) -> TopicId | None:

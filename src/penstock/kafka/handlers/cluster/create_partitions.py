@@ -11,7 +11,7 @@ from penstock.broker.submitting import submit
 from penstock.broker.turns import Pace
 from penstock.controller.commands.command import CreatePartitions, MorePartitions
 from penstock.controller.errors import MetadataError
-from penstock.kafka.answers.admin import error_fields
+from penstock.kafka.answers.admin import error_fields, moderate, portions
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import parted, refusal
 from penstock.kafka.request import Request
@@ -29,11 +29,12 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         request.body.topics,
         lambda one: refusal(context, Operation.ALTER, Resource.TOPIC, one.name),
     )
+    permitted = moderate(permitted, refused)
     results = [{"name": topic.name, **error_fields(error)} for topic, error in refused]
-    if permitted or not refused:
-        pace = Pace(request.turns)
+    pace = Pace(request.turns)
+    for portion in portions(permitted) if permitted or not refused else ():
         command = CreatePartitions(
-            topics=tuple([await _more_partitions(topic, pace) for topic in permitted]),
+            topics=tuple([await _more_partitions(topic, pace) for topic in portion]),
             validate_only=request.body.validate_only,
         )
         results += await _submit(context, command)

@@ -17,7 +17,13 @@ from penstock.broker.turns import Pace
 from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
 from penstock.controller.errors import MetadataError
 from penstock.controller.topic_config.table import describe
-from penstock.kafka.answers.admin import config_fields, error_fields, topic_entries
+from penstock.kafka.answers.admin import (
+    config_fields,
+    error_fields,
+    moderate,
+    portions,
+    topic_entries,
+)
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import find_topic, may_create, parted, refusal
@@ -38,10 +44,11 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
         body.topics,
         lambda one: None if may_create(context, one.name) else TopicNotAuthorised(),
     )
+    permitted = moderate(permitted, refused)
     topics = [_refused(topic.name, error) for topic, error in refused]
-    if permitted or not refused:
+    for portion in portions(permitted) if permitted or not refused else ():
         command = CreateTopics(
-            topics=tuple([await _new_topic(topic, pace) for topic in permitted]),
+            topics=tuple([await _new_topic(topic, pace) for topic in portion]),
             validate_only=body.validate_only,
         )
         topics += await _submit(context, command)
