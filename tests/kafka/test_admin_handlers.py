@@ -99,7 +99,7 @@ def test_what_names_more_than_a_command_carries_is_refused_and_the_rest_is_done(
     )
     codes = {one.name: one.error_code for one in answers}
     assert codes == {
-        f"{name}-wide": Code.POLICY_VIOLATION,
+        f"{name}-wide": Code.INVALID_PARTITIONS,
         f"{name}-set": Code.INVALID_CONFIG,
         name: Code.NONE,
     }
@@ -110,7 +110,7 @@ def test_what_names_more_than_a_command_carries_is_refused_and_the_rest_is_done(
     }
     fields = {"topics": [more], "timeout_ms": 5000, "validate_only": True}
     (answer,) = client.ask(ApiKey.CREATE_PARTITIONS, 3, fields).results
-    assert answer.error_code == Code.POLICY_VIOLATION
+    assert answer.error_code == Code.INVALID_PARTITIONS
     assert str(ASSIGNMENTS_MAX) in answer.error_message
 
 

@@ -4,7 +4,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.kafka.let_go import SLICE, let_go
+from penstock.kafka.let_go import SLICE, let_go, let_go_of_set
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.messages import decode_request, encode_request
 
@@ -69,6 +69,12 @@ def test_the_last_array_is_not_kept_to_the_end() -> None:
     del parts
     assert max(counts_of(owned, freed)) <= SLICE
     assert freed.count == 5_000
+
+
+def test_a_set_is_emptied_a_slice_at_a_time() -> None:
+    items = {f"topic-{one}" for one in range(5 * SLICE - 1)}
+    sizes = [len(items) for _ in let_go_of_set(items)]
+    assert sizes == [4 * SLICE - 1, 3 * SLICE - 1, 2 * SLICE - 1, SLICE - 1, 0]
 
 
 def test_what_somebody_else_holds_stays_as_it_is() -> None:

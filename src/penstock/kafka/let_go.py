@@ -30,9 +30,18 @@ def let_go(owned: list[Any]) -> Generator[None, None, None]:
         level = below
 
 
+def let_go_of_set(items: set[Any]) -> Generator[None, None, None]:
+    """Empty a set, slice by slice."""
+    while items:
+        for _ in range(min(SLICE, len(items))):
+            items.pop()
+        yield
+
+
 def _take_out(entities: list[Any], elements: list[Any]) -> None:
     """Add the elements of all arrays in `entities`. Apart from the generator, whose variables would
-    hold the last array, and with it all of its elements, to the end."""
+    hold the last array, and with it all of its elements, to the end.
+    """
     for entity in entities:
         for array in arrays_of(entity):
             elements += array

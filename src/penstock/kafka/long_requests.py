@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from penstock.broker.turns import Pace
 from penstock.kafka.context import RequestContext
-from penstock.kafka.let_go import let_go
+from penstock.kafka.let_go import let_go, let_go_of_set
 from penstock.kafka.pieces import Joined, path_of, pieces
 from penstock.kafka.registry import Api
 from penstock.kafka.request import Reply, Request
@@ -154,19 +154,22 @@ class LongRequests:
     async def _handle(
         self, api: Api, context: RequestContext, header: RequestHeader, body: Any, reply: Reply
     ) -> Answer:
-        joined = Joined()
         named: set[Any] = set()
-        for piece in pieces(body, path_of(body, api.sliced_by)):
-            await self._turns.next()
-            if reply.connection.is_closed:
-                break
-            request = Request(header.api_version, piece, reply.connection)
-            request.named, request.turns = named, self._turns
-            answer = await self._call(api, context, request, reply)
-            if isinstance(answer, bytes):
-                return answer
-            joined.add(answer)
-        return joined.fields
+        try:
+            joined = Joined()
+            for piece in pieces(body, path_of(body, api.sliced_by)):
+                await self._turns.next()
+                if reply.connection.is_closed:
+                    break
+                request = Request(header.api_version, piece, reply.connection)
+                request.named, request.turns = named, self._turns
+                answer = await self._call(api, context, request, reply)
+                if isinstance(answer, bytes):
+                    return answer
+                joined.add(answer)
+            return joined.fields
+        finally:
+            await self._turns.run(let_go_of_set(named), reply.note_turn)
 
     async def _call(
         self, api: Api, context: RequestContext, request: Request, reply: Reply

@@ -29,10 +29,13 @@ def fetch_answer_slices(
             if count % SLICE == 0:
                 yield
     encoding = FetchEncoding(version, len(topics), session_id=session_id)
-    for topic, parts_of_topic in topics:
+    topics.reverse()  # taken from the end, so that what was encoded is freed in its slice
+    while topics:
+        topic, parts_of_topic = topics.pop()
         encoding.begin_topic(topic, len(parts_of_topic))
-        for answer in parts_of_topic:
-            encoding.add(answer)
+        parts_of_topic.reverse()
+        while parts_of_topic:
+            encoding.add(parts_of_topic.pop())
             count += 1
             if count % SLICE == 0:
                 yield

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
-from penstock.controller.errors import InvalidConfig, MetadataPolicyViolation
+from penstock.controller.errors import InvalidConfig, InvalidPartitions
 from penstock.controller.metadata.image import ClusterImage, TopicImage
 from penstock.controller.topic_config.entry import ConfigEntry
 from penstock.controller.topic_config.table import describe
@@ -34,7 +34,8 @@ def error_fields(error: PlatformError | None) -> dict[str, object]:
 
 def moderate(topics: Sequence[Any], refused: list[tuple[Any, PlatformError]]) -> list[Any]:
     """Return the topics that can be passed to the controller; `refused` gets those that name more
-    assignments or settings than one turn of its loop has time for."""
+    assignments or settings than one turn of its loop has time for.
+    """
     passed = []
     for topic in topics:
         error = _excess(len(topic.assignments or ()), len(getattr(topic, "configs", ())))
@@ -61,7 +62,7 @@ def portions(topics: Sequence[Any]) -> Iterator[list[Any]]:
 
 def _excess(assignments: int, settings: int) -> PlatformError | None:
     if assignments > ASSIGNMENTS_MAX:
-        return MetadataPolicyViolation(
+        return InvalidPartitions(
             f"{assignments} partitions are placed by hand; one request may place"
             f" {ASSIGNMENTS_MAX} of a topic. Add the others with CreatePartitions."
         )

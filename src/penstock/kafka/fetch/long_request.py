@@ -171,5 +171,5 @@ async def _answer(
     wait_ms = min(request.max_wait_ms, WAIT_MS_MAX)
     if await fetch.read(reads, consumer, request.max_bytes, wait_ms):
         await answer.send_in_turns(reads)
-    del wanted[:]
+    await broker.turns.run(let_go(wanted), answer.note_turn)
     await broker.turns.run(let_go(reads), answer.note_turn)
