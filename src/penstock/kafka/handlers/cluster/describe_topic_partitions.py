@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.base.errors import PlatformError, as_answer
 from penstock.broker.access import Operation, Resource
-from penstock.broker.turns import Pace
+from penstock.broker.turns import SLICE, Pace
 from penstock.controller.commands.topic_names import check_topic_name
 from penstock.controller.errors import InvalidTopicName, UnknownTopic
 from penstock.controller.metadata.image import PartitionImage, TopicImage
@@ -43,27 +43,52 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     first_name, first_partition = _start(body.cursor)
     names = await _first_names(request, named, first_name)
     left = min(max(body.response_partition_limit, 1), PARTITIONS_MAX)
-    states = partition_states(context.broker.metadata, context.broker.is_suspect, context.listener)
-    topics: list[Fields] = []
-    next_cursor: Fields | None = None
-    for name in names:
-        start = first_partition if name == first_name else 0
-        if left == 0:
-            next_cursor = {"topic_name": name, "partition_index": start}
+    page = _Page(context, left)
+    for at in range(0, len(names), SLICE):
+        if at and request.turns is not None:
+            await request.turns.next()
+        page.look_anew()
+        some = names[at : at + SLICE]
+        if not all(page.add(one, first_partition if one == first_name else 0) for one in some):
             break
+    return {"topics": page.topics, "next_cursor": page.next_cursor}
+
+
+class _Page:
+    """One answer: topics until it is full, and where the next one begins."""
+
+    def __init__(self, context: RequestContext, left: int) -> None:
+        self.topics: list[Fields] = []
+        self.next_cursor: Fields | None = None
+        self._context = context
+        self._left = left
+        self._states: Mapping[int, PartitionState] = {}
+
+    def look_anew(self) -> None:
+        """Ask what the replica sets are like now: the metadata may have changed between slices."""
+        broker = self._context.broker
+        self._states = partition_states(broker.metadata, broker.is_suspect, self._context.listener)
+
+    def add(self, name: str, start: int) -> bool:
+        """Describe a topic from partition `start` on; False when the page is full."""
+        if self._left == 0:
+            self.next_cursor = {"topic_name": name, "partition_index": start}
+            return False
+        context = self._context
         try:
             found = topic(context, name, Operation.DESCRIBE)
         except PlatformError as error:
-            topics.append(_missing(name, error))
-            left -= 1
-            continue
-        page = found.partitions[start : start + left]
-        topics.append(_topic(context, found, page, states))
-        left -= len(page)
-        if start + len(page) < len(found.partitions):
-            next_cursor = {"topic_name": name, "partition_index": start + len(page)}
-            break
-    return {"topics": topics, "next_cursor": next_cursor}
+            self.topics.append(_missing(name, error))
+            self._left -= 1
+            return True
+        page = found.partitions[start : start + self._left]
+        self.topics.append(_topic(context, found, page, self._states))
+        self._left -= len(page)
+        end = start + len(page)
+        if end < len(found.partitions):
+            self.next_cursor = {"topic_name": name, "partition_index": end}
+            return False
+        return True
 
 
 async def _all_names(context: RequestContext, request: Request) -> list[str]:
