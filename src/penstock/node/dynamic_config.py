@@ -67,16 +67,6 @@ class DynamicConfig:
         self._followers.append(follower)
         follower(self.settings)
 
-    @property
-    def count_own(self) -> int:
-        """Keys that are set for this broker."""
-        return len(self._layers.own)
-
-    @property
-    def count_of_all(self) -> int:
-        """Keys that are set for all brokers."""
-        return len(self._layers.of_all)
-
     def prepare(self) -> None:
         """Make what clients are told: texts are read from files, and no request waits for that."""
         self.entries()
