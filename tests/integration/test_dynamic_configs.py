@@ -96,11 +96,11 @@ def comes_to(cluster: ClusterProcess, broker_id: int, wanted: tuple[str, int]) -
     return wait_until(lambda: told(cluster, broker_id, "message.max.bytes") == wanted, SECONDS)
 
 
-def told(cluster: ClusterProcess, broker_id: int, key: str) -> tuple[str | None, int]:
+def told(cluster: ClusterProcess, broker_id: int, key: str) -> tuple[str | None, object]:
     """What a broker says of itself."""
     with suppress(KafkaException):
         entry = described(cluster.bootstrap, ResourceType.BROKER, str(broker_id))[key]
-        return entry.value, int(entry.source)
+        return entry.value, entry.source
     return None, -1
 
 

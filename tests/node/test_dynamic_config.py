@@ -49,13 +49,17 @@ class Soon:
     """What is asked for runs when the test says so."""
 
     def __init__(self) -> None:
-        self.waiting: list[Callable[[], object]] = []
+        self.waiting: list[Callable[[], None]] = []
 
-    def call_soon(self, callback: Callable[[], object]) -> None:
+    def call_soon(self, callback: Callable[[], None]) -> Cancellable:
         self.waiting.append(callback)
+        return self
 
-    def call_later(self, delay_ms: int, callback: Callable[[], object]) -> Cancellable:
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> Cancellable:
         raise AssertionError(delay_ms, callback)
+
+    def cancel(self) -> None:
+        raise AssertionError("nothing is cancelled")
 
     def turn(self) -> None:
         waiting, self.waiting = self.waiting, []
@@ -100,9 +104,10 @@ def test_the_settings_in_force_follow_the_log_and_go_back() -> None:
 def test_a_process_that_is_no_broker_goes_by_what_is_set_for_all() -> None:
     world = World(is_broker=False)
     world.set("1", "node.log_level", "debug")
-    assert world.dynamic.settings.node.log_level == "info"
+    levels: list[str] = []
+    world.dynamic.follow(lambda settings: levels.append(settings.node.log_level))
     world.set("", "node.log_level", "error")
-    assert world.dynamic.settings.node.log_level == "error"
+    assert levels == ["info", "error"]
 
 
 def test_topics_are_brought_to_new_defaults_a_part_in_each_turn() -> None:
