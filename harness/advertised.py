@@ -35,6 +35,7 @@ ADVERTISED: dict[ApiKey, range] = {
     ApiKey.UPDATE_FEATURES: range(3),
     ApiKey.UNREGISTER_BROKER: range(1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: range(1),
+    ApiKey.LIST_CONFIG_RESOURCES: range(2),
 }
 
 EVERY_VERSION = [(key, version) for key, versions in ADVERTISED.items() for version in versions]

@@ -60,6 +60,7 @@ from simulator.checks.raft.talk import RaftTalk
 from simulator.checks.replaced_masters import ReplacedMasters
 from simulator.checks.replica_talk import ReplicaTalk
 from simulator.checks.set_changes import SetChanges
+from simulator.checks.topic_facts import configured, topic_facts
 from simulator.run.server import Server
 from simulator.run.topology import data_path
 from simulator.trials.groups import GroupTrials
@@ -401,9 +402,9 @@ class Invariants:
 def _digest(image: ClusterImage) -> bytes:
     """Return a digest of what an image says, whatever order its tables are in."""
     sets = [_in_order(image.replica_sets[set_id]) for set_id in sorted(image.replica_sets)]
-    topics, brokers = sorted(image.topics_by_name.items()), sorted(image.brokers.items())
+    topics, brokers = topic_facts(image), sorted(image.brokers.items())
     settings = image.default_policy, image.is_failover_enabled
-    rest = (image.cluster_id, image.next_producer_id, *settings)
+    rest = (image.cluster_id, image.next_producer_id, *settings, configured(image))
     return blake2b(repr((topics, brokers, sets, rest)).encode(), digest_size=16).digest()
 
 

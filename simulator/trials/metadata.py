@@ -47,6 +47,7 @@ from simulator.checks.set_commands import (
     wrong_members,
     wrong_sets,
 )
+from simulator.checks.topic_facts import topic_facts
 
 SHARE = 10.0
 """The n-th entry that a run applies is tried with this share of 1/n, but no less than SHARE_MIN."""
@@ -422,13 +423,16 @@ def _not_the_same(one: ClusterImage, other: ClusterImage) -> Iterator[str]:
     for name in (
         "brokers",
         "replica_sets",
-        "topics_by_name",
         "next_producer_id",
         "default_policy",
         "is_failover_enabled",
         "cluster_id",
         "partition_counts",
+        "configuration",
     ):
         ours, theirs = getattr(one, name), getattr(other, name)
         if ours != theirs:
             yield f"a snapshot makes of {name} {ours}: {theirs}"
+    topics, copied = topic_facts(one), topic_facts(other)
+    if topics != copied:
+        yield f"a snapshot makes of topics {topics}: {copied}"

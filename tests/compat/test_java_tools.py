@@ -75,6 +75,35 @@ def test_topic_configs_are_changed_and_described(bootstrap: str, topic: str) -> 
     assert "InvalidConfiguration" in refused
 
 
+def test_brokers_groups_and_client_metrics_are_configured(bootstrap: str, name: str) -> None:
+    at = ("--bootstrap-server", bootstrap)
+    wanted = [
+        (("--entity-type", "brokers", "--entity-default"), "log.scrub_interval_ms", "5000"),
+        (("--entity-type", "brokers", "--entity-name", "1"), "num.io.threads", "9"),
+        (
+            ("--entity-type", "groups", "--entity-name", name),
+            "share.isolation.level",
+            "read_committed",
+        ),
+        (("--entity-type", "client-metrics", "--entity-name", name), "interval.ms", "1000"),
+    ]
+    for entity, key, value in wanted:
+        tool("kafka-configs", *at, *entity, "--alter", "--add-config", f"{key}={value}")
+        assert f"{key}={value}" in tool("kafka-configs", *at, *entity, "--describe")
+    groups = tool("kafka-configs", *at, "--entity-type", "groups", "--describe")
+    metrics = tool("kafka-client-metrics", *at, "--list")
+    assert name in groups
+    assert name in metrics
+    entity, key, value = wanted[0]
+    tool("kafka-configs", *at, *entity, "--alter", "--delete-config", key)
+    assert f"{key}={value}" not in tool("kafka-configs", *at, *entity, "--describe")
+    entity = ("--entity-type", "brokers", "--entity-name", "1")
+    refused = tool(
+        "kafka-configs", *at, *entity, "--alter", "--add-config", "num.partitions=3", check=False
+    )
+    assert "read-only while a broker runs" in refused
+
+
 def test_offsets_are_shown_and_records_deleted(bootstrap: str, topic: str, tmp_path: Path) -> None:
     at = ("--bootstrap-server", bootstrap)
     tool("kafka-console-producer", *at, "--topic", topic, stdin="x\n" * 50)

@@ -97,7 +97,7 @@ def test_unknown_topic_internal_topic_and_other_resources_are_refused(cluster: C
     cluster.submit(CreateTopics(topics=(NewTopic(name=name),), internal=True))
     assert isinstance(_alter(cluster, name="no"), errors.UnknownTopic)
     assert isinstance(_alter(cluster, name=name), errors.InvalidMetadataRequest)
-    for resource_type in (ResourceType.BROKER, ResourceType.GROUP, 99):
+    for resource_type in (ResourceType.BROKER_LOGGER, 99):
         resource = ResourceEdits(resource_type=resource_type, resource_name="0", edits=())
         (outcome,) = cluster.submit(AlterConfigs(resources=(resource,)))
         assert isinstance(outcome.error, errors.InvalidMetadataRequest)

@@ -9,6 +9,7 @@ from penstock.controller.topic_config.table import (
     SINCE_LEVEL_2,
     TOPIC_CONFIGS,
     TopicSettings,
+    broker_defaults,
     check_override,
     describe,
     needs_level_2,
@@ -109,7 +110,7 @@ def test_overrides_win_over_the_defaults_of_the_node() -> None:
 
 def test_description_tells_where_each_value_comes_from() -> None:
     node = TopicSettings(retention_bytes=9)
-    entries = {one.name: one for one in describe({"retention.ms": "7"}, node)}
+    entries = {one.name: one for one in describe({"retention.ms": "7"}, broker_defaults(node))}
     assert entries.keys() == TOPIC_CONFIGS.keys()
     assert entries["retention.ms"].source == ConfigSource.DYNAMIC_TOPIC
     assert [one[:2] for one in entries["retention.ms"].synonyms] == [
@@ -141,7 +142,7 @@ segment.ms=604800000 unclean.leader.election.enable=false
 
 def test_every_key_of_kafka_is_there_with_kafkas_default() -> None:
     expected = dict(pair.split("=") for pair in KAFKA_DEFAULTS.split())
-    told = {one.name: one.value for one in describe({}, TopicSettings())}
+    told = {one.name: one.value for one in describe({}, broker_defaults(TopicSettings()))}
     assert len(expected) == 33
     assert {key: text for key, text in told.items() if not key.startswith("penstock.")} == expected
 
@@ -149,7 +150,11 @@ def test_every_key_of_kafka_is_there_with_kafkas_default() -> None:
 def test_a_key_without_effect_changes_no_setting_and_is_given_back() -> None:
     key = "segment.bytes"
     assert resolve({key: "1048576"}, TopicSettings()) == TopicSettings()
-    (entry,) = (one for one in describe({key: "1048576"}, TopicSettings()) if one.name == key)
+    (entry,) = (
+        one
+        for one in describe({key: "1048576"}, broker_defaults(TopicSettings()))
+        if one.name == key
+    )
     assert (entry.value, entry.source) == ("1048576", ConfigSource.DYNAMIC_TOPIC)
     assert [one[:2] for one in entry.synonyms] == [
         (key, "1048576"),
@@ -178,7 +183,10 @@ def test_unclean_election_is_taken_where_the_sets_have_it_so_and_is_not_kept() -
 
 def test_unclean_election_is_told_as_the_sets_have_it() -> None:
     name = "unclean.leader.election.enable"
-    told = {one.name: one for one in describe({}, TopicSettings(), is_unclean_allowed=True)}
+    told = {
+        one.name: one
+        for one in describe({}, broker_defaults(TopicSettings()), is_unclean_allowed=True)
+    }
     assert told[name].value == "true"
     assert [one.value for one in told[name].synonyms] == ["true", "false"]
 

@@ -244,6 +244,10 @@ CLUSTER_CASES = [
         {key: code for key, code in CONFIGS_REFUSED.items() if key[0] != 32} | {(2, OPEN): NONE},
     ),
     Case(
+        ApiKey.LIST_CONFIG_RESOURCES, 1, {(Operation.DESCRIBE_CONFIGS, ON_CLUSTER)},
+        always({"resource_types": []}), whole, {"": CLUSTER}, {"": CLUSTER}, names_hidden=False,
+    ),
+    Case(
         ApiKey.INCREMENTAL_ALTER_CONFIGS, 1,
         {(Operation.ALTER_CONFIGS, ON_TOPIC), (Operation.ALTER_CONFIGS, ON_CLUSTER)},
         always({

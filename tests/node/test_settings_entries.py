@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS
 from penstock.node.settings.entries import settings_entries
 from penstock.node.settings.kafka_names import broker_entries
 from penstock.node.settings.settings import NodeSettings, settings_schema
@@ -39,5 +40,8 @@ def test_kafkas_names_say_what_the_settings_say() -> None:
     assert told["log.retention.minutes"] == (None, 4)
     assert told["num.partitions"] == ("1", 5)
     assert told["min.insync.replicas"] == ("1", 5)
-    assert "log.segment.bytes" not in told
-    assert all(one.is_read_only and one.documentation for one in entries.values())
+    assert told["log.segment.bytes"] == ("1073741824", 5)
+    assert "has no effect" in entries["log.segment.bytes"].documentation.lower()
+    assert all(one.documentation for one in entries.values())
+    changeable = {one.name for one in entries.values() if not one.is_read_only}
+    assert changeable == BROKER_CONFIGS.keys()

@@ -1,4 +1,7 @@
-"""`penstock config`: settings of topics and brokers, as the cluster has them."""
+"""`penstock config`: settings of topics, brokers, groups and client metrics.
+
+A broker is named by its id, and `default` stands for what is set for all brokers.
+"""
 
 from enum import StrEnum
 from typing import Annotated
@@ -19,7 +22,10 @@ from penstock.cli.output import (
 from penstock.cli.topic import pairs
 from penstock.cli.values import named
 
-app = typer.Typer(help="Show and change settings of topics; show those of a broker.")
+app = typer.Typer(help="Show and change settings of topics, brokers, groups, client metrics.")
+
+DEFAULT = "default"
+"""As the name of a broker: all of them."""
 
 
 class Resource(StrEnum):
@@ -27,11 +33,18 @@ class Resource(StrEnum):
 
     TOPIC = "topic"
     BROKER = "broker"
+    GROUP = "group"
+    CLIENT_METRICS = "client-metrics"
 
 
-ResourceArgument = Annotated[Resource, typer.Argument(metavar="topic|broker")]
+ResourceArgument = Annotated[Resource, typer.Argument(metavar="topic|broker|group|client-metrics")]
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Topic name, or broker id.", callback=named)
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Its name; a broker's id, or 'default' for all brokers.",
+        callback=named,
+    ),
 ]
 
 
@@ -49,10 +62,10 @@ def describe(
     timeout: TimeoutOption = ADMIN_SECONDS,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show all settings of a topic or a broker, and where each value comes from."""
+    """Show all settings, and where each value comes from. Of all brokers, only what is set."""
     from penstock.client.admin import Admin
 
-    _check_name(resource, name)
+    name = _asked(resource, name)
     with connected(bootstrap, timeout) as cluster:
         entries = Admin(cluster).describe_configs(
             name, resource=_kind(resource), with_documentation=documentation
@@ -83,10 +96,9 @@ def set_config(
     """Change settings, all or none."""
     from penstock.client.admin import Admin
 
-    values = pairs(settings, flag="")
-    _check_name(resource, name)
+    values, asked = pairs(settings, flag=""), _asked(resource, name)
     with connected(bootstrap, timeout) as cluster:
-        Admin(cluster).alter_configs(name, set_to=values, resource=_kind(resource))
+        Admin(cluster).alter_configs(asked, set_to=values, resource=_kind(resource))
     _done({"set": values}, f"set {', '.join(values)} of {resource} {name}", output)
 
 
@@ -102,10 +114,27 @@ def unset(
     """Bring settings back to their defaults, all or none."""
     from penstock.client.admin import Admin
 
-    _check_name(resource, name)
+    asked = _asked(resource, name)
     with connected(bootstrap, timeout) as cluster:
-        Admin(cluster).alter_configs(name, delete=keys, resource=_kind(resource))
+        Admin(cluster).alter_configs(asked, delete=keys, resource=_kind(resource))
     _done({"unset": keys}, f"unset {', '.join(keys)} of {resource} {name}", output)
+
+
+@app.command(name="list")
+def list_resources(
+    resource: ResourceArgument,
+    bootstrap: BootstrapOption = BOOTSTRAP_DEFAULT,
+    timeout: TimeoutOption = ADMIN_SECONDS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List what has settings: all topics or brokers, or those groups and client metrics for which
+    something is set.
+    """
+    from penstock.client.admin import Admin
+
+    with connected(bootstrap, timeout) as cluster:
+        names = Admin(cluster).list_config_resources(_kind(resource))
+    print_rows([{"name": name} for name in names], ("name",), output)
 
 
 def _done(document: object, text: str, output: Output) -> None:
@@ -116,13 +145,26 @@ def _done(document: object, text: str, output: Output) -> None:
 
 
 def _kind(resource: Resource) -> int:
-    from penstock.client.admin import BROKER_RESOURCE, TOPIC_RESOURCE
+    from penstock.client import admin
 
-    return TOPIC_RESOURCE if resource is Resource.TOPIC else BROKER_RESOURCE
+    return {
+        Resource.TOPIC: admin.TOPIC_RESOURCE,
+        Resource.BROKER: admin.BROKER_RESOURCE,
+        Resource.GROUP: admin.GROUP_RESOURCE,
+        Resource.CLIENT_METRICS: admin.METRICS_RESOURCE,
+    }[resource]
 
 
-def _check_name(resource: Resource, name: str) -> None:
-    if resource is Resource.BROKER and not (name.isascii() and name.isdigit()):
+def _asked(resource: Resource, name: str) -> str:
+    """Return the name as brokers know it. Raises ConfigError."""
+    from penstock.client.admin import ALL_BROKERS
+
+    if resource is not Resource.BROKER:
+        return name
+    if name == DEFAULT:
+        return ALL_BROKERS
+    if not (name.isascii() and name.isdigit()):
         raise ConfigError(
-            f"{name} is no broker id: give a number, as penstock topic describe shows"
+            f"{name} is no broker id: give a number, as penstock topic describe shows, or default"
         )
+    return name

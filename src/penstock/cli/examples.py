@@ -71,9 +71,20 @@ EXAMPLES = {
     "config describe": (
         "penstock config describe topic greetings",
         "penstock config describe broker 1 --documentation",
+        "penstock config describe broker default",
+        "penstock config describe client-metrics all",
     ),
-    "config set": ("penstock config set topic greetings retention.ms=86400000",),
-    "config unset": ("penstock config unset topic greetings retention.ms",),
+    "config set": (
+        "penstock config set topic greetings retention.ms=86400000",
+        "penstock config set broker default log.retention.ms=86400000",
+        "penstock config set broker 1 node.log_level=debug",
+        "penstock config set group readers consumer.session.timeout.ms=50000",
+    ),
+    "config unset": (
+        "penstock config unset topic greetings retention.ms",
+        "penstock config unset broker default log.retention.ms",
+    ),
+    "config list": ("penstock config list group",),
     "log": ("penstock log verify penstock-data/node-1/data",),
     "log dump": ("penstock log dump penstock-data/node-1/data --max 20",),
     "log verify": ("penstock log verify penstock-data/node-1/data",),

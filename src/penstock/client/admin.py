@@ -32,11 +32,16 @@ MAX_TIMESTAMP = -3
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
+ALL_BROKERS = ""
+"""As the name of a broker resource: what is set for all brokers."""
 BROKER_DEFAULT = -1
 """Partition count and replication factor are taken from the broker's settings."""
 
 _SET, _DELETE = 0, 1
 _CONFIG_SOURCES = {1: "topic", 2: "broker", 3: "cluster", 4: "settings", 5: "default"}
+_CONFIG_SOURCES |= {7: "client-metrics", 8: "group"}
 _ANY_REPLICA = -1
 
 
@@ -141,7 +146,9 @@ class Admin:
     def describe_configs(
         self, name: str, *, resource: int = TOPIC_RESOURCE, with_documentation: bool = False
     ) -> list[ConfigEntry]:
-        """Return all settings of a topic, or of a broker by its id as text, by name."""
+        """Return all settings of a topic, a group or client metrics, or of a broker by its id as
+        text, by name. Of ALL_BROKERS only what is set.
+        """
         wanted = {"resource_type": resource, "resource_name": name, "configuration_keys": None}
         fields = {"resources": [wanted], "include_documentation": with_documentation}
 
@@ -179,6 +186,17 @@ class Admin:
             _check_resource(result, resource, name)
 
         self._cluster.retry(f"changing the configuration of {name}", attempt)
+
+    def list_config_resources(self, resource: int) -> list[str]:
+        """Return what of a type has, or could have, a configuration, by name."""
+
+        def attempt() -> list[str]:
+            connection = self._cluster.controller_connection()
+            answer = connection.call(ApiKey.LIST_CONFIG_RESOURCES, {"resource_types": [resource]})
+            check_code(answer.error_code, "what has a configuration")
+            return sorted(one.resource_name for one in answer.config_resources)
+
+        return self._cluster.retry("what has a configuration", attempt)
 
     def _resource_connection(self, resource: int, name: str) -> Any:
         if resource == BROKER_RESOURCE and name:

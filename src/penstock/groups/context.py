@@ -22,9 +22,12 @@ from penstock.groups.journal import GroupWriter
 CLIENT_ID_IN_MEMBER_ID_MAX = 128
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Context:
-    """Given to every part. `new_suffix` returns the unique end of a member id."""
+    """Given to every part. `new_suffix` returns the unique end of a member id.
+
+    `config` may be replaced while the broker runs; nothing else is.
+    """
 
     config: GroupConfig
     clock: Clock

@@ -109,6 +109,11 @@ class GroupCoordinator:
         self.runtime = CoordinatorRuntime(base, shard)
         """For the broker, which assigns and revokes partitions and calls `tick`."""
 
+    def use_config(self, config: GroupConfig) -> None:
+        """Go by other limits and times from now on; `partition_count` is as before."""
+        self.config = self._context.config = config
+        self._table.use_config(config)
+
     # Membership
 
     def join(self, request: JoinGroup, reply: JoinCallback) -> None:

@@ -33,6 +33,10 @@ class GroupTable:
         self.pinned = PinnedBytes()
         self._partitions = partitions
 
+    def use_config(self, config: GroupConfig) -> None:
+        """Go by other limits from now on."""
+        self._config = config
+
     def refusal(self, group_id: str, *, is_empty_id_allowed: bool = False) -> ErrorCode | None:
         """Return why this coordinator cannot answer for a group id, or None.
 

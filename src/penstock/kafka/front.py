@@ -12,19 +12,19 @@ Who is in front of the broker knows it; the broker does not know its fronts.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from penstock.broker.coordinators.internal_topic import InternalTopic
 from penstock.broker.fetch.partition_shares import PARTITION_BYTES
 from penstock.broker.topics_on_demand import TopicsOnDemand
 from penstock.broker.turns import Pace
 from penstock.groups.partitioning import INTERNAL_TOPIC
+from penstock.kafka.broker_configs import BrokerConfigs, NoSettings
 from penstock.kafka.fetch.session_cache import FetchSessionCache
 from penstock.kafka.produce.refused_batches import RefusedBatches
 
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
-    from penstock.controller.topic_config.entry import ConfigEntry
     from penstock.kafka.registry import Api
     from penstock.kafka.request import Reply
     from penstock.protocol.header import RequestHeader
@@ -42,12 +42,6 @@ FEW = 10_000
 """Partitions of fetches: looking through their objects takes 6 ms."""
 FEW_BYTES = 12 << 20
 """Of groups and positions: the same. 160,000 positions and 24,000 groups took 60 ms."""
-
-
-class SettingsEntries(Protocol):
-    """The node's settings as DescribeConfigs shows them."""
-
-    def __call__(self) -> list[ConfigEntry]: ...
 
 
 class KafkaFront:
@@ -83,7 +77,7 @@ class KafkaFront:
             INTERNAL_TOPIC,
             lambda: broker.groups.config.partition_count,
         )
-        self.settings_entries: SettingsEntries = list
+        self.configs: BrokerConfigs = NoSettings(broker.metadata)
         self.run_long: RunLong
         self.tell_long: TellLong
 

@@ -101,6 +101,11 @@ class Listener:
         self.pinned_elsewhere: Callable[[], int] = _nowhere
         """Asked once a second: what clients pin beside their connections, in bytes."""
 
+    def use_limits(self, limits: NetLimits) -> None:
+        """Go by other limits; no open connection is ended for there being too many."""
+        self.limits = self._context.limits = limits
+        self._connections_max = min(limits.connections_max, descriptors_for_connections())
+
     def measure_by(self, stopwatch: Callable[[], float]) -> None:
         """Measure the handling of requests by another clock, of seconds, than the system's."""
         self._context.turn.stopwatch = stopwatch

@@ -11,7 +11,9 @@ from penstock.base.errors import ConfigError
 from penstock.controller.metadata.image import ClusterImage
 from penstock.net.listener import raise_descriptor_limit
 from penstock.net.peer import PeerListener
+from penstock.node.apply_settings import LogLevel
 from penstock.node.control_plane import ControlPlane, ProcessPorts
+from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.identity import DataDirectory
 from penstock.node.machine import Machine
 from penstock.node.pages.metrics import ControllerSources, controller_page
@@ -42,6 +44,8 @@ class ControllerProcess:
         self._workers = machine.open_workers(self._directory, "disk")
         self._readiness = Readiness()
         self._image = ClusterImage(controller_id=-1, defaults=settings.topic)
+        dynamic = DynamicConfig(settings, self._image, machine.scheduler, is_broker=False)
+        dynamic.follow(LogLevel(settings).take)
         self._ports = ProcessPorts(
             clock=machine.clock,
             scheduler=machine.scheduler,

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 
 from penstock.base.endpoints import FIRST_LISTENER
@@ -16,7 +15,6 @@ from penstock.broker.sets.housekeeping import Housekeeping
 from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.commands.command import RegisterBroker
 from penstock.controller.metadata.image import ClusterImage
-from penstock.groups.config import GroupConfig
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.partitioning import INTERNAL_TOPIC
 from penstock.kafka.dispatch import Dispatcher
@@ -25,10 +23,17 @@ from penstock.kafka.registry import load_apis
 from penstock.net.listener import Endpoint, Listener, raise_descriptor_limit
 from penstock.net.memory_share import pinned_bytes_max
 from penstock.net.peer import PeerListener
-from penstock.net.receive import ELSEWHERE_PART, FrameBudget
+from penstock.net.receive import FrameBudget
 from penstock.net.stats import NetStats
+from penstock.node.apply_settings import (
+    SESSIONS_PART,
+    follow_parts,
+    group_config,
+    take_limits,
+)
 from penstock.node.continuity import LogsBehindMetadata, check_metadata
 from penstock.node.control_plane import ControlPlane, ProcessPorts
+from penstock.node.dynamic_config import DynamicConfig
 from penstock.node.forming import Forming
 from penstock.node.hand_over import hand_over
 from penstock.node.identity import DataDirectory
@@ -45,7 +50,6 @@ from penstock.node.producer_share import share_producers
 from penstock.node.recovery import LogOpener
 from penstock.node.registration import Registration
 from penstock.node.relief import Relief
-from penstock.node.settings.kafka_names import broker_entries
 from penstock.node.settings.settings import NodeSettings
 from penstock.replication.wire import SLAVE_FRAME_BYTES_MAX
 from penstock.runtime.ha.host import ManagerPorts
@@ -61,9 +65,6 @@ from penstock.runtime.session.config import SessionConfig
 
 FOLLOW_CONTROLLERS_MS = 1_000
 """How soon a controller that was added or removed is noticed by the sessions."""
-
-SESSIONS_PART = 8
-"""Fetch sessions may take so much of what clients may pin."""
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +97,7 @@ class Node:
         self._opener = LogOpener(settings.log, self._clock, self._scheduler, self._readiness)
         self._behind_metadata = LogsBehindMetadata()
         self._image = ClusterImage(controller_id=settings.node.broker_id, defaults=settings.topic)
+        self._dynamic = DynamicConfig(settings, self._image, self._scheduler)
         self._broker = Broker(
             broker_id=settings.node.broker_id,
             config=settings.broker,
@@ -111,6 +113,8 @@ class Node:
             self._supervisor.run_once,
             self._supervisor.begin,
         )
+        self._front.configs = self._dynamic
+        follow_parts(self._dynamic, settings, self._opener, self._broker)
         self.journal = InternalTopicJournal(self._broker, INTERNAL_TOPIC)
         self.housekeeping = Housekeeping(self._broker)
         self._ports = self._new_ports()
@@ -356,23 +360,17 @@ class Node:
         groups = self._broker.groups = GroupCoordinator(
             self._clock,
             self.journal,
-            config=self._group_config(),
+            config=group_config(self._dynamic.settings),
             retention_now_ms=self.housekeeping.retention_clock.now_ms,
             new_suffix=lambda: str(random_uuid(self._machine.randomness)),
             later=self._broker.scheduler.call_soon,
         )
+        self._dynamic.follow(lambda now: groups.use_config(group_config(now)))
         self._broker.host(
             CoordinatorHosting(
                 self._broker, groups.runtime, self.journal, self._on_groups_unreadable
             )
         )
-
-    def _group_config(self) -> GroupConfig:
-        """Groups have their part of what clients may pin, and never more."""
-        groups, pinned = self._settings.groups, pinned_bytes_max(self._settings.net)
-        members = min(groups.members_bytes_max, pinned // ELSEWHERE_PART - pinned // SESSIONS_PART)
-        offsets = min(groups.offsets_bytes_max, members * 2 // 3)
-        return replace(groups, members_bytes_max=members, offsets_bytes_max=offsets)
 
     def _listen_to_peers(self, manager: ReplicaManager) -> list[PeerListener]:
         """Open the ports for controllers and for slaves, where the settings say so."""
@@ -415,9 +413,7 @@ class Node:
 
     def _start_listener(self) -> Listener:
         node = self._settings.node
-        # Made now: the texts are read from files, and no request shall wait for that.
-        entries = broker_entries(self._settings)
-        self._front.settings_entries = lambda: entries
+        self._dynamic.prepare()
         dispatcher = Dispatcher(self._front)
         named = [Endpoint(one.host, one.port, one.name) for one in node.named_listeners()]
         endpoints = [Endpoint(node.host, node.port, FIRST_LISTENER), *named]
@@ -431,6 +427,7 @@ class Node:
         self._front.fetch_sessions.bytes_max = budget.limit // SESSIONS_PART
         listener.has_let_go, listener.on_relief = self._relief.is_due, self._relief.give_back
         listener.start(self._machine.open_socket)
+        self._dynamic.follow(partial(take_limits, listener))
         return listener
 
     def _metrics_page(self) -> Page:

@@ -41,17 +41,13 @@ class LogOpener:
     def __init__(
         self, config: LogConfig, clock: Clock, scheduler: Scheduler, readiness: Readiness
     ) -> None:
-        self._config = config
+        self.config = config
+        """The settings of every log; those of logs that are open are told apart."""
         self._clock = clock
         self._scheduler = scheduler
         self._readiness = readiness
         self._is_given_up = False
         self._logged_bytes = 0
-
-    @property
-    def config(self) -> LogConfig:
-        """The settings of every log."""
-        return self._config
 
     def give_up(self) -> None:
         """Let the recovery that runs end as soon as it can."""
@@ -72,7 +68,7 @@ class LogOpener:
         set_log = SetLog(
             disk=disk,
             directory=place.name,
-            config=self._config,
+            config=self.config,
             clock=self._clock,
             offload=workers,
             scheduler=self._scheduler,

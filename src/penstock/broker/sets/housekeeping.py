@@ -43,7 +43,6 @@ class Housekeeping:
         self._tick_count = 0
         self._due_us = 0
         self._relief = PinRelief(broker, self._apply_retention_to)
-        self._retention_every_ticks = max(1, broker.config.housekeeping_interval_ms // TICK_MS)
 
     def start(self) -> None:
         """Begin; the first retention runs after one interval."""
@@ -67,7 +66,8 @@ class Housekeeping:
         if self._tick_count % WINDOW_TICKS == 0:
             for api in broker.stats.by_api.values():
                 api.turns.next_window()
-        if self._tick_count % self._retention_every_ticks == 0:
+        interval_ticks = max(1, broker.config.housekeeping_interval_ms // TICK_MS)
+        if self._tick_count % interval_ticks == 0:
             self.apply_retention()
             for coordinator in self._broker.coordinators.values():
                 coordinator.rewrite_due()

@@ -3,33 +3,27 @@
 All changes of one resource happen or none. A change that alters nothing gives no record.
 
 Source: KIP-339 (incremental) and KIP-133; Kafka ConfigurationControlManager and KafkaApis for the
-checks and their errors. Only topics have dynamic configuration in this release; what a node does
-stands in its settings.
+checks and their errors. Topics are here; brokers, groups and client metrics in `alter_resources`.
 """
 
 from collections import Counter
 from collections.abc import Mapping
 
 from penstock.base.errors import as_answer
-from penstock.controller.commands.command import (
-    AlterConfigs,
-    ConfigEdit,
-    ConfigOperation,
-    ConfigOutcome,
-    ResourceEdits,
-)
+from penstock.controller.commands.alter_resources import alter_resource
+from penstock.controller.commands.command import AlterConfigs, ConfigOutcome, ResourceEdits
+from penstock.controller.commands.config_edits import KeyRules, edited
 from penstock.controller.commands.context import CommandContext, Result
 from penstock.controller.commands.create_topics import unclean_by_set
 from penstock.controller.errors import (
-    InvalidConfig,
     InvalidMetadataRequest,
     RefusedCommand,
     UnknownTopic,
 )
 from penstock.controller.metadata.image import ClusterImage, TopicImage
+from penstock.controller.metadata.kinds import KEPT_RESOURCES
 from penstock.controller.metadata.records import ConfigChanged, MetadataRecord, ResourceType
 from penstock.controller.topic_config.entry import ConfigType
-from penstock.controller.topic_config.keys import split_list
 from penstock.controller.topic_config.table import check_override, find_key, take_facts
 
 
@@ -62,29 +56,19 @@ def alter_configs(
 
 
 def _alter(image: ClusterImage, resource: ResourceEdits, *, replace: bool) -> list[MetadataRecord]:
+    if resource.resource_type in KEPT_RESOURCES:
+        return alter_resource(image, resource, replace=replace)
     topic = _find_topic(image, resource)
-    keys = Counter(edit.key for edit in resource.edits)
-    repeated = [key for key, count in keys.items() if count > 1]
-    if repeated:
-        raise InvalidMetadataRequest(f"The key {repeated[0]} is changed twice in one request.")
-    wanted = {} if replace else dict(topic.configs)
-    for edit in resource.edits:
-        _edit(image, topic, wanted, edit)
+    wanted = edited(topic.configs, resource.edits, _rules(image), replace=replace)
     set_ids = [one.replica_set_id for one in topic.partitions]
     take_facts(wanted, unclean_by_set(image, wanted, set_ids))
     return _changes(topic, wanted)
 
 
 def _find_topic(image: ClusterImage, resource: ResourceEdits) -> TopicImage:
-    if resource.resource_type == ResourceType.BROKER:
-        raise InvalidMetadataRequest(
-            "A node's configuration can not be changed while it runs: change its settings file"
-            " and restart it."
-        )
     if resource.resource_type != ResourceType.TOPIC:
         raise InvalidMetadataRequest(
-            f"Resources of type {resource.resource_type} have no configuration here; only topics"
-            f" ({int(ResourceType.TOPIC)}) have."
+            f"Resources of type {resource.resource_type} have no configuration here."
         )
     topic = image.topics_by_name.get(resource.resource_name)
     if topic is None:
@@ -94,35 +78,15 @@ def _find_topic(image: ClusterImage, resource: ResourceEdits) -> TopicImage:
     return topic
 
 
-def _edit(image: ClusterImage, topic: TopicImage, wanted: dict[str, str], edit: ConfigEdit) -> None:
-    if edit.operation == ConfigOperation.DELETE:
-        if edit.key not in wanted:
-            find_key(edit.key)
-        wanted.pop(edit.key, None)
-        return
-    if edit.value is None:
-        raise InvalidMetadataRequest(f"A null value is not supported for {edit.key}.")
-    if edit.operation == ConfigOperation.SET:
-        wanted[edit.key] = check_override(edit.key, edit.value, level=image.metadata_level)
-    elif edit.operation in {ConfigOperation.APPEND, ConfigOperation.SUBTRACT}:
-        wanted[edit.key] = _edit_list(image, topic.configs, edit, edit.value)
-    else:
-        raise InvalidMetadataRequest(f"Unknown configuration operation {edit.operation}.")
+def _rules(image: ClusterImage) -> KeyRules:
+    def list_value(key: str) -> str | None:
+        row = find_key(key)
+        return row.value_in(image.defaults) if row.config_type == ConfigType.LIST else None
 
-
-def _edit_list(
-    image: ClusterImage, configs: Mapping[str, str], edit: ConfigEdit, value: str
-) -> str:
-    row = find_key(edit.key)
-    if row.config_type != ConfigType.LIST:
-        raise InvalidConfig(edit.key, "is no list; only SET and DELETE can change it")
-    items = split_list(configs.get(edit.key, row.value_in(image.defaults)))
-    given = split_list(value)
-    if edit.operation == ConfigOperation.APPEND:
-        items += [item for item in given if item not in items]
-    else:
-        items = [item for item in items if item not in given]
-    return check_override(edit.key, ",".join(items), level=image.metadata_level)
+    level = image.metadata_level
+    return KeyRules(
+        find_key, lambda key, value: check_override(key, value, level=level), list_value
+    )
 
 
 def _changes(topic: TopicImage, wanted: Mapping[str, str]) -> list[MetadataRecord]:

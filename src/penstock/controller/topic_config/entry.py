@@ -24,13 +24,15 @@ class ConfigType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Who set the value; the smaller number wins."""
+    """Who set the value; of the first five the smaller number wins."""
 
     DYNAMIC_TOPIC = 1
     DYNAMIC_BROKER = 2
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class ConfigSynonym(NamedTuple):

@@ -14,7 +14,7 @@ Source: Kafka 4.2.0 `TopicConfig`, `LogConfig` (names, types, ranges, defaults; 
 own words), `ServerTopicConfigSynonyms`; KIP-937 for the two timestamp bounds, KIP-390 for levels.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -371,15 +371,19 @@ def resolve(overrides: Mapping[str, str], defaults: TopicSettings) -> TopicSetti
 
 
 def describe(
-    overrides: Mapping[str, str], defaults: TopicSettings, *, is_unclean_allowed: bool = False
+    overrides: Mapping[str, str],
+    unset: Sequence[ConfigEntry],
+    *,
+    is_unclean_allowed: bool = False,
 ) -> list[ConfigEntry]:
     """Return every key with its effective value, its source and what stands behind it.
 
-    `is_unclean_allowed`: whether a replica set of the topic allows unclean elections.
+    `unset` has every key as a topic has it that says nothing. `is_unclean_allowed`: whether a
+    replica set of the topic allows unclean elections.
     """
     entries = [
         entry if (text := overrides.get(entry.name)) is None else _overridden(entry, text)
-        for entry in broker_defaults(defaults)
+        for entry in unset
     ]
     if is_unclean_allowed:
         at = next(at for at, entry in enumerate(entries) if entry.name == UNCLEAN)

@@ -7,9 +7,10 @@ from typing import Any
 from penstock.base.errors import PlatformError
 from penstock.base.ids import TopicId
 from penstock.controller.errors import InvalidConfig, InvalidPartitions
-from penstock.controller.metadata.image import ClusterImage, TopicImage
+from penstock.controller.metadata.image import TopicImage
 from penstock.controller.topic_config.entry import ConfigEntry
 from penstock.controller.topic_config.table import describe
+from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.protocol.error_codes import ErrorCode
 
@@ -92,8 +93,10 @@ def config_fields(
     }
 
 
-def topic_entries(image: ClusterImage, topic: TopicImage) -> list[ConfigEntry]:
+def topic_entries(context: RequestContext, topic: TopicImage) -> list[ConfigEntry]:
     """Return all configurations of a topic."""
+    image = context.broker.metadata
     set_ids = {one.replica_set_id for one in topic.partitions}
     is_unclean_allowed = any(image.replica_sets[one].is_unclean_allowed for one in set_ids)
-    return describe(topic.configs, image.defaults, is_unclean_allowed=is_unclean_allowed)
+    unset = context.front.configs.topic_defaults()
+    return describe(topic.configs, unset, is_unclean_allowed=is_unclean_allowed)

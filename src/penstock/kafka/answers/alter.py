@@ -13,8 +13,10 @@ from penstock.controller.commands.command import (
     ResourceEdits,
 )
 from penstock.controller.errors import MetadataError
+from penstock.controller.resource_config.layers import KEYS_OF
 from penstock.controller.topic_config.table import TOPIC_CONFIGS
 from penstock.kafka.answers.admin import error_fields
+from penstock.kafka.answers.resources import unalterable
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import config_refusal, parted
 from penstock.kafka.request import Request
@@ -22,7 +24,7 @@ from penstock.kafka.request import Request
 EDITS_MAX = 200
 """Of one resource, that the controller gets to see: among so many one is unknown or named twice, so
 it refuses them all. Making 90,000 takes 70 ms of the loop, here and there."""
-assert len(TOPIC_CONFIGS) < EDITS_MAX
+assert max(map(len, (TOPIC_CONFIGS, *KEYS_OF.values()))) < EDITS_MAX
 
 
 async def alter(
@@ -41,7 +43,12 @@ async def alter(
         ),
     )
     results = [_result(one.resource_type, one.resource_name, error) for one, error in refused]
-    if permitted or not refused:
+    judged = [(one, unalterable(context, one)) for one in permitted]
+    results += [
+        _result(one.resource_type, one.resource_name, why) for one, why in judged if why is not None
+    ]
+    permitted = [one for one, why in judged if why is None]
+    if permitted or not results:
         command = AlterConfigs(
             resources=tuple(_edits(one, operation_of) for one in permitted),
             replace=replace,

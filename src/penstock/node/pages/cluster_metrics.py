@@ -5,11 +5,14 @@ from its own image and is meant to be read from the active one, which says so of
 concerns one broker's copies is told by that broker.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from penstock.controller.metadata.image import NO_MASTER, ClusterImage, ReplicaSetImage
+from penstock.controller.metadata.kinds import ResourceType
+from penstock.controller.resource_config.layers import ALL_BROKERS
 from penstock.node.control_plane import ControlPlane
 from penstock.runtime.replica_manager import ReplicaManager
 
@@ -31,6 +34,7 @@ def _longest_turns(plane: ControlPlane) -> Metric:
 def control_metrics(plane: ControlPlane, image: ClusterImage) -> Iterator[Metric]:
     """Yield what a process knows of the metadata log and of the cluster."""
     yield GaugeMetricFamily("penstock_topics", "Topics.", len(image.topics_by_id))
+    yield _dynamic_configs(image)
     if not plane.is_open:
         return
     yield _longest_turns(plane)
@@ -72,6 +76,22 @@ def control_metrics(plane: ControlPlane, image: ClusterImage) -> Iterator[Metric
     )
     yield _counter("penstock_broker_evictions", "Brokers found dead.", stats.evictions)
     yield from _set_metrics(image, plane)
+
+
+def _dynamic_configs(image: ClusterImage) -> Metric:
+    found = GaugeMetricFamily(
+        "penstock_dynamic_configs",
+        "Configurations that are set at run time, beside those of topics: of single brokers, of "
+        "all brokers (default), groups and client metrics.",
+        labels=["resource"],
+    )
+    counts = Counter[str]()
+    for (kind, name), values in image.configuration.resources.items():
+        is_of_all = kind is ResourceType.BROKER and name == ALL_BROKERS
+        counts["default" if is_of_all else kind.name.lower()] += len(values)
+    for resource in ("broker", "default", "group", "client_metrics"):
+        found.add_metric([resource], counts[resource])
+    return found
 
 
 def _set_metrics(image: ClusterImage, plane: ControlPlane) -> Iterator[Metric]:

@@ -1,18 +1,25 @@
-"""A node's settings under Kafka's names, for tools that look for these in a broker's description.
+"""What a node answers about its settings: under its own names, and under Kafka's.
 
-Only what Penstock has: a name that is missing here has no setting behind it. The defaults of topics
-stand under the broker names of their keys (controller/topic_config).
+A name of Kafka's stands here where Penstock has the same setting, or where Kafka's tools may set it
+and it does nothing (controller/resource_config/broker_keys.py). The defaults of topics stand under
+the broker names of their keys (controller/topic_config). Over all lie the dynamic layers.
 
-Source: Kafka `KafkaConfig`, `ServerTopicConfigSynonyms`.
+Source: Kafka `KafkaConfig`, `ServerTopicConfigSynonyms`; KIP-226 (sources and synonyms).
 """
 
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from penstock.controller.resource_config.broker_keys import BROKER_CONFIGS, KEY_OF_SETTING
+from penstock.controller.resource_config.keys import ResourceKey
+from penstock.controller.resource_config.layers import NO_LAYERS, BrokerLayers
 from penstock.controller.topic_config.entry import (
     ConfigEntry,
     ConfigSource,
     ConfigSynonym,
     ConfigType,
 )
-from penstock.controller.topic_config.table import TOPIC_CONFIGS, broker_defaults
+from penstock.controller.topic_config.table import TOPIC_CONFIGS
 from penstock.node.settings.entries import setting_text, settings_entries
 from penstock.node.settings.settings import NodeSettings
 
@@ -27,45 +34,117 @@ _SAME = (
     ("offsets.topic.num.partitions", "groups.partition_count", ConfigType.INT),
     ("group.min.session.timeout.ms", "groups.session_timeout_min_ms", ConfigType.INT),
     ("group.max.session.timeout.ms", "groups.session_timeout_max_ms", ConfigType.INT),
+    ("group.initial.rebalance.delay.ms", "groups.initial_rebalance_delay_ms", ConfigType.INT),
+    ("group.max.size", "groups.group_size_max", ConfigType.INT),
+    ("offset.metadata.max.bytes", "groups.offset_metadata_bytes_max", ConfigType.INT),
 )
+_SECRET_WORDS = ("secret", "password")
 
 
-def broker_entries(settings: NodeSettings) -> list[ConfigEntry]:
-    """Return what a node answers about its configuration: its own names first, then Kafka's."""
-    own = [
-        _entry(name, value, ConfigType.STRING, documentation)
-        for name, value, documentation in settings_entries(settings)
-    ]
-    return own + _named_by_kafka(settings) + _topic_defaults(settings)
+class _Name(NamedTuple):
+    """A name with the setting behind it; its unit is `unit` of the setting's."""
+
+    name: str
+    setting: str
+    config_type: ConfigType
+    documentation: str
+    unit: int = 1
 
 
-def _named_by_kafka(settings: NodeSettings) -> list[ConfigEntry]:
+def broker_entries(settings: NodeSettings, layers: BrokerLayers = NO_LAYERS) -> list[ConfigEntry]:
+    """Return what a node answers about its configuration: its own names first, then Kafka's.
+
+    `settings` are those that it was started with.
+    """
     built_in = NodeSettings()
-    entries = []
-    for name, own_name, config_type in _SAME:
-        section, field = own_name.split(".")
-        value, default = (
-            setting_text(getattr(getattr(each, section), field)) for each in (settings, built_in)
-        )
-        source = ConfigSource.DEFAULT if value == default else ConfigSource.STATIC_BROKER
-        documentation = f"Kafka's name for {own_name}."
-        entries.append(_entry(name, value, config_type, documentation, source))
-    return entries
+    named = [_entry(name, settings, built_in, layers) for name in _names(settings)]
+    idle = [_idle_entry(row, layers) for row in BROKER_CONFIGS.values() if not row.setting]
+    return named + idle
 
 
-def _topic_defaults(settings: NodeSettings) -> list[ConfigEntry]:
-    """The defaults of topics, each under all its broker names; null where a unit does not fit."""
-    entries = []
-    for topic_entry in broker_defaults(settings.topic):
-        row = TOPIC_CONFIGS[topic_entry.name]
+def read_only_names(settings: NodeSettings) -> Mapping[str, str]:
+    """Return the names that nothing can be set under, each with the key that changes the same."""
+    return {
+        one.name: KEY_OF_SETTING.get(one.setting, "")
+        for one in _names(settings)
+        if one.name not in BROKER_CONFIGS
+    }
+
+
+def is_sensitive(setting: str) -> bool:
+    """Whether a setting's value is for nobody's eyes; names of files are no secrets."""
+    return not setting.endswith("_file") and any(word in setting for word in _SECRET_WORDS)
+
+
+def _names(settings: NodeSettings) -> Iterator[_Name]:
+    for name, _, documentation in settings_entries(settings):
+        yield _Name(name, name, _type_of(_value(settings, name)), documentation)
+    for name, setting, config_type in _SAME:
+        yield _Name(name, setting, config_type, f"Kafka's name for {setting}.")
+    for row in TOPIC_CONFIGS.values():
         if row.no_effect or row.fixed_default is not None or row.is_own:
             continue
         documentation = f"Default of topics for {row.key}. {row.documentation}"
         for name, unit in row.broker_names:
-            text = _in_unit(str(topic_entry.value), unit)
-            source = topic_entry.source
-            entries.append(_entry(name, text, row.config_type, documentation, source))
-    return entries
+            yield _Name(name, f"topic.{row.field}", row.config_type, documentation, unit)
+    for key in ("max.connections", "max.connections.per.ip", "producer.id.expiration.ms"):
+        known = BROKER_CONFIGS[key]
+        yield _Name(key, known.setting, known.config_type, known.documentation)
+
+
+def _entry(
+    one: _Name, settings: NodeSettings, built_in: NodeSettings, layers: BrokerLayers
+) -> ConfigEntry:
+    key = KEY_OF_SETTING.get(one.setting)
+    static, default = (
+        _in_unit(setting_text(_value(each, one.setting)), one.unit) for each in (settings, built_in)
+    )
+    dynamic = () if key is None else layers.synonyms(key)
+    synonyms = list(dynamic)
+    if _value(settings, one.setting) != _value(built_in, one.setting):
+        synonyms.append(ConfigSynonym(one.name, static, ConfigSource.STATIC_BROKER))
+    synonyms.append(ConfigSynonym(one.name, default, ConfigSource.DEFAULT))
+    value = synonyms[0].value
+    if dynamic and value is not None:
+        value = _in_unit(value, one.unit)
+    hidden = is_sensitive(one.setting)
+    return ConfigEntry(
+        name=one.name,
+        value=value,
+        source=synonyms[0].source,
+        config_type=one.config_type,
+        documentation=one.documentation,
+        is_read_only=one.name != key,
+        is_sensitive=hidden,
+        synonyms=() if hidden else tuple(synonyms),
+    )
+
+
+def _idle_entry(row: ResourceKey, layers: BrokerLayers) -> ConfigEntry:
+    """A key of Kafka's that no setting stands behind."""
+    default = ConfigSynonym(row.key, row.default, ConfigSource.DEFAULT)
+    synonyms = (*layers.synonyms(row.key), default)
+    return ConfigEntry(
+        name=row.key,
+        value=synonyms[0].value,
+        source=synonyms[0].source,
+        config_type=row.config_type,
+        documentation=row.documentation,
+        synonyms=synonyms,
+    )
+
+
+def _value(settings: NodeSettings, setting: str) -> object:
+    section, field = setting.split(".")
+    return getattr(getattr(settings, section), field)
+
+
+def _type_of(value: object) -> ConfigType:
+    if isinstance(value, bool):
+        return ConfigType.BOOLEAN
+    if isinstance(value, int):
+        return ConfigType.LONG
+    return ConfigType.LIST if isinstance(value, tuple) else ConfigType.STRING
 
 
 def _in_unit(value: str, unit: int) -> str | None:
@@ -73,21 +152,3 @@ def _in_unit(value: str, unit: int) -> str | None:
         return value
     whole, rest = divmod(int(value), unit)
     return None if rest else str(whole)
-
-
-def _entry(
-    name: str,
-    value: str | None,
-    config_type: ConfigType,
-    documentation: str,
-    source: ConfigSource = ConfigSource.STATIC_BROKER,
-) -> ConfigEntry:
-    return ConfigEntry(
-        name=name,
-        value=value,
-        source=source,
-        config_type=config_type,
-        documentation=documentation,
-        is_read_only=True,
-        synonyms=(ConfigSynonym(name, value, source),),
-    )

@@ -85,11 +85,11 @@ def _fields(
     hidden = refusal(context, Operation.DESCRIBE_CONFIGS, Resource.TOPIC, outcome.name)
     if hidden is not None:
         return {**_refused(outcome.name, None), **told, _CONFIG_ERROR: error_code_of(hidden)}
-    metadata, made = context.broker.metadata, find_topic(context.broker, outcome.name)
+    made = find_topic(context.broker, outcome.name)
     if made is None or is_dry:
-        entries = describe(outcome.configs, metadata.defaults)
+        entries = describe(outcome.configs, context.front.configs.topic_defaults())
     else:
-        entries = topic_entries(metadata, made)
+        entries = topic_entries(context, made)
     return {
         **told,
         **error_fields(None),

@@ -1,8 +1,9 @@
-"""DescribeConfigs (key 32), versions 1 to 4: all keys of a topic, and the node's settings.
+"""DescribeConfigs (key 32), versions 1 to 4: topics, brokers, groups and client metrics.
 
-Source: Kafka `ConfigHelper`, KIP-133, KIP-226 (sources, synonyms), KIP-569 (documentation). The
-node's settings are read-only, under Penstock's names and under Kafka's where it has the same. Other
-resources have no configuration here.
+A broker tells its own settings, under Penstock's names and under Kafka's where it has the same.
+
+Source: Kafka `ConfigHelper`, KIP-133, KIP-226 (sources, synonyms), KIP-569 (documentation), KIP-714
+(client metrics), KIP-848 (groups).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +14,11 @@ from penstock.broker.access import Operation
 from penstock.broker.errors import NotAuthorised
 from penstock.broker.turns import SLICE, Pace
 from penstock.controller.commands.topic_names import check_topic_name
-from penstock.controller.errors import InvalidMetadataRequest, RefusedCommand
+from penstock.controller.errors import RefusedCommand
 from penstock.controller.metadata.records import ResourceType
 from penstock.controller.topic_config.entry import ConfigEntry
 from penstock.kafka.answers.admin import config_fields, error_fields, topic_entries
+from penstock.kafka.answers.resources import resource_entries
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import config_refusal, topic
 from penstock.kafka.request import Reply, Request
@@ -79,21 +81,11 @@ def _result(context: RequestContext, body: Any, resource: Any) -> Mapping[str, o
 
 
 def _entries(context: RequestContext, resource: Any) -> Sequence[ConfigEntry]:
-    broker, name = context.broker, resource.resource_name
+    name = resource.resource_name
     refused = config_refusal(context, _OPERATION, resource.resource_type, name)
     if refused is not None:
         raise refused
     if resource.resource_type == ResourceType.TOPIC:
         check_topic_name(name)
-        return topic_entries(broker.metadata, topic(context, name, _OPERATION))
-    if resource.resource_type != ResourceType.BROKER:
-        raise InvalidMetadataRequest(
-            f"Resources of type {resource.resource_type} have no configuration here."
-        )
-    if name == "":  # what was set at run time for all brokers: nothing can be
-        return ()
-    if name != str(broker.broker_id):
-        raise InvalidMetadataRequest(
-            f"Ask broker {name!r} itself, or the empty name; this is broker {broker.broker_id}."
-        )
-    return context.front.settings_entries()
+        return topic_entries(context, topic(context, name, _OPERATION))
+    return resource_entries(context, resource.resource_type, name)

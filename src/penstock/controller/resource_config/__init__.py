@@ -1,0 +1,1 @@
+"""Configuration of brokers, groups and client metrics: which keys there are, and their layers."""
