@@ -376,6 +376,29 @@ def test_a_start_finds_the_boundary_in_the_files(pair: Pair) -> None:
     check_same_answers(again)
 
 
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_a_log_that_is_cut_below_its_snapshots_keeps_what_the_older_store_has(
+    pair: Pair, is_trimmed: bool
+) -> None:
+    pair.retain()
+    first = pair.filling.batches[30 if is_trimmed else 0].first
+    pair.log.delete_records(pair.partition, first)
+    pair.world.run()
+    pair.log.checkpoint()
+    pair.world.run()
+    cut = pair.filling.batches[230].first
+    answers: list[Any] = []
+    pair.log.truncate(pair.filling.positions[cut], answers.append)
+    pair.world.run()
+    assert answers == [None]
+    for again in (pair, pair.reopened()):
+        assert again.partition.log_start_offset == first
+        assert 0 < again.partition.commit_log_start_offset < again.partition.log_end_offset == cut
+        kept = [one for one in again.filling.batches if first <= one.first < cut]
+        found = read_all(again.world, again.log, again.partition)
+        assert [one for one in found if one[0] >= first] == named(kept)
+
+
 def test_a_start_refuses_a_gap_between_the_stores(pair: Pair) -> None:
     pair.retain()
     pair.runs.drop_all()
