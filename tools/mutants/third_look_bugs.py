@@ -44,6 +44,18 @@ CONTROLLER = (
           kind=Kind.ORDER, near=("tests/controller/test_spread.py",)),
 )  # fmt: skip
 
+CONTROLLER += (
+    plant("snapshot-hides-removed-brokers", "Metadata", "who installs a snapshot does not hear of brokers that were removed meanwhile",
+          ("controller/metadata/install.py", "        removed_brokers=tuple(\n            one for key, one in image.brokers.items() if key not in newer.brokers\n        ),\n", ""),
+          kind=Kind.SNAPSHOT, near=("tests/controller/test_replay.py", "tests/controller/test_carried_over.py", "tests/controller/test_features.py")),
+    plant("failed-log-of-an-earlier-mastership", "Election", "the word that a log has failed counts after its member leads again",
+          ("controller/active/context.py", "        return self.reports[master][set_id].report.leader_epoch == replica_set.leader_epoch", "        return True"),
+          kind=Kind.EPOCH, near=("tests/controller/test_failed_logs.py",)),
+    plant("promises-of-the-own-term-are-kept", "Promises", "a member that promised something to this controller is not released by its heartbeat",
+          ("controller/active/promises.py", "if NOT_PROMISED < report.promised_to <= self._context.controller_epoch", "if NOT_PROMISED < report.promised_to < self._context.controller_epoch"),
+          kind=Kind.RANGE, near=("tests/controller/test_promises.py",)),
+)  # fmt: skip
+
 RAFT = (
     plant("raft-writes-outlive-an-installed-snapshot", "Raft", "a write under way from before a snapshot makes entries behind it count as durable",
           ("raft/log.py", "        self._forget_writes_after(self.commit_index)\n", ""),
@@ -59,6 +71,15 @@ RAFT = (
           kind=Kind.EPOCH, near=("tests/raft/test_raft_paper_snapshots.py", "tests/raft/test_scripts.py", "tests/raft/test_safety.py")),
 )  # fmt: skip
 
+RAFT += (
+    plant("raft-feeds-who-has-left", "Raft", "a leader sends entries to peers that are no voters and no learners any more",
+          ("raft/roles/replication.py", "        for peer_id in [p for p in self.peers if p not in wanted]:\n            del self.peers[peer_id]\n", ""),
+          kind=Kind.CLEARED, near=("tests/raft/test_learners.py", "tests/raft/test_members.py")),
+    plant("raft-reads-of-the-round-before", "Raft", "a learner that lost its log goes on where it was",
+          ("raft/roles/leader.py", "        if progress is None or is_other or message.last_index < progress.match_index:\n", "        if progress is None or is_other:\n"),
+          kind=Kind.STALE, near=("tests/raft/test_learners.py", "tests/raft/test_members.py", "tests/raft/test_directories.py")),
+)  # fmt: skip
+
 STORAGE = (
     plant("stores-cut-forgets-the-older-store", "Stores of a partition", "a log that is cut below its snapshots begins where the commit log does",
           ("storage/commit_log/truncation.py", "        partition.reach_back(max(state.log_start_offset, older.start_offset(partition)))\n", ""),
@@ -68,22 +89,31 @@ STORAGE = (
           kind=Kind.RANGE, near=("tests/storage/test_stores.py",)),
     plant("base-with-an-epoch-that-it-does-not-reach", "Following", "a copy names the mastership that begins where it ends",
           ("storage/replicate/base_export.py", "if epoch[1] < snapshot.position]", "if epoch[1] <= snapshot.position]"),
-          kind=Kind.RANGE, near=("tests/storage/test_base_copy.py", "tests/storage/test_replica_model.py")),
+          kind=Kind.RANGE, near=("tests/storage/test_base_copy.py",)),
     plant("catching-up-over-before-it-is-flushed", "Following", "the note that claims prove nothing goes while they still do not",
           ("storage/commit_log/catching_up.py", "        if position < self._end:\n            return\n", ""),
-          kind=Kind.CLEARED, near=("tests/storage/test_runs.py", "tests/storage/test_catching_up_durability.py", "tests/storage/test_claim.py")),
+          kind=Kind.CLEARED, near=("tests/storage/test_catching_up_durability.py",)),
     plant("checkpoint-waiters-outlive-a-reopened-log", "Checkpoints", "whoever waits for a snapshot of a log that is opened anew is never told",
           ("storage/commit_log/checkpoint.py", "        given_up = [*self._served, *self._waiting] if not self._is_writing else self._waiting\n", "        given_up = self._waiting\n"),
           kind=Kind.CLEARED, near=("tests/storage/test_truncation.py", "tests/storage/test_retention.py", "tests/storage/test_truncation_faults.py")),
     plant("commit-log-epochs-end-with-the-segment", "Recovery", "masterships of which nothing is kept but the one at the start are kept for ever",
           ("storage/commit_log/checkpoint.py", "while len(epochs) > 1 and epochs[1][1] <= first:", "while len(epochs) > 1 and epochs[1][1] < first:"),
           kind=Kind.RANGE, near=("tests/storage/test_truncation.py", "tests/storage/test_retention.py")),
+    plant("spare-takes-the-name-of-another", "Retention", "a segment that is recycled after a start takes the name of a spare that there is",
+          ("storage/commit_log/segments.py", "self._spare_number = 1 + max((", "self._spare_number = max(("),
+          kind=Kind.RANGE, near=("tests/storage/test_retention.py", "tests/storage/test_files.py")),
+    plant("removed-segment-is-held-open", "Retention", "a read that ends behind a deletion opens the file of a segment that is gone, or of another",
+          ("storage/commit_log/segments.py", "if self.is_closed or segment not in self.segments or segment is self.active:", "if self.is_closed or segment is self.active:"),
+          kind=Kind.STALE, near=("tests/storage/test_retention.py", "tests/storage/test_guarded_removal.py", "tests/storage/test_reading.py")),
+    plant("fitted-segment-keeps-the-next-one", "Following", "the file that was prepared behind a segment that was shortened or lengthened stays",
+          ("storage/commit_log/segments.py", "            disk.remove(next_path)\n            disk.sync_directory(next_path", "            disk.sync_directory(next_path"),
+          kind=Kind.CLEARED, near=("tests/storage/test_runs.py", "tests/storage/test_small_first_segments.py")),
 )  # fmt: skip
 
 RUNTIME = (
     plant("mending-cuts-at-the-damage-found-first", "Damage", "damage below the one that was found first is left in the log",
           ("runtime/ha/mending.py", "        if self.damage is not None and position >= self.damage.position:\n", "        if self.damage is not None:\n"),
-          kind=Kind.STALE, near=("tests/runtime/test_ha_damage.py",)),
+          kind=Kind.STALE, near=("tests/runtime/test_mending.py",)),
     plant("pause-ended-for-an-earlier-asker", "Transfers", "the end of an earlier transfer lets a master take writes amid the next one",
           ("runtime/ha/master_set.py", "if self.pause is not None and self.pause.asker <= asker:", "if self.pause is not None:"),
           kind=Kind.EPOCH, near=("tests/runtime/test_ha_transfer.py", "tests/runtime/test_ha_promises.py", "tests/runtime/test_replica_manager.py")),
@@ -99,6 +129,15 @@ RUNTIME = (
     plant("resumed-mastership-forgets-who-holds-it", "Leader epochs", "what slaves said before a mastership resumes counts only when they say more",
           ("runtime/ha/master_set.py", "            if session.is_streaming:\n                self.member.acknowledge(broker_id, session.acknowledged)\n", "            if False:\n                self.member.acknowledge(broker_id, session.acknowledged)\n"),
           kind=Kind.CLEARED, near=("tests/runtime/test_slave_session.py", "tests/runtime/test_resumed_masterships.py")),
+)  # fmt: skip
+
+RUNTIME += (
+    plant("session-of-another-log-goes-on", "In step", "a slave whose log was registered anew is sent runs as the one that it was",
+          ("runtime/ha/master_set.py", "            if known.get(session.broker_id) != session.replica_id:\n                session.refuse(Reason.UNKNOWN_REPLICA, self.leader_epoch)\n", "            pass\n"),
+          kind=Kind.STALE, near=("tests/runtime/test_slave_session.py", "tests/runtime/test_ha_server.py", "tests/runtime/test_resumed_masterships.py", "tests/runtime/test_replica_manager.py")),
+    plant("mending-damage-at-the-very-end", "Damage", "damage that was cut away already, right at the end, costs the log its role",
+          ("runtime/ha/mending.py", "or position >= set_log.end_position:", "or position > set_log.end_position:"),
+          kind=Kind.RANGE, near=("tests/runtime/test_ha_damage.py", "tests/runtime/test_mending.py")),
 )  # fmt: skip
 
 COORDINATORS = (
@@ -126,9 +165,12 @@ COORDINATORS = (
     plant("groups-record-of-the-state-before", "Groups", "a restored group's idle time counts from its load and not from its record",
           ("groups/classic/snapshot.py", "    group.state_since_ms = max(record.state_timestamp_ms, 0)\n", ""),
           kind=Kind.SNAPSHOT, near=("tests/groups/test_loading.py", "tests/groups/test_admin.py")),
-    plant("coordinator-loads-to-the-end-of-before", "Groups", "a topic that is deleted and created anew keeps the former one's tenure",
-          ("broker/coordinators/hosting.py", "        return hosted is self.hosted and hosted.member", "        return hosted is not None and hosted.member"),
-          kind=Kind.STALE, near=("tests/broker/test_group_ownership.py",)),
+    plant("groups-topics-deleted-amid-a-pass-stay", "Groups", "positions of a topic that is deleted while a pass over all groups runs stay",
+          ("groups/offsets/commits.py", "        while self._gone:\n            gone, self._gone", "        if self._gone:\n            gone, self._gone"),
+          kind=Kind.CLEARED, near=("tests/groups/test_commits.py", "tests/groups/test_many_groups.py", "tests/groups/test_partition_portions.py")),
+    plant("groups-expire-though-used-meanwhile", "Groups", "a group that commits while its positions are looked at is deleted",
+          ("groups/classic/expiry.py", "    if not _may_go(group) or group.offsets.change_count != change_count:\n", "    if not _may_go(group):\n"),
+          kind=Kind.STALE, near=("tests/groups/test_admin.py", "tests/groups/test_many_groups.py", "tests/groups/test_partition_portions.py")),
 )  # fmt: skip
 
 MUTANTS = (*REPLICATION, *CONTROLLER, *RAFT, *STORAGE, *RUNTIME, *COORDINATORS)
