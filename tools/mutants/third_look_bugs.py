@@ -45,6 +45,9 @@ CONTROLLER = (
 )  # fmt: skip
 
 CONTROLLER += (
+    plant("level-raised-over-a-broker-started-anew", "Metadata", "the level rises over a broker that was started under an earlier release since the look",
+          ("controller/commands/features.py", "if checked.get(key) != broker.broker_epoch", "if key not in checked"),
+          kind=Kind.EPOCH, near=("tests/controller/test_features.py",)),
     plant("snapshot-hides-removed-brokers", "Metadata", "who installs a snapshot does not hear of brokers that were removed meanwhile",
           ("controller/metadata/install.py", "        removed_brokers=tuple(\n            one for key, one in image.brokers.items() if key not in newer.brokers\n        ),\n", ""),
           kind=Kind.SNAPSHOT, near=("tests/controller/test_replay.py", "tests/controller/test_carried_over.py", "tests/controller/test_features.py")),
