@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Callable
 
-from harness.log_world import World
+from harness.log_world import World, append, open_log, partition_number
 from penstock.base.ids import ReplicaSetId
 from penstock.base.ports import Scheduler
+from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.controller.metadata.image import ClusterImage, ReplicaSetImage
 from penstock.controller.metadata.records import BrokerRegistered, ReplicaSetCreated
 from penstock.controller.metadata.replay import replay
 from penstock.runtime.ha.mending import DamageStats, Mending
+from tests.storage.faulty_disk import FaultyDisk
 
 
 class Logs:
@@ -26,13 +28,13 @@ class Logs:
 class Set:
     """A set of three with a log that its member here can not open."""
 
-    member = None
     master_set = None
     open_error = None
     is_failover_enabled = True
     replica_set_id = ReplicaSetId(1)
 
     def __init__(self) -> None:
+        self.member: ReplicaSetMember | None = None
         self.trouble = ""
         self.logs = Logs()
         self.scheduler: Scheduler = World()
@@ -61,3 +63,20 @@ def test_a_log_is_cut_below_the_lowest_damage_wherever_it_was_found_first() -> N
         assert asyncio.run(mending.mend())
         assert one.logs.cut_at == [200]
         assert not mending.is_pending
+
+
+def test_damage_at_the_end_of_a_log_was_cut_away_already() -> None:
+    world, one = World(), Set()
+    log = open_log(world, FaultyDisk())
+    append(log, log.open_partition(partition_number(0)), size=500)
+    world.run()
+    one.member = ReplicaSetMember(one.replica_set_id, 1, log, world.call_soon)
+    one.scheduler = world
+    mending = Mending(one, DamageStats())
+    mending.watch(log, lambda: None)
+    log.on_damage(log.end_position, "read as it was cut")
+    world.run()
+    assert not mending.is_pending
+    log.on_damage(log.end_position - 1, "a flipped bit")
+    world.run()
+    assert mending.is_pending
