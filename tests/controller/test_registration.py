@@ -484,17 +484,6 @@ def test_only_a_draining_broker_leaves_the_sync_state_sets_by_command() -> None:
         _change(cluster, 0, 1, 2)
 
 
-def test_under_adaptive_only_the_master_stays_in_step_where_a_counted_copy_is_drained() -> None:
-    # Records may be on brokers 0 and 1 alone: of the two that stay, broker 2 could be elected.
-    cluster = _cluster()
-    policy = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=1)
-    cluster.submit(c.SetAckPolicy(replica_set_id=0, policy=policy))
-    assert _set(cluster).sync_state_set == (0, 1, 2)
-    cluster.submit(c.DrainBroker(broker_id=1))
-    assert cluster.submit(c.LeaveSyncStateSets(broker_id=1)) == ()
-    assert _set(cluster).sync_state_set == (0,)
-
-
 def test_log_of_a_process_that_is_not_the_registered_one_is_refused() -> None:
     cluster = _cluster()
     stranger = c.RegisterReplica(

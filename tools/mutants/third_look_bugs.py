@@ -6,21 +6,21 @@ room noticed at first; two are what that look found in the source.
 
 from .mutant import Kind, plant
 
-SYNC = ("tests/replication/test_sync_state.py",)
+GREETING = ("tests/replication/test_greeting_members.py",)
 
 REPLICATION = (
     plant("in-step-adaptive-by-the-confirm-position-alone", "In step", "a smaller set under adaptive keeps members without what an earlier master confirmed",
           ("replication/sync_state.py", "confirmed = max(view.confirm_position, view.epoch_start)", "confirmed = view.confirm_position"),
-          kind=Kind.STALE, near=SYNC),
+          kind=Kind.STALE, near=GREETING),
     plant("in-step-before-its-mark-was-set", "In step", "a slave that connects again counts as caught up by what the master had before",
           ("replication/sync_state.py", "        slave.acknowledged = position\n        slave.mark_position, slave.mark_ms = log_end, now_ms\n", "        slave.acknowledged = position\n        slave.mark_ms = now_ms\n"),
-          kind=Kind.STALE, near=SYNC),
+          kind=Kind.STALE, near=GREETING),
 )  # fmt: skip
 
 CONTROLLER = (
     plant("drain-leaves-adaptive-copies-uncounted", "Drains", "under adaptive those that stay may lack what the drained broker was counted for",
           ("controller/commands/brokers.py", "    if replica_set.policy.kind is PolicyKind.ADAPTIVE:\n        return tuple(one for one in (replica_set.master,)", "    if False:\n        return tuple(one for one in (replica_set.master,)"),
-          kind=Kind.GUARD, near=("tests/controller/test_registration.py",)),
+          kind=Kind.GUARD, near=("tests/controller/test_membership.py",)),
     plant("placement-counts-a-topic-once", "Metadata", "of the sets that a command fills the last one's load counts for all",
           ("controller/commands/placement.py", "            self._loads[set_id] += count\n", "            self._loads[set_id] = count\n"),
           kind=Kind.STALE, near=("tests/controller/test_sets_on_demand.py",)),
