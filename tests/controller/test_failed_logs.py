@@ -1,9 +1,12 @@
 """Masters whose log has failed: alive, heard of, and unable to lead."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller import session as s
+from penstock.controller.active.context import Reported
 from penstock.controller.commands import command as c
 from penstock.controller.commands.codec import decode_error
 from penstock.controller.errors import NoEligibleMaster, TransferFailed
@@ -111,6 +114,30 @@ def test_the_word_of_an_earlier_mastership_changes_nothing() -> None:
     answers = world.operate(s.TransferRequest(request_id=5, replica_set_id=1, target=1))
     world.run(20_000)
     assert isinstance(decode_error(answers[0].error), TransferFailed), "it is out of step"
+    assert world.replica_set().master == 2
+
+
+def test_a_log_that_had_failed_in_an_earlier_mastership_does_not_cost_the_present_one() -> None:
+    world = World()
+    for target in (2, 1):
+        world.operate(s.TransferRequest(request_id=5, replica_set_id=1, target=target))
+        world.run(200)
+    led = world.replica_set()
+    assert (led.master, led.leader_epoch) == (1, 2)
+    # Its last word was of another mastership, and no heartbeat has come since it leads again.
+    log = world.brokers[1].logs[1]
+    log.has_failed = True
+    failed = world.brokers[1].report(1)
+    log.has_failed = False
+    known = world.active._context.reports[1]
+    known[1] = Reported(replace(failed, leader_epoch=0), 0)
+    world.active._look_soon()
+    world.run(50)
+    assert known[1].report.leader_epoch == 0
+    assert world.replica_set() == led
+    known[1] = Reported(failed, 0)
+    world.active._look_soon()
+    world.run(50)
     assert world.replica_set().master == 2
 
 

@@ -36,14 +36,21 @@ _BROKER_CONFIG = r.ConfigChanged(resource_type=4, resource_name="", key="k", val
 
 
 def _lower(cluster: Cluster, **fields: object) -> int:
-    wanted = {"level": 1, "is_lowering": True, "checked_brokers": (0,), **fields}
+    wanted = {"level": 1, "is_lowering": True, "checked_brokers": _checked(cluster), **fields}
     return cluster.submit(ChangeFeatureLevel(feature=METADATA, **wanted))  # type: ignore[arg-type]
 
 
-def _raise(cluster: Cluster, level: int = 2, checked: tuple[int, ...] = (0,)) -> int:
+def _raise(
+    cluster: Cluster, level: int = 2, checked: tuple[tuple[int, int], ...] | None = None
+) -> int:
+    checked = _checked(cluster) if checked is None else checked
     return cluster.submit(
         ChangeFeatureLevel(feature=METADATA, level=level, checked_brokers=checked)
     )
+
+
+def _checked(cluster: Cluster) -> tuple[tuple[int, int], ...]:
+    return tuple((key, one.broker_epoch) for key, one in cluster.image.brokers.items())
 
 
 def _change(cluster: Cluster, *records: r.MetadataRecord) -> None:
@@ -104,7 +111,12 @@ def test_a_snapshot_at_the_first_level_is_one_that_an_earlier_release_reads() ->
 )
 def test_a_change_that_can_not_be_is_refused(fields: dict[str, object], reason: str) -> None:
     cluster = Cluster()
-    wanted = {"feature": METADATA, "level": 1, "is_lowering": True, "checked_brokers": (0,)}
+    wanted = {
+        "feature": METADATA,
+        "level": 1,
+        "is_lowering": True,
+        "checked_brokers": _checked(cluster),
+    }
     with pytest.raises(FeatureLevelRefused, match=reason):
         cluster.submit(ChangeFeatureLevel(**{**wanted, **fields}))  # type: ignore[arg-type]
 
@@ -119,10 +131,23 @@ def test_raising_is_not_asked_for_as_lowering() -> None:
 def test_a_broker_that_registers_between_look_and_change_stops_it() -> None:
     cluster = Cluster()
     _lower(cluster)
+    checked = _checked(cluster)
     cluster.submit(RegisterBroker(broker_id=7, host="late", port=1))
     with pytest.raises(FeatureLevelRefused, match=r"brokers \[7\]"):
-        _raise(cluster)
-    assert _raise(cluster, checked=(0, 7)) == 2
+        _raise(cluster, checked=checked)
+    assert _raise(cluster) == 2
+
+
+def test_a_broker_that_starts_anew_between_look_and_change_may_be_of_an_earlier_release() -> None:
+    cluster = Cluster()
+    _lower(cluster)
+    cluster.submit(RegisterBroker(broker_id=7, host="h", port=1, incarnation="newer release"))
+    checked = _checked(cluster)
+    cluster.submit(RegisterBroker(broker_id=7, host="h", port=1, incarnation="earlier release"))
+    with pytest.raises(FeatureLevelRefused, match=r"brokers \[7\] have registered meanwhile"):
+        _raise(cluster, checked=checked)
+    assert cluster.image.metadata_level == 1
+    assert _raise(cluster) == 2
 
 
 _OF_LEVEL_2: list[r.MetadataRecord] = [

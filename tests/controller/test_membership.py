@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.controller import errors
 from penstock.controller.commands.command import (
     AllocateProducerIds,
@@ -12,10 +13,13 @@ from penstock.controller.commands.command import (
     CreateCluster,
     CreateReplicaSet,
     CreateTopics,
+    DrainBroker,
     EndMastership,
+    LeaveSyncStateSets,
     NewTopic,
     RegisterBroker,
     RegisterReplica,
+    SetAckPolicy,
 )
 from penstock.controller.metadata.image import NO_MASTER
 from tests.controller.cluster import Cluster
@@ -160,3 +164,14 @@ def test_producer_id_blocks_never_overlap() -> None:
     ]
     with pytest.raises(errors.UnknownBroker):
         cluster.submit(AllocateProducerIds(broker_id=9))
+
+
+def test_under_adaptive_only_the_master_stays_in_step_where_a_counted_copy_is_drained() -> None:
+    # Records may be on brokers 0 and 1 alone: of the two that stay, broker 2 could be elected.
+    cluster = Cluster(sets=((0, 1, 2),))
+    policy = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=1)
+    cluster.submit(SetAckPolicy(replica_set_id=0, policy=policy))
+    assert cluster.image.replica_sets[0].sync_state_set == (0, 1, 2)
+    cluster.submit(DrainBroker(broker_id=1))
+    assert cluster.submit(LeaveSyncStateSets(broker_id=1)) == ()
+    assert cluster.image.replica_sets[0].sync_state_set == (0,)

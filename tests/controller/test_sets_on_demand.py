@@ -51,6 +51,13 @@ def test_the_first_topic_of_a_size_gets_a_set_led_by_each_broker(size: int) -> N
     assert len(of_size(cluster, size)) == 3
 
 
+def test_what_a_command_has_placed_counts_with_what_was_there_for_its_next_topic() -> None:
+    cluster = Cluster(sets=((0,), (1,)))
+    created(cluster, factor(1, name="before"))
+    created(cluster, *(factor(1, name=name) for name in "abc"))
+    assert [hosts(cluster, name) for name in "abc"] == [[(1,)], [(0,)], [(1,)]]
+
+
 def test_sets_and_topic_are_one_entry_so_that_a_race_finds_those_of_the_first() -> None:
     cluster = Cluster(sets=RING)
     entries = len(cluster.log)

@@ -81,7 +81,9 @@ def change_level(cluster, level, *, is_lowering):
             feature=METADATA,
             level=level,
             is_lowering=is_lowering,
-            checked_brokers=tuple(cluster.image.brokers),
+            checked_brokers=tuple(
+                (key, broker.broker_epoch) for key, broker in cluster.image.brokers.items()
+            ),
         )
     )
 

@@ -227,6 +227,20 @@ def test_topics_that_are_deleted_while_groups_are_gone_through_share_the_next_wa
     assert world.committed(group=ids[0]) is None, "the next one begins"
 
 
+def test_every_topic_of_a_name_that_is_deleted_amid_a_walk_goes_with_the_next_one() -> None:
+    world = world_of(check_ms=NEVER_MS)
+    ids = names(2 * PORTION // TO_WRITE)
+    for number, group in enumerate(ids):
+        world.commit({("first", 0): 1}, group=group)
+        commit_with_id(world, group, OLD_ID if number % 2 else NEW_ID)
+    world.coordinator.on_topics_deleted({"first": OLD_ID})
+    assert len(world.coordinator._context.portions) > 0, "the walk goes on"
+    world.coordinator.on_topics_deleted({"t": OLD_ID})
+    world.coordinator.on_topics_deleted({"t": NEW_ID})
+    world.all_turns()
+    assert not any(world.all_committed(group) for group in ids)
+
+
 def test_positions_of_one_group_are_dropped_in_several_batches() -> None:
     world = world_of(check_ms=NEVER_MS)
     commit_with_id(world, GROUP, OLD_ID, partitions=5 * TOGETHER)

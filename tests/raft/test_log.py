@@ -129,6 +129,20 @@ def test_an_installed_snapshot_replaces_everything_and_counts_once_it_is_durable
     assert log.stable_index == 9
 
 
+def test_a_compacted_log_still_knows_the_configuration_of_what_it_keeps() -> None:
+    log = RaftLog(EMPTY, (), 0)
+    log.append([entry(1, 1), entry(2, 1), configuration_entry(3, 1, voters(1, 2))])
+    log.take_unwritten()
+    log.note_write_begun()
+    log.note_write_done()
+    log.commit_to(2)
+    log.take_committed(1 << 20)
+    log.note_applied(2)
+    log.compact(Snapshot(index=2, term=1, configuration=voters(1)), keep_bytes=0)
+    log.merge(entries([2], 3))
+    assert log.configurations.latest == voters(1)
+
+
 def test_the_configuration_of_any_index_is_known_and_goes_with_its_entry() -> None:
     log = RaftLog(EMPTY, (), 0)
     log.append([entry(1, 1), configuration_entry(2, 1, voters(1, 2)), entry(3, 1)])

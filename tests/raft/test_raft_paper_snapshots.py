@@ -207,3 +207,14 @@ def test_a_peer_that_installed_an_outdated_snapshot_gets_the_newer_one() -> None
     assert single.raft.compact(5, b"later") is not None
     single.step(success(3, 4, 3, round_number=0))
     assert single.one(InstallSnapshot).snapshot_index == 5
+
+
+def test_what_a_peer_says_of_an_outdated_snapshot_moves_nothing_in_the_newer_one() -> None:
+    """Raft 7: an answer that was under way, while the peer had the first one already."""
+    single = _forgetful_leader(chunk_bytes=2).step(_rejection(5, 1, 1))
+    assert single.raft.compact(5, b"later") is not None
+    single.take(object)
+    single.step(success(3, 4, 3, round_number=0))
+    assert single.one(InstallSnapshot).position == 0
+    single.take(object)
+    assert single.step(_holds(4)).take(InstallSnapshot) == []

@@ -1,4 +1,4 @@
-"""What is known of a member between its hello and its beginning to follow: nothing that counts."""
+"""What counts of a member that was away, and of what was confirmed before this mastership."""
 
 from tests.replication.test_sync_state import ADAPTIVE, A, B, C, Set
 
@@ -21,3 +21,26 @@ def test_a_member_that_greets_keeps_its_place_for_as_long_as_its_grace_lasts() -
     sets.keeper.greeted(C)
     assert sets.next(90) is None
     assert sets.next(10) == (A, B)
+
+
+def test_adaptive_counts_copies_of_what_an_earlier_master_has_confirmed() -> None:
+    # The epoch starts at 500, and only 300 are known to be confirmed: an earlier master may have
+    # confirmed the rest with A and B. Among {A, C} one answer would elect C.
+    sets = Set(A, B, C, policy=ADAPTIVE)
+    sets.epoch_start, sets.confirm, sets.end = 500, 300, 600
+    sets.connect(B, position=600)
+    sets.connect(C, position=400)
+    sets.keeper.disconnected(B, sets.now)
+    assert sets.next(100) == (A,)
+
+
+def test_a_slave_that_comes_back_is_not_caught_up_by_having_what_there_was_before() -> None:
+    sets = Set(A, B, replicas=(A, B))
+    sets.connect(B)
+    assert sets.next() is None
+    sets.keeper.disconnected(B, sets.now)
+    sets.end = 900
+    assert sets.next(90) is None
+    sets.connect(B)
+    assert sets.next(909) is None
+    assert sets.next(1) == (A,)

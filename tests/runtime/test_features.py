@@ -19,6 +19,12 @@ from penstock.runtime.session.service_features import FeatureTable
 _NEW, _OLD = LevelRange(1, 2).packed(), 0
 
 
+def _broker(broker_id: int) -> r.BrokerRegistered:
+    return r.BrokerRegistered(
+        broker_id=broker_id, host="h", port=1, rack=None, broker_epoch=100 + broker_id
+    )
+
+
 @dataclass
 class _Case:
     """Controllers 1 to 3, of which 1 is asked; brokers 1, 2 and 11; a learner 20."""
@@ -35,7 +41,7 @@ class _Case:
         if self.level == 2:
             replay(image, [r.FeatureLevelChanged(feature=METADATA, level=2, epoch=7)])
         for one in (1, 2, 11):
-            replay(image, [r.BrokerRegistered(broker_id=one, host="h", port=1, rack=None)])
+            replay(image, [_broker(one)])
         self.table = FeatureTable(
             own_id=1,
             image=image,
@@ -65,7 +71,9 @@ def test_the_level_is_raised_to_the_newest_where_everybody_reads_it() -> None:
     case = _Case()
     assert case.ask() == "penstock.metadata is at level 2"
     assert case.submitted == [
-        ChangeFeatureLevel(feature=METADATA, level=2, checked_brokers=(1, 2, 11))
+        ChangeFeatureLevel(
+            feature=METADATA, level=2, checked_brokers=((1, 101), (2, 102), (11, 111))
+        )
     ]
 
 

@@ -8,7 +8,15 @@ from penstock.broker.sets.replica_set import ReplicaSetMember
 from penstock.replication.alignment import LogShape
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.epochs import EpochHistory
-from penstock.replication.messages import Acknowledge, Begin, HaMessage, HelloAnswer, LogRun
+from penstock.replication.messages import (
+    Acknowledge,
+    Begin,
+    HaMessage,
+    Hello,
+    HelloAnswer,
+    ImageWanted,
+    LogRun,
+)
 from penstock.runtime.ha.followed_set import (
     PENDING_FACTOR,
     FollowedSet,
@@ -133,6 +141,21 @@ def test_what_an_earlier_link_agreed_on_does_not_begin_on_the_next_one():
     assert following.claims == [], "on this link the master has not answered yet"
     following.attach()
     assert following.claims == [following.log.end_position]
+
+
+def test_a_copy_whose_link_is_gone_is_begun_anew_on_the_next_one():
+    following = Following(records=5)
+    said: list[HaMessage] = []
+    begins_later = LogShape(
+        EpochHistory(following.master.epochs).entries(), Position(1 << 20), Position(1 << 21)
+    )
+    for _ in range(2):
+        following.followed.attach(said.append)
+        following.followed.on_message(HelloAnswer(SET, EPOCH, begins_later))
+        following.world.run()
+        assert [type(one) for one in said] == [Hello, ImageWanted]
+        said.clear()
+        following.followed.detach()
 
 
 def test_what_the_log_took_in_part_stays_before_what_came_after_it(monkeypatch):

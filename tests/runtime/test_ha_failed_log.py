@@ -83,3 +83,25 @@ def test_a_slave_whose_disk_fails_says_so_and_its_master_goes_on(tmp_path: Path)
             brain.stop()
 
     run_long(scenario())
+
+
+def test_a_member_that_is_elected_as_its_disk_fails_says_so_of_the_mastership_it_was_given(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with ha_cluster(tmp_path, 1, 2) as cluster:
+            await cluster.make_set(1, 2)
+            await cluster.in_step(1, 2)
+            await cluster.confirmed(1)
+            store = cluster[2].member().log._store
+            store.active.file = BrokenFile(store.active.file)
+            cluster[1].append()
+            await cluster.until(lambda: role_of(cluster[2]) == FAILED)
+            cluster.controllers.elect(1, 2, 1, 2)
+            epoch = cluster.controllers.image_of(1).leader_epoch
+            # Another is elected by the word of the present mastership only.
+            await cluster.until(lambda: cluster[2].manager.drivers[1].newest_epoch == epoch)
+            (report,) = cluster[2].manager.reports()
+            assert (report.role, report.leader_epoch) == (FAILED, epoch)
+
+    run_long(scenario())

@@ -44,6 +44,20 @@ def test_a_power_cut_while_catching_up_leaves_a_log_that_opens_and_goes_on(seed)
     assert again.end_position == master.end_position
 
 
+def test_a_log_that_becomes_a_masters_amid_catching_up_is_noted_until_it_is_flushed():
+    world = World()
+    _, (disk, slave) = catching_up(world)
+    end = slave.end_position
+    assert slave.flushed_position < end
+    slave.begin_epoch(2)
+    while slave.flushed_position < end:
+        assert any(name.endswith("catching-up") for name in disk.names)
+        world.turn()
+        world.work_one()
+    world.run()
+    assert not any(name.endswith("catching-up") for name in disk.names)
+
+
 def test_what_was_caught_up_is_equal():
     world = World()
     one, other = catching_up(world)

@@ -27,7 +27,7 @@ from penstock.storage.inspect.pins import Pin
 from penstock.storage.stores.older import SearchInOrder
 from penstock.storage.stores.port import EpochEnd, PartitionStore
 from tests.storage.faulty_disk import FaultyDisk
-from tests.storage.replicas import copy_base, crashes, export_of, open_member
+from tests.storage.replicas import copy_base, crashes, export_of, open_member, settle
 from tests.storage.run_store import RunSearch, RunStore
 from tests.storage.store_contract import KEEP, Filled, StoreContract, Written, bodies_of, named
 
@@ -374,6 +374,25 @@ def test_a_start_finds_the_boundary_in_the_files(pair: Pair) -> None:
     again.retain(Retention(-1, 0), max(one.timestamp for one in again.filling.batches[:60]) + 1)
     assert again.partition.log_start_offset == again.filling.batches[60].first
     check_same_answers(again)
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_a_log_that_is_cut_below_its_snapshots_keeps_what_the_older_store_has(
+    pair: Pair, is_trimmed: bool
+) -> None:
+    pair.retain()
+    first = pair.filling.batches[30 if is_trimmed else 0].first
+    pair.log.delete_records(pair.partition, first)
+    pair.log.checkpoint()
+    pair.world.run()
+    cut = pair.filling.batches[230].first
+    settle(pair.world, pair.log.truncate, pair.filling.positions[cut])
+    for again in (pair, pair.reopened()):
+        assert again.partition.log_start_offset == first
+        assert 0 < again.partition.commit_log_start_offset < again.partition.log_end_offset == cut
+        kept = [one for one in again.filling.batches if first <= one.first < cut]
+        found = read_all(again.world, again.log, again.partition)
+        assert [one for one in found if one[0] >= first] == named(kept)
 
 
 def test_a_start_refuses_a_gap_between_the_stores(pair: Pair) -> None:

@@ -111,6 +111,17 @@ def test_a_truncation_takes_away_what_lies_behind_and_nothing_else(kept):
     assert again.epochs == [(1, 0)]
 
 
+def test_who_waits_for_a_snapshot_of_what_is_cut_hears_that_there_is_none():
+    world, _, log, _ = member(20)
+    log.note_confirmed(500)
+    told: list[bool] = []
+    log.checkpoint(told.append)
+    world.run()
+    assert told == [], "it is taken, and waits for what it holds to be confirmed"
+    assert truncated(world, log, 1268) == ["reopened"]
+    assert told == [False]
+
+
 def test_appends_reads_and_runs_are_refused_while_a_log_is_truncated():
     world, _, log, partition = member(20)
     answers: list[Exception | None] = []

@@ -352,13 +352,14 @@ class SetFailover(Command[None]):
 class ChangeFeatureLevel(Command[int]):
     """Raise a feature's level, or lower it where `is_lowering`. Answers the level that holds.
 
-    `checked_brokers` are those that were found to read the level: all that are registered.
+    `checked_brokers` are (id, broker epoch) of those that were found to read the level: all that
+    are registered. One that has registered anew since may be of another release.
     """
 
     feature: str
     level: int
     is_lowering: bool = False
-    checked_brokers: tuple[int, ...] = ()
+    checked_brokers: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

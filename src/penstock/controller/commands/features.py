@@ -34,7 +34,10 @@ def change_feature_level(context: CommandContext, command: ChangeFeatureLevel) -
     if (level < now) is not command.is_lowering:
         wanted = "a downgrade" if level < now else "an upgrade"
         raise FeatureLevelRefused(feature, level, f"it is at {now}: ask for {wanted}")
-    strangers = sorted(image.brokers.keys() - set(command.checked_brokers))
+    checked = dict(command.checked_brokers)
+    strangers = sorted(
+        key for key, broker in image.brokers.items() if checked.get(key) != broker.broker_epoch
+    )
     if strangers:
         raise FeatureLevelRefused(
             feature, level, f"brokers {strangers} have registered meanwhile: ask again"

@@ -99,7 +99,9 @@ class FeatureTable:
             feature=feature,
             level=level,
             is_lowering=request.is_lowering,
-            checked_brokers=tuple(sorted(self._image.brokers)),
+            checked_brokers=tuple(
+                (key, broker.broker_epoch) for key, broker in sorted(self._image.brokers.items())
+            ),
         )
         if request.is_trial:
             return f"{feature} can be set to level {self._trial(command)}"

@@ -30,6 +30,7 @@ from penstock.storage.errors import CorruptFile
 from penstock.storage.index.partition_log import PartitionLog
 from penstock.storage.index.producers import ProducerKey, ProducerState, ProducerStates
 from penstock.storage.index.rebuild import scan_columns
+from penstock.storage.stores.older import OlderStores
 
 SegmentBounds = tuple[int, int]
 """(base, end)"""
@@ -177,10 +178,12 @@ def add_seeds(
     seeds: Snapshot,
     states: ProducerStates,
     next_serial: int,
+    older: OlderStores,
 ) -> int:
     """Add to `partitions`, as the segments told them, what only the seeds know.
 
-    New ones get serials from `next_serial` on; returns the next free one.
+    The segments tell of the commit log alone: a partition goes on to begin where the `older` stores
+    have it. New ones get serials from `next_serial` on; returns the next free one.
     """
     serials: dict[int, int] = {}
     for state in seeds.partitions:
@@ -192,6 +195,7 @@ def add_seeds(
             partition.last_end_position = state.last_end_position
             partitions[state.topic_partition] = partition
         partition.raise_log_start(min(state.log_start_offset, partition.log_end_offset))
+        partition.reach_back(max(state.log_start_offset, older.start_offset(partition)))
         partition.max_timestamp = max(partition.max_timestamp, state.max_timestamp)
         serials[state.serial] = partition.serial
     for (serial, producer_id), producer in seeds.producers.items():

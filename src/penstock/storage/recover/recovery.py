@@ -376,7 +376,8 @@ class Recovery:
     def _add_seeds(self, change: PendingChange) -> None:
         """Add what the segments do not tell any more of partitions whose batches are gone."""
         seeds = decode_snapshot(change.path(self._directory), memoryview(change.payload))
-        self.next_serial = add_seeds(self.partitions, seeds, self._states, self.next_serial)
+        known = self.partitions, seeds, self._states, self.next_serial
+        self.next_serial = add_seeds(*known, self._older)
 
     def _seal(self, segment: Segment, data_end: int) -> None:
         """A closed segment was read to its end: write its index, whatever lies there.

@@ -63,3 +63,9 @@ class PartitionView:
         """Let older stores have what lies below `offset`; the log start stays."""
         invariant(offset <= self.log_end_offset, "released above the log end", offset=offset)
         self.commit_log_start_offset = max(offset, self.commit_log_start_offset)
+
+    def reach_back(self, offset: int) -> None:
+        """Begin at `offset`, which an older store has, as a log that is read anew from the commit
+        log's files alone does not know; nothing where that is not below the log start.
+        """
+        self.log_start_offset = min(offset, self.log_start_offset)
