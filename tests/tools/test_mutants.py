@@ -11,7 +11,8 @@ import pytest
 
 from tools.mutants import runner, search
 from tools.mutants.catalogue import MUTANTS, chosen
-from tools.mutants.directed import Schedule, red_schedule, schedules_of
+from tools.mutants.choice import Schedule
+from tools.mutants.directed import red_schedule, schedules_of
 from tools.mutants.excuses import EXCUSES
 from tools.mutants.mutant import AnchorLost, Kind, plant
 from tools.mutants.report import score_of, write
@@ -328,7 +329,7 @@ def test_survivors_of_the_simulator_are_those_that_it_has_not_found(tmp_path, mo
     results.note_by(Detector.DIRECTED, by_schedule, "then", {"red": 1, "tried": 6})
 
     def look(kind: str):
-        def looked(tree, mutant, *_):
+        def looked(tree, mutant, *_, **__):
             tried.append((kind, mutant.name))
             return {"red": 0, "tried": 6, "reached": True}
 
@@ -337,8 +338,10 @@ def test_survivors_of_the_simulator_are_those_that_it_has_not_found(tmp_path, mo
     monkeypatch.setattr(search, "red_seeds", look("seeds"))
     monkeypatch.setattr(search, "red_schedule", look("directed"))
     monkeypatch.setattr(search, "clean_seeds", lambda *_: Seeds({}, frozenset()))
-    monkeypatch.setattr(search, "schedules_of", lambda _: {})
-    options: Any = SimpleNamespace(seeds=range(1), directed=True, survivors=True, fresh=False)
+    monkeypatch.setattr(search, "kept_schedules", lambda *_: {})
+    options: Any = SimpleNamespace(
+        seeds=range(1), directed=True, survivors=True, fresh=False, seconds=None
+    )
     wanted = [("seeds", "by-none"), ("seeds", "by-schedule"), ("directed", "by-none")]
     for _ in range(2):  # what was broken off goes on: nothing is tried twice on a commit
         Search(tree, results, options).run([by_seeds, by_none, by_schedule])

@@ -30,6 +30,8 @@ had. The kind says which sort of mistake it is; `tools/mutants/mutant.py` define
     python -m tools.mutants --seeds 1..20     look with random seeds of the simulator instead
     python -m tools.mutants --directed        look with its directed schedules (tests/sim)
     python -m tools.mutants --seeds 1..20 --directed --survivors    only what it did not find yet
+    python -m tools.mutants --directed --survivors --seconds 20     a slice of them; the next call
+                                                                    goes on with the schedules left
 
 A test counts when it is red twice with the bug; all tests that are tried are green without one, in
 the same runner. Tests run in a fixed order with fixed seeds, one process, and those that start real
@@ -190,7 +192,8 @@ def _simulated(facts: dict[str, Any] | None) -> str:
         return "not reached"
     if "test" in facts:
         return f"`{_short(facts['test']).removeprefix('sim/')}`"
-    return f"{facts['red']} of {facts['tried']}"
+    left = f", {facts['left']} left" if facts.get("left") else ""
+    return f"{facts['red']} of {facts['tried']}{left}"
 
 
 def _short(test: str) -> str:

@@ -2,7 +2,8 @@
 
 What is known stays: a bug is tried again when its source has changed, with `--fresh`, or, of those
 that nothing found (`--survivors`), once for each commit. Seeds are tried with what no seed has
-found, schedules with what neither has found.
+found, schedules with what neither has found. A search that is bounded (`--seconds`) leaves
+schedules for the next one, which goes on there.
 """
 
 import argparse
@@ -11,7 +12,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .directed import red_schedule, schedules_of
+from .choice import finds_beside
+from .directed import kept_schedules, red_schedule
 from .mutant import AnchorLost, Mutant
 from .results import Detector, Results
 from .simulator import clean_seeds, red_seeds
@@ -46,12 +48,21 @@ class Search:
         self._note_run("simulator", seeds=f"{seeds[0]} to {seeds[-1]}")
 
     def _by_schedules(self, mutants: list[Mutant]) -> None:
-        schedules = schedules_of(self._tree)
+        schedules = kept_schedules(self._tree, self._results.root)
         seconds = sum(one.seconds for one in schedules.values())
         print(f"without a bug: {len(schedules)} schedules, {seconds:.0f} s", flush=True)
-        self._look_for(
-            mutants, Detector.DIRECTED, lambda one: red_schedule(self._tree, one, schedules)
-        )
+
+        def look(one: Mutant) -> dict[str, Any]:
+            return red_schedule(
+                self._tree,
+                one,
+                schedules,
+                green=self._green_before(one),
+                finds=finds_beside(one, self._results),
+                seconds_max=self._options.seconds,
+            )
+
+        self._look_for(mutants, Detector.DIRECTED, look)
         self._note_run("directed schedules", schedules=len(schedules))
 
     def _look_for(self, mutants: list[Mutant], detector: Detector, look: Look) -> None:
@@ -68,14 +79,23 @@ class Search:
             told = f"{facts['red']} of {facts['tried']}" if facts["reached"] else "not reached"
             print(f"{mutant.name:45} {told}  {facts.get('test', '')}", flush=True)
 
+    def _green_before(self, mutant: Mutant) -> list[str]:
+        """Return the schedules that a bounded search has tried with the bug in this source."""
+        before = self._results.by(Detector.DIRECTED, mutant) or {}
+        if self._options.fresh or before.get("fingerprint") != mutant.fingerprint(self._tree.path):
+            return []
+        green: list[str] = before.get("green", [])
+        return green
+
     def _is_done(self, mutant: Mutant, fingerprint: str, detector: Detector) -> bool:
         """Whether there is nothing to do."""
+        before = self._results.by(detector, mutant) or {}
         if not self._options.survivors:
             is_tried = self._results.is_tried_by(detector, mutant, fingerprint)
-            return is_tried and not self._options.fresh
-        before = self._results.by(detector, mutant) or {}
+            return is_tried and not self._options.fresh and not before.get("left")
         others = detector is Detector.DIRECTED and self._results.is_simulated(mutant)
-        return bool(before.get("red") or others or before.get("commit") == self._commit)
+        is_whole = before.get("commit") == self._commit and not before.get("left")
+        return bool(before.get("red") or others or is_whole)
 
     def _note_run(self, kind: str, **facts: object) -> None:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
