@@ -9,7 +9,7 @@ from typing import Any, cast
 from tools.mutants import directed, search
 from tools.mutants.catalogue import MUTANTS
 from tools.mutants.choice import Choice, Schedule, choose, finds_beside
-from tools.mutants.directed import kept_schedules, red_schedule
+from tools.mutants.directed import files_of, kept_schedules, red_schedule
 from tools.mutants.mutant import Kind, Mutant, plant
 from tools.mutants.results import Detector, Results
 from tools.mutants.search import Search
@@ -91,21 +91,57 @@ def planted_in(place: Path) -> Tree:
 def test_what_schedules_call_is_found_out_once_for_a_state_of_the_source(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
-    runs: list[Tree] = []
+    runs: list[str] = []
 
-    def run(tree: Tree) -> dict[str, Schedule]:
-        runs.append(tree)
-        return SCHEDULES
+    def run(_: Tree, files: list[str]) -> dict[str, Schedule]:
+        runs.extend(files)
+        return {f"{files[0]}::{test}": one for test, one in SCHEDULES.items()}
 
     monkeypatch.setattr(directed, "schedules_of", run)
     state = ["one"]
     tree: Any = SimpleNamespace(state_of=lambda *_: state)
-    for _ in range(2):
-        assert kept_schedules(tree, tmp_path) == SCHEDULES
-    assert len(runs) == 1
+    (tmp_path / "build").mkdir()
+    for files in (["a.py"], ["a.py"], ["b.py", "a.py"]):
+        kept = kept_schedules(tree, tmp_path, files)
+        assert {test.partition("::")[0] for test in kept} == set(files)
+        assert kept["a.py::close"] == SCHEDULES["close"]
+    assert runs == ["a.py", "b.py"]
     state = ["another"]
-    assert kept_schedules(tree, tmp_path) == SCHEDULES
-    assert len(runs) == 2
+    kept_schedules(tree, tmp_path, ["a.py"])
+    assert runs == ["a.py", "b.py", "a.py"]
+
+
+def test_files_are_chosen_by_what_their_names_have(tmp_path: Path) -> None:
+    (tmp_path / "tests/sim").mkdir(parents=True)
+    for name in ("directed", "directed_groups", "directed_raft", "network"):
+        (tmp_path / f"tests/sim/test_{name}.py").touch()
+    tree: Any = SimpleNamespace(path=tmp_path)
+    assert [Path(one).stem for one in files_of(tree, ["groups", "raft"])] == [
+        "test_directed_groups",
+        "test_directed_raft",
+    ]
+    assert len(files_of(tree)) == 3
+
+
+def test_a_search_of_some_files_says_that_others_are_left(tmp_path: Path, monkeypatch: Any) -> None:
+    tree, results = planted_in(tmp_path), Results(tmp_path)
+    monkeypatch.setattr(directed, "_first_red", lambda *_: {"unclear": 0})
+    monkeypatch.setattr(search, "files_of", lambda _, names=(): ["a"] if names else ["a", "b"])
+    known = {"a": {"elsewhere": SCHEDULES["elsewhere"]}, "b": SCHEDULES}
+    monkeypatch.setattr(search, "kept_schedules", lambda _, __, files: known[files[-1]])
+    options: Any = SimpleNamespace(
+        seeds=None, directed=True, survivors=True, fresh=False, seconds=None, files=["a"]
+    )
+    Search(tree, results, options).run([bug()])
+    assert results.by(Detector.DIRECTED, bug()) is None, "the other file may call it"
+    known["a"] = {"close": SCHEDULES["close"]}
+    Search(tree, results, options).run([bug()])
+    facts = results.by(Detector.DIRECTED, bug()) or {}
+    assert (facts["tried"], facts["left"], facts["green"]) == (1, 1, ["close"])
+    options.files = []
+    Search(tree, results, options).run([bug()])
+    facts = results.by(Detector.DIRECTED, bug()) or {}
+    assert (facts["tried"], facts.get("left", 0)) == (3, 0)
 
 
 def test_a_bounded_search_tries_other_schedules_when_it_is_called_again(
@@ -118,9 +154,10 @@ def test_a_bounded_search_tries_other_schedules_when_it_is_called_again(
         return {"unclear": 0}
 
     monkeypatch.setattr(directed, "_first_red", first_red)
+    monkeypatch.setattr(search, "files_of", lambda *_: ["a"])
     monkeypatch.setattr(search, "kept_schedules", lambda *_: SCHEDULES)
     options: Any = SimpleNamespace(
-        seeds=None, directed=True, survivors=True, fresh=False, seconds=5.0
+        seeds=None, directed=True, survivors=True, fresh=False, seconds=5.0, files=[]
     )
     for _ in range(4):
         Search(tree, results, options).run([bug()])

@@ -34,13 +34,18 @@ _PYTEST = (
 _RED, _ALL_GREEN = 1, 0
 
 
-def schedules_of(tree: Tree) -> dict[str, Schedule]:
-    """Run all schedules without a bug; return them by the ids of their tests.
+def files_of(tree: Tree, names: Sequence[str] = ()) -> list[str]:
+    """Return the files with schedules, all or those with one of these texts in their name."""
+    files = sorted(str(one.relative_to(tree.path)) for one in (tree.path / SUITE).glob(PATTERN))
+    return [one for one in files if not names or any(name in Path(one).stem for name in names)]
+
+
+def schedules_of(tree: Tree, files: Sequence[str]) -> dict[str, Schedule]:
+    """Run all schedules of these files without a bug; return them by the ids of their tests.
 
     Raises:
         NotGreen: one is red, so that no score can be had.
     """
-    files = sorted(str(one.relative_to(tree.path)) for one in (tree.path / SUITE).glob(PATTERN))
     with tree.without_twins():
         finished, watched = _run(tree, files, None, "--mark-functions")
     if finished.code != _ALL_GREEN:
@@ -50,34 +55,39 @@ def schedules_of(tree: Tree) -> dict[str, Schedule]:
     }
 
 
-def kept_schedules(tree: Tree, root: Path) -> dict[str, Schedule]:
+def kept_schedules(tree: Tree, root: Path, files: Sequence[str]) -> dict[str, Schedule]:
     """Return what `schedules_of` returns, from the file of an earlier search where it still holds.
 
-    Raises:
-        NotGreen: as `schedules_of`.
+    What is found out is kept file by file. Raises NotGreen as `schedules_of` does.
     """
     place, state = root / KEPT, tree.state_of("src", "simulator", SUITE)
-    if place.exists():
-        kept = json.loads(place.read_text())
-        if kept["state"] == state:
-            return {
-                test: Schedule(seconds, frozenset(kept["functions"][one] for one in reached))
-                for test, (seconds, reached) in kept["schedules"].items()
-            }
-    schedules = schedules_of(tree)
-    functions = sorted({one for schedule in schedules.values() for one in schedule.reached})
-    numbers = {name: number for number, name in enumerate(functions)}
-    kept = {
-        "state": state,
-        "functions": functions,
-        "schedules": {
-            test: (one.seconds, sorted(numbers[name] for name in one.reached))
-            for test, one in schedules.items()
-        },
-    }
+    kept = json.loads(place.read_text()) if place.exists() else {}
+    if kept.get("state") != state:
+        kept = {"state": state, "functions": [], "files": {}}
     place.parent.mkdir(exist_ok=True)
-    place.write_text(json.dumps(kept))
-    return schedules
+    for file in files:
+        if file not in kept["files"]:
+            _put(kept, file, schedules_of(tree, [file]))
+            place.write_text(json.dumps(kept))
+    functions = kept["functions"]
+    return {
+        test: Schedule(seconds, frozenset(functions[number] for number in numbers))
+        for file in files
+        for test, (seconds, numbers) in kept["files"][file].items()
+    }
+
+
+def _put(kept: dict[str, Any], file: str, schedules: Mapping[str, Schedule]) -> None:
+    """Put schedules into what is kept, where functions have numbers."""
+    numbers = {name: number for number, name in enumerate(kept["functions"])}
+    for schedule in schedules.values():
+        for name in schedule.reached:
+            numbers.setdefault(name, len(numbers))
+    kept["functions"] = list(numbers)
+    kept["files"][file] = {
+        test: (one.seconds, sorted(numbers[name] for name in one.reached))
+        for test, one in schedules.items()
+    }
 
 
 def red_schedule(
@@ -91,7 +101,8 @@ def red_schedule(
 ) -> dict[str, Any]:
     """Plant a bug and run what calls it; return what is known then, for the results.
 
-    `green`, `finds` and `seconds_max` are those of `choice.choose`.
+    `green`, `finds` and `seconds_max` are those of `choice.choose`. Where no schedule is red the
+    facts name all that were tried, as `green`, and say how many were not, as `left`.
     """
     choice = choose(
         mutant.functions(tree.path), schedules, green=green, finds=finds, seconds_max=seconds_max
@@ -105,7 +116,7 @@ def red_schedule(
         return facts
     started = time.monotonic()
     facts |= _first_red(tree, mutant, choice, schedules, len(green))
-    if not facts["red"] and choice.left:
+    if not facts["red"]:
         facts |= {"left": choice.left, "green": sorted({*green, *choice.tried})}
     return {**facts, "seconds": round(time.monotonic() - started, 1)}
 

@@ -32,6 +32,7 @@ had. The kind says which sort of mistake it is; `tools/mutants/mutant.py` define
     python -m tools.mutants --seeds 1..20 --directed --survivors    only what it did not find yet
     python -m tools.mutants --directed --survivors --seconds 20     a slice of them; the next call
                                                                     goes on with the schedules left
+    python -m tools.mutants --directed --survivors --files groups   schedules of some files only
 
 A test counts when it is red twice with the bug; all tests that are tried are green without one, in
 the same runner. Tests run in a fixed order with fixed seeds, one process, and those that start real
