@@ -120,6 +120,7 @@ def test_files_are_chosen_by_what_their_names_have(tmp_path: Path) -> None:
         "test_directed_groups",
         "test_directed_raft",
     ]
+    assert [Path(one).name for one in files_of(tree, ["directed.py"])] == ["test_directed.py"]
     assert len(files_of(tree)) == 3
 
 
