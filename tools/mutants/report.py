@@ -126,7 +126,7 @@ def _by_kind(results: Results) -> str:
         "## By kind of mistake",
         "",
         "Of what the simulator finds: of those that it comes to. Schedules may be tried only with"
-        " what no seed has found.",
+        " what no seed has found. Where some are left to be tried the bug counts as not found.",
         "",
         "| kind | planted | tests find | seeds find | schedules find | seeds or schedules |",
     ]
