@@ -16,6 +16,7 @@ from simulator.faults.clock_faults import ClockFaults
 from simulator.faults.disk_faults import DiskFaults
 from simulator.faults.newer_records import NewerRecords
 from simulator.faults.operators import Operators
+from simulator.faults.upkeep import Upkeep
 from simulator.faults.voter_faults import VoterFaults
 from simulator.faults.weather import Effect, Pair, pairs
 from simulator.run.cluster import SimCluster
@@ -40,6 +41,7 @@ class Faults:
         self._voters = VoterFaults(cluster, draw)
         self.newer = NewerRecords(cluster)
         self.operators = Operators(cluster, draw)
+        self.upkeep = Upkeep(cluster)
         self._kinds: dict[FaultKind, Callable[[Fault], Heal | None]] = {
             FaultKind.KILL: self._kill,
             FaultKind.POWER_OFF: self._power_off,
@@ -56,6 +58,7 @@ class Faults:
             **DiskFaults(cluster, draw).kinds(),
             **ClockFaults(cluster).kinds(),
             **self.operators.kinds(),
+            **self.upkeep.kinds(),
             FaultKind.DOWNGRADE: self._downgrade,
             FaultKind.VOTER_WIPED: self._voter_wiped,
             FaultKind.METADATA_DISK: lambda one: self._voters.refuse(one, self._servers(one)),

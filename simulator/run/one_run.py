@@ -236,6 +236,7 @@ class Run:
         self._found(newer.missing())
         if self._plan.faults:
             await self._operate()
+        self._found(self.faults.upkeep.wrong)
         await self._look_at_remains()
         reading = self.clients.read_all()
         await self._while(lambda: reading.is_alive, deadline_s)

@@ -99,6 +99,12 @@ class FaultKind(StrEnum):
     """An operator changes a setting of the cluster (by `amount`), and back when it is over."""
     MISUSE = "misuse"
     """An operator asks for what can not be; all of it is refused."""
+    SPREAD = "spread"
+    """An operator has masterships moved until brokers lead about the same."""
+    TRIAL = "trial"
+    """An operator asks what would become of settings and names of topics, and for what is there."""
+    LEVEL = "level"
+    """An operator takes the level of the metadata back, and up again when it is over."""
 
 
 OPERATIONS = (
@@ -111,6 +117,9 @@ OPERATIONS = (
     FaultKind.STATUS,
     FaultKind.SETTING,
     FaultKind.MISUSE,
+    FaultKind.SPREAD,
+    FaultKind.TRIAL,
+    FaultKind.LEVEL,
 )
 """What an operator asks for. They are in plans, and are not counted as faults."""
 
@@ -180,6 +189,8 @@ class Shape:
     clock_drift_ppm: int = 0
     """Of the brokers, and of the controllers, one has a clock that goes faster by so many
     millionths, and another one has a slower one."""
+    machines: int = 0
+    """So many computers have all brokers between them, and racks of one each; 0: one each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,11 @@ def clock_rate(host: Host, shape: Shape) -> float:
     return 1 + (0, 1, -1)[(host.process_id - 1) % 3] * shape.clock_drift_ppm / 1_000_000
 
 
+def machine_of(host: Host, shape: Shape) -> str:
+    """Return the computer that the host's process is said to run on."""
+    return f"m{host.process_id % shape.machines}" if shape.machines else host.name
+
+
 def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
     """Return what the host's process is started with."""
     voters = tuple(
@@ -91,7 +96,8 @@ def settings_of(host: Host, shape: Shape, secret_file: Path) -> NodeSettings:
             cluster_id=CLUSTER_ID,
             data_directories=(str(data_path(host)),),
             host=host.name,
-            machine=host.name,
+            machine=machine_of(host, shape),
+            rack=f"rack of {machine_of(host, shape)}" if shape.machines else "",
             port=KAFKA_PORT,
             metrics_port=0,
         ),

@@ -1,6 +1,7 @@
 """What some seeds have besides: groups, a later flush, clocks that drift, damage beside others.
 
-    plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► plan
+    plan of planning.py ─► groups ─► flush ─► clocks ─► damage ─► misuse ─► wrong links ─► upkeep
+                       ─► machines ─► plan
 
 Each is drawn apart, from the seed and its own name: a plan that none of them touches is what it was
 before there were any, and a new one changes no seed but those it takes.
@@ -30,6 +31,9 @@ STALE_SHARE = 0.25
 STALE_MS = (300, 3_000)
 MISUSE_SHARE = 0.3
 MISUSES = (2, 5)
+UPKEEP_SHARE = 0.2
+UPKEEP_MS = (200, 2_000)
+MACHINES_SHARE = 0.15
 _TAKES_COPIES = {FaultKind.DISK_LOST, FaultKind.REPLACE, FaultKind.POLICY, *DAMAGE}
 """Beside these a copy that is damaged may be the last one."""
 
@@ -44,6 +48,8 @@ def varied(plan: Plan) -> Plan:
         "misuse": _misused,
         "garble": _garbled,
         "stale words": _stale_words,
+        "upkeep": _kept_up,
+        "machines": _on_few_machines,
     }
     for name, vary in variants.items():
         draw = random.Random(f"plan-{plan.seed}-{name}")  # noqa: S311  reproducible on purpose
@@ -174,3 +180,31 @@ def _stale_words(plan: Plan, draw: random.Random) -> Plan:
         targets=(draw.choice(("master:0", "slave:0", "master:1", "active")),),
     )
     return plan.with_faults((*plan.faults, stale))
+
+
+def _kept_up(plan: Plan, draw: random.Random) -> Plan:
+    """Have masterships levelled and the metadata's level taken back, beside other faults."""
+    others = [fault for fault in plan.faults if fault.kind not in DAMAGE]
+    if draw.random() >= UPKEEP_SHARE or not others:
+        return plan
+    wishes = tuple(
+        Fault(
+            kind=kind,
+            at_ms=beside.at_ms + draw.randint(0, beside.lasting_ms),
+            lasting_ms=draw.randint(*UPKEEP_MS),
+            targets=(),
+        )
+        for kind, beside in zip(
+            (FaultKind.SPREAD, FaultKind.LEVEL, FaultKind.TRIAL, FaultKind.SPREAD),
+            draw.choices(others, k=4),
+            strict=True,
+        )
+    )
+    return plan.with_faults((*plan.faults, *wishes))
+
+
+def _on_few_machines(plan: Plan, draw: random.Random) -> Plan:
+    """Let brokers share computers and racks."""
+    if draw.random() >= MACHINES_SHARE:
+        return plan
+    return replace(plan, shape=replace(plan.shape, machines=draw.choice((1, 2, 2))))

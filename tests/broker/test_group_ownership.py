@@ -131,6 +131,22 @@ def test_a_new_coordinator_answers_once_what_it_has_loaded_is_confirmed() -> Non
     assert committed(cluster.nodes[1]) == 5
 
 
+def test_a_partition_that_is_gone_before_it_is_confirmed_is_not_answered_for() -> None:
+    # Not the mastership ends here, which answers all that is parked, but the partition.
+    cluster = started()
+    commit(cluster.nodes[0], 5)
+    cluster.replicate(1)
+    cluster.lead(1, members=(1, 2))
+    node = cluster.nodes[1]
+    hosting = node.broker.coordinators[INTERNAL_TOPIC]
+    assert committed(node) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    del node.broker.partitions.by_name[INTERNAL_TOPIC.encode()]
+    hosting.reconcile()
+    cluster.replicate(2)
+    assert not len(node.member.waiting_for_all)
+    assert not any(node.broker.groups.runtime.base.partitions.is_active(each) for each in range(2))
+
+
 def test_an_election_answers_everybody_who_is_parked() -> None:
     cluster = started()
     joining = [join(cluster.nodes[0]), join(cluster.nodes[0])]

@@ -34,6 +34,9 @@ SHAPE = Shape(partitions=1, producers=1, retention_bytes=40_000, is_churning=Tru
         (FaultKind.SETTING, (), 1),
         (FaultKind.SETTING, (), 2),
         (FaultKind.MISUSE, (), 0),
+        (FaultKind.SPREAD, (), 0),
+        (FaultKind.TRIAL, (), 0),
+        (FaultKind.LEVEL, (), 0),
     ],
 )
 def test_a_cluster_gets_over_it(kind: FaultKind, targets: tuple[str, ...], amount: int) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from tools.mutants import runner, search
 from tools.mutants.catalogue import MUTANTS, chosen
-from tools.mutants.directed import Schedule, red_schedule, schedules_of
+from tools.mutants.choice import Schedule
+from tools.mutants.directed import files_of, red_schedule, schedules_of
 from tools.mutants.excuses import EXCUSES
 from tools.mutants.mutant import AnchorLost, Kind, plant
 from tools.mutants.report import score_of, write
@@ -281,7 +282,7 @@ def scheduled(root: Path) -> Path:
 @starting_pytest
 def test_a_bug_is_looked_for_with_the_schedules_that_call_what_it_changes(scheduled):
     with copy_of(scheduled) as tree:
-        schedules = schedules_of(tree)
+        schedules = schedules_of(tree, files_of(tree))
         assert [bool(one.reached) for one in schedules.values()] == [False, True, True]
         promise = red_schedule(tree, bug("2 * number", "number + 2"), schedules)
         assert promise["test"] == "tests/sim/test_directed_doubling.py::test_once"
@@ -298,7 +299,7 @@ def test_schedules_that_fail_without_a_bug_find_none(scheduled):
     with copy_of(scheduled) as tree:
         (tree.path / "tests/sim/test_directed_red.py").write_text("def test_it():\n    assert 0\n")
         with pytest.raises(NotGreen, match="directed schedules"):
-            schedules_of(tree)
+            schedules_of(tree, files_of(tree))
 
 
 def test_a_bug_that_no_schedule_calls_is_not_tried(tmp_path):
@@ -328,7 +329,7 @@ def test_survivors_of_the_simulator_are_those_that_it_has_not_found(tmp_path, mo
     results.note_by(Detector.DIRECTED, by_schedule, "then", {"red": 1, "tried": 6})
 
     def look(kind: str):
-        def looked(tree, mutant, *_):
+        def looked(tree, mutant, *_, **__):
             tried.append((kind, mutant.name))
             return {"red": 0, "tried": 6, "reached": True}
 
@@ -337,8 +338,11 @@ def test_survivors_of_the_simulator_are_those_that_it_has_not_found(tmp_path, mo
     monkeypatch.setattr(search, "red_seeds", look("seeds"))
     monkeypatch.setattr(search, "red_schedule", look("directed"))
     monkeypatch.setattr(search, "clean_seeds", lambda *_: Seeds({}, frozenset()))
-    monkeypatch.setattr(search, "schedules_of", lambda _: {})
-    options: Any = SimpleNamespace(seeds=range(1), directed=True, survivors=True, fresh=False)
+    monkeypatch.setattr(search, "files_of", lambda *_: [])
+    monkeypatch.setattr(search, "kept_schedules", lambda *_: {})
+    options: Any = SimpleNamespace(
+        seeds=range(1), directed=True, survivors=True, fresh=False, seconds=None, files=[]
+    )
     wanted = [("seeds", "by-none"), ("seeds", "by-schedule"), ("directed", "by-none")]
     for _ in range(2):  # what was broken off goes on: nothing is tried twice on a commit
         Search(tree, results, options).run([by_seeds, by_none, by_schedule])

@@ -4,8 +4,10 @@
     python -m tools.mutants --check    only see that every bug can still be planted
     python -m tools.mutants --kind order --seeds 1..20      those of a kind, with the simulator
     python -m tools.mutants --directed --survivors          what no seed found, with its schedules
+    python -m tools.mutants --directed --survivors --seconds 20         a slice of them at a time
 
-See `runner` for how one is planted and looked for, `report` for docs/mutation-score.md.
+See `runner` for how one is planted and looked for, `choice` for which schedules are
+tried first, `report` for docs/mutation-score.md.
 
 To add bugs: a module called `<what>_bugs.py` in this package, with a tuple `MUTANTS` made of
 `plant(...)`. It is found by its name. A file of five lines is enough:

@@ -61,6 +61,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--directed", action="store_true", help="look with the simulator's directed schedules"
     )
+    parser.add_argument(
+        "--seconds", type=float, help="try of each bug so many seconds of schedules, no more"
+    )
+    parser.add_argument(
+        "--files", nargs="+", default=[], help="of the schedules, files with this in their names"
+    )
     parser.add_argument("--near", action="store_true", help="try the tests of the own room only")
     parser.add_argument(
         "--survivors", action="store_true", help="only what was not found before, by this means"

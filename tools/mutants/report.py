@@ -30,6 +30,9 @@ had. The kind says which sort of mistake it is; `tools/mutants/mutant.py` define
     python -m tools.mutants --seeds 1..20     look with random seeds of the simulator instead
     python -m tools.mutants --directed        look with its directed schedules (tests/sim)
     python -m tools.mutants --seeds 1..20 --directed --survivors    only what it did not find yet
+    python -m tools.mutants --directed --survivors --seconds 20     a slice of them; the next call
+                                                                    goes on with the schedules left
+    python -m tools.mutants --directed --survivors --files groups   schedules of some files only
 
 A test counts when it is red twice with the bug; all tests that are tried are green without one, in
 the same runner. Tests run in a fixed order with fixed seeds, one process, and those that start real
@@ -123,7 +126,7 @@ def _by_kind(results: Results) -> str:
         "## By kind of mistake",
         "",
         "Of what the simulator finds: of those that it comes to. Schedules may be tried only with"
-        " what no seed has found.",
+        " what no seed has found. Where some are left to be tried the bug counts as not found.",
         "",
         "| kind | planted | tests find | seeds find | schedules find | seeds or schedules |",
     ]
@@ -190,7 +193,8 @@ def _simulated(facts: dict[str, Any] | None) -> str:
         return "not reached"
     if "test" in facts:
         return f"`{_short(facts['test']).removeprefix('sim/')}`"
-    return f"{facts['red']} of {facts['tried']}"
+    left = f", {facts['left']} left" if facts.get("left") else ""
+    return f"{facts['red']} of {facts['tried']}{left}"
 
 
 def _short(test: str) -> str:

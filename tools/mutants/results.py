@@ -31,6 +31,7 @@ class Results:
     """The file. Written after every bug."""
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self._path = root / PLACE
         self._known: dict[str, Any] = {"runs": {}, "mutants": {}}
         self._load()

@@ -2,7 +2,8 @@
 
 What is known stays: a bug is tried again when its source has changed, with `--fresh`, or, of those
 that nothing found (`--survivors`), once for each commit. Seeds are tried with what no seed has
-found, schedules with what neither has found.
+found, schedules with what neither has found. A search that is bounded (`--seconds`, `--files`)
+leaves schedules for the next one, which goes on there.
 """
 
 import argparse
@@ -11,13 +12,15 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from .directed import red_schedule, schedules_of
+from .choice import finds_beside
+from .directed import files_of, kept_schedules, red_schedule
 from .mutant import AnchorLost, Mutant
 from .results import Detector, Results
 from .simulator import clean_seeds, red_seeds
 from .tree import Tree
 
 Look = Callable[[Mutant], dict[str, Any]]
+"""Returns what is known then, {} where nothing was tried."""
 
 
 class Search:
@@ -46,12 +49,27 @@ class Search:
         self._note_run("simulator", seeds=f"{seeds[0]} to {seeds[-1]}")
 
     def _by_schedules(self, mutants: list[Mutant]) -> None:
-        schedules = schedules_of(self._tree)
+        files = files_of(self._tree, self._options.files)
+        elsewhere = len(files_of(self._tree)) - len(files)
+        schedules = kept_schedules(self._tree, self._results.root, files)
         seconds = sum(one.seconds for one in schedules.values())
         print(f"without a bug: {len(schedules)} schedules, {seconds:.0f} s", flush=True)
-        self._look_for(
-            mutants, Detector.DIRECTED, lambda one: red_schedule(self._tree, one, schedules)
-        )
+
+        def look(one: Mutant) -> dict[str, Any]:
+            green = self._green_before(one)
+            facts = red_schedule(
+                self._tree,
+                one,
+                schedules,
+                green=green,
+                finds=finds_beside(one, self._results),
+                seconds_max=self._options.seconds,
+            )
+            if elsewhere and facts["tried"] == len(green):
+                return {}  # another file may have what calls it
+            return _with_what_is_left(facts, elsewhere)
+
+        self._look_for(mutants, Detector.DIRECTED, look)
         self._note_run("directed schedules", schedules=len(schedules))
 
     def _look_for(self, mutants: list[Mutant], detector: Detector, look: Look) -> None:
@@ -63,20 +81,38 @@ class Search:
                 continue
             if self._is_done(mutant, fingerprint, detector):
                 continue
-            facts = {**look(mutant), "commit": self._commit}
+            looked = look(mutant)
+            if not looked:
+                continue
+            facts = {**looked, "commit": self._commit}
             self._results.note_by(detector, mutant, fingerprint, facts)
             told = f"{facts['red']} of {facts['tried']}" if facts["reached"] else "not reached"
             print(f"{mutant.name:45} {told}  {facts.get('test', '')}", flush=True)
 
+    def _green_before(self, mutant: Mutant) -> list[str]:
+        """Return the schedules that a bounded search has tried with the bug in this source."""
+        before = self._results.by(Detector.DIRECTED, mutant) or {}
+        if self._options.fresh or before.get("fingerprint") != mutant.fingerprint(self._tree.path):
+            return []
+        green: list[str] = before.get("green", [])
+        return green
+
     def _is_done(self, mutant: Mutant, fingerprint: str, detector: Detector) -> bool:
         """Whether there is nothing to do."""
+        before = self._results.by(detector, mutant) or {}
         if not self._options.survivors:
             is_tried = self._results.is_tried_by(detector, mutant, fingerprint)
-            return is_tried and not self._options.fresh
-        before = self._results.by(detector, mutant) or {}
+            return is_tried and not self._options.fresh and not before.get("left")
         others = detector is Detector.DIRECTED and self._results.is_simulated(mutant)
-        return bool(before.get("red") or others or before.get("commit") == self._commit)
+        is_whole = before.get("commit") == self._commit and not before.get("left")
+        return bool(before.get("red") or others or is_whole)
 
     def _note_run(self, kind: str, **facts: object) -> None:
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         self._results.note_run(kind, commit=self._commit, date=today, **facts)
+
+
+def _with_what_is_left(facts: dict[str, Any], elsewhere: int) -> dict[str, Any]:
+    """Count a file that was not looked at as one schedule; keep names only for a next search."""
+    green, left = facts.pop("green", []), facts.pop("left", 0) + elsewhere
+    return {**facts, "left": left, "green": green} if left and not facts["red"] else facts

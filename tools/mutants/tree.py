@@ -42,9 +42,14 @@ class Tree:
 
     def __init__(self, root: Path, path: Path) -> None:
         self.path = path
+        self._root = root
         self.commit = _git(root, "rev-parse", "HEAD")
         self._times = itertools.count(_FIRST_TIME)
         self._extract(root)
+
+    def state_of(self, *places: str) -> list[str]:
+        """Return a name of the text below these directories: the same text, the same name."""
+        return [_git(self._root, "rev-parse", f"{self.commit}:{place}") for place in places]
 
     def _extract(self, root: Path) -> None:
         archive = self.path / "tree.tar"
