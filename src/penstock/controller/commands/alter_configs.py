@@ -119,9 +119,11 @@ def _edit_list(
     items = split_list(configs.get(edit.key, row.value_in(image.defaults)))
     given = split_list(value)
     if edit.operation == ConfigOperation.APPEND:
-        items += [item for item in given if item not in items]
+        there = frozenset(items)
+        items += dict.fromkeys(item for item in given if item not in there)
     else:
-        items = [item for item in items if item not in given]
+        away = frozenset(given)
+        items = [item for item in items if item not in away]
     return check_override(edit.key, ",".join(items), level=image.metadata_level)
 
 
