@@ -9,9 +9,9 @@ from penstock.broker.turns import Turns
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
+from penstock.protocol.slices import SLICE as SLICE_ELEMENTS
 from penstock.storage.errors import LogFenced
 from tests.broker.cluster import batch
-from penstock.protocol.slices import SLICE as SLICE_ELEMENTS
 from tests.live_node import LiveNode, RawClient
 
 KEY = ApiKey.DESCRIBE_LOG_DIRS

@@ -156,7 +156,7 @@ class LongRequests:
     ) -> Answer:
         joined = Joined()
         named: set[Any] = set()
-        for piece in pieces(body, path_of(body, api.sliced_by)):
+        for piece in pieces(body, path_of(body, api.sliced_by), weigh=api.weigh):
             await self._turns.next()
             if reply.connection.is_closed:
                 break
