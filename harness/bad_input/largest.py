@@ -19,6 +19,10 @@ _SPREAD = 1_000
 """Numbers count up to here, and again: partitions of a topic, and such."""
 
 
+_INT8 = {"resource_type": 2, "upgrade_type": 1}
+"""A topic, and a raise of a level: of another kind the first element ends a request."""
+
+
 class Largest(NamedTuple):
     """A request, and which of its arrays is as long as it can be."""
 
@@ -120,7 +124,7 @@ def _one(field: FieldSchema, number: int, inner: int) -> Any:
         "records": records,
         "uuid": number.to_bytes(16, "big"),
         "bool": 0,
-        "int8": 2 if "resource" in field.name else 0,
+        "int8": _INT8.get(field.name, 0),
         "error_code": 0,
     }
     return kinds.get(field.kind, field.default or number % _SPREAD)

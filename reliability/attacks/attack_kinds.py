@@ -9,6 +9,7 @@
     metrics              3,000 idle connections on the metrics port
     refusals             160 connections with 48 small requests each that are refused
     (attack_kept.py)     what stays with a node: sessions, positions, groups, ids, connections
+    (attack_settings.py) changes of metadata: settings, lists of 32 kB, topics that are validated
     api-KEY              the largest legal requests of one API, from its schema, four on their way
                          on each of two connections
 
@@ -34,6 +35,7 @@ from reliability.attacks.attack_frames import (
     request,
 )
 from reliability.attacks.attack_kept import KEPT, find_coordinator
+from reliability.attacks.attack_settings import SETTINGS
 
 RECOMPRESSED, FULL, WIDE = "recompressed", "full", "wide"
 WIDE_TOPICS = 10
@@ -183,4 +185,4 @@ NAMED: dict[str, Attack] = {
     "refusals": _refusals,
 }
 BY_API: dict[str, Attack] = {f"{API}{api.name}": _largest(key) for key, api in load_apis().items()}
-ATTACKS = NAMED | KEPT | BY_API
+ATTACKS = NAMED | KEPT | SETTINGS | BY_API

@@ -113,3 +113,48 @@ def test_resource_named_twice_is_refused_once(cluster: Cluster) -> None:
 def test_validate_only_changes_nothing(cluster: Cluster) -> None:
     assert _alter(cluster, ("retention.ms", SET, "5"), validate_only=True) is None
     assert cluster.image.topics_by_name["t"].configs["retention.ms"] == "1"
+
+
+def _throttled(count: int, broker: int) -> str:
+    return ",".join(f"{partition}:{broker}" for partition in range(count))
+
+
+def test_value_does_not_grow_beyond_what_an_answer_has_room_for(cluster: Cluster) -> None:
+    key = "leader.replication.throttled.replicas"
+    assert _alter(cluster, (key, SET, _throttled(4_000, 1))) is None
+    before = cluster.image.topics_by_name["t"].configs[key]
+    for operation, value in ((APPEND, _throttled(4_000, 2)), (SET, _throttled(8_000, 1))):
+        error = _alter(cluster, (key, operation, value))
+        assert isinstance(error, errors.InvalidConfig)
+        assert "32767 bytes" in str(error)
+    assert cluster.image.topics_by_name["t"].configs[key] == before
+    assert _alter(cluster, (key, SET, ",".join(["1:1"] * 8_192))) is None  # 32,767 bytes
+
+
+@pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+def test_change_of_a_long_list_takes_time_in_proportion_to_it(
+    cluster: Cluster, operation: ConfigOperation
+) -> None:
+    """An item compared with all others: 4,000 times 4,000 take 200 ms of everybody's loop."""
+    key = "leader.replication.throttled.replicas"
+    compared = 0
+
+    class Item(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+        def strip(self, chars: str | None = None, /) -> "Item":
+            return Item(str.strip(self, chars))
+
+        def split(self, sep: str | None = None, maxsplit: int = -1) -> "list[str]":  # type: ignore[override]
+            return [Item(one) for one in str.split(self, sep, maxsplit)]
+
+    assert _alter(cluster, (key, SET, _throttled(2_000, 1))) is None
+    assert _alter(cluster, (key, operation, Item(_throttled(2_000, 2)))) is None
+    assert compared < 10 * 2_000

@@ -135,8 +135,10 @@ def test_below_the_level_nothing_is_written_and_the_refusal_says_what_to_do(
 ) -> None:
     alter(cluster, GROUP, "g", ("streams.num.standby.replicas", SET, "1"))
     alter(cluster, GROUP, "g", ("streams.num.standby.replicas", DELETE, None))
+    brokers = cluster.image.brokers.items()
+    checked = tuple((broker_id, broker.broker_epoch) for broker_id, broker in brokers)
     change = ChangeFeatureLevel(
-        feature="penstock.metadata", level=1, is_lowering=True, checked_brokers=(0,)
+        feature="penstock.metadata", level=1, is_lowering=True, checked_brokers=checked
     )
     cluster.submit(change)
     error = alter(cluster, GROUP, "g", ("streams.num.standby.replicas", SET, "1"))

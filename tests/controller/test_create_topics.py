@@ -1,5 +1,8 @@
 """Creating topics: defaults, placement, and what is refused with which error."""
 
+import sys
+from types import FrameType
+
 import pytest
 
 from penstock.controller import errors
@@ -178,3 +181,31 @@ def test_handle_changes_nothing() -> None:
     cluster, untouched = Cluster(), Cluster()
     cluster.controller.handle(CreateTopics(topics=(NewTopic(name="t"),)))
     assert cluster.image == untouched.image
+
+
+def test_manual_assignment_to_more_brokers_than_a_set_may_have_is_refused_by_its_length() -> None:
+    many = tuple(range(100_000))
+    (outcome,) = Cluster().create(NewTopic(name="t", assignments={0: many}))
+    assert isinstance(outcome.error, errors.InvalidReplicaAssignment)
+    assert "100000 brokers" in str(outcome.error)
+
+
+def test_sets_are_looked_through_once_for_an_assignment_that_is_repeated() -> None:
+    """With each of 10,000 partitions: 10,000 times all sets of a cluster are seconds."""
+    cluster = Cluster(sets=((0, 1), (1, 2), (0, 2)))
+    assignments = {partition: ((0, 1), (0, 2))[partition % 2] for partition in range(200)}
+    looks = 0
+
+    def count(frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal looks
+        looks += event == "call" and frame.f_code.co_name == "_sets_with"
+
+    sys.setprofile(count)
+    try:
+        (outcome,) = cluster.create(NewTopic(name="t", assignments=assignments))
+    finally:
+        sys.setprofile(None)
+    assert outcome.error is None
+    assert looks == 2
+    placed = [one.replica_set_id for one in cluster.image.topics_by_name["t"].partitions]
+    assert placed == [0, 2] * 100

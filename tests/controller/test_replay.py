@@ -1,6 +1,8 @@
 """The log is the only truth: replaying it, or a snapshot of it, gives the same image anywhere."""
 
+import sys
 from dataclasses import replace
+from types import FrameType
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +20,7 @@ from penstock.controller.metadata.install import install
 from penstock.controller.metadata.record_codec import decode_records, encode_records
 from penstock.controller.metadata.replay import replay
 from penstock.controller.metadata.snapshot import snapshot_records
+from penstock.controller.topic_config.table import broker_defaults
 from tests.controller.cluster import Cluster
 
 _names = st.sampled_from(["a", "b", "a.b", "a_b", "..", "__consumer_offsets"])
@@ -258,3 +261,42 @@ def test_configuration_of_a_newer_release_is_not_guessed_at() -> None:
     ]
     with pytest.raises(UnsupportedMetadata):
         Cluster().controller.replay(records)
+
+
+def _config_changed(key: str, value: str | None) -> r.ConfigChanged:
+    return r.ConfigChanged(
+        resource_type=r.ResourceType.TOPIC, resource_name="t", key=key, value=value
+    )
+
+
+def test_overrides_of_a_topic_are_read_once_for_an_entry() -> None:
+    """Read with each of 35 records they are 35 times as many, for each of 50 topics."""
+    cluster = Cluster()
+    cluster.create("t")
+    entries = broker_defaults(cluster.image.defaults)
+    changes = [
+        _config_changed(entry.name, entry.value)
+        for entry in entries
+        if entry.name not in {"unclean.leader.election.enable", "remote.storage.enable"}
+    ]
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        replay(cluster.image, changes)
+    finally:
+        sys.setprofile(None)
+    assert calls < 20 * len(changes)
+    assert cluster.image.topics_by_name["t"].settings == cluster.image.defaults
+
+
+def test_override_of_a_topic_that_the_same_entry_deletes_is_let_be() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    topic_id = cluster.image.topics_by_name["t"].topic_id
+    replay(cluster.image, [_config_changed("retention.ms", "5"), r.TopicDeleted(topic_id=topic_id)])
+    assert not cluster.image.topics_by_id

@@ -9,6 +9,7 @@ from penstock.broker.turns import Turns
 from penstock.controller.commands.command import CreateTopics, NewTopic
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
+from penstock.protocol.slices import SLICE as SLICE_ELEMENTS
 from penstock.storage.errors import LogFenced
 from tests.broker.cluster import batch
 from tests.live_node import LiveNode, RawClient
@@ -111,3 +112,19 @@ def test_many_partitions_are_told_in_many_turns(
     monkeypatch.setattr(Turns, "next", counted)
     assert len(sizes(describe(client))) >= 2_000
     assert len(turns) >= 20
+
+
+def test_topics_named_without_partitions_are_gone_through_in_many_turns(
+    node: LiveNode, client: RawClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[None] = []
+    wait = Turns.next
+
+    async def counted(self: Turns) -> None:
+        turns.append(None)
+        await wait(self)
+
+    monkeypatch.setattr(Turns, "next", counted)
+    assert not describe(client, [{"topic": "absent", "partitions": []}] * 2_000).topics
+    decoded = 2_000 // SLICE_ELEMENTS
+    assert len(turns) >= decoded + 20

@@ -1,10 +1,14 @@
 """Features in ApiVersions, and UpdateFeatures, against a real node alone."""
 
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from penstock.controller.errors import FeatureLevelRefused
 from penstock.controller.metadata.levels import METADATA
+from penstock.kafka.handlers.cluster.update_features import _checked
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
 from tests.live_node import RawClient
@@ -101,3 +105,18 @@ def test_older_versions_have_a_result_for_each_feature(client: RawClient, versio
     assert [(one.feature, one.error_code) for one in answer.results] == [(METADATA, Code.NONE)]
     refused = update(client, (METADATA, 1, UPGRADE), version=version)
     assert (refused.error_code, refused.results) == (Code.INVALID_UPDATE_VERSION, ())
+
+
+def test_the_first_update_that_can_not_be_ends_the_look_at_them(client: RawClient) -> None:
+    """100,000 may be named: to read them all first held the loop for 115 ms."""
+    looked_at: list[int] = []
+
+    def many() -> Iterator[SimpleNamespace]:
+        for number in range(1_000):
+            looked_at.append(number)
+            yield SimpleNamespace(feature=f"f{number}", max_version_level=1, upgrade_type=UPGRADE)
+
+    with pytest.raises(FeatureLevelRefused):
+        _checked(many())
+    assert looked_at == [0]
+    assert update(client, *((f"f{one}", 1, UPGRADE) for one in range(1_000))).error_code != 0

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.kafka.handlers.cluster.describe_quorum import _fields
+from penstock.kafka.handlers.cluster.describe_quorum import NAMED_MAX, _fields
 from penstock.node.metadata_commands import read_quorum
 from penstock.protocol.api_keys import ApiKey
 from penstock.protocol.error_codes import ErrorCode as Code
@@ -152,3 +152,12 @@ def test_only_a_broker_that_is_known_and_carries_nothing_is_forgotten(client: Ra
     carries = client.ask(ApiKey.UNREGISTER_BROKER, 0, {"broker_id": 1})
     assert carries.error_code == Code.INVALID_REQUEST
     assert "penstock set remove" in carries.error_message
+
+
+def test_what_is_no_metadata_is_counted_to_the_end(client: RawClient) -> None:
+    """Behind 100 topics without a partition stood as many as a frame has room for."""
+    asked: list[tuple[str, list[int]]] = [("absent", [])] * NAMED_MAX
+    assert len(describe(client, 2, *asked).topics) == NAMED_MAX
+    for more in ([], list(range(5_000))):
+        answer = describe(client, 2, *asked, ("hidden", more))
+        assert (answer.error_code, answer.topics) == (Code.INVALID_REQUEST, ())

@@ -75,13 +75,21 @@ def test_a_request_gets_its_answer(request_bytes: bytes, status: bytes, body: by
     run(scenario())
 
 
-def test_head_gets_the_header_and_no_body() -> None:
+@pytest.mark.parametrize(
+    ("path", "status", "size"), [("/page", b"200", b"6"), ("/absent", b"404", b"38")]
+)
+def test_head_gets_the_header_and_no_body(path: str, status: bytes, size: bytes) -> None:
     async def scenario() -> None:
+        unexpected: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: unexpected.append(context))
         async with serving() as port:
-            answer = await exchange(port, get("/page", "HEAD"))
+            answer = await exchange(port, get(path, "HEAD"))
+            await asyncio.sleep(0)
+        assert not unexpected
         head, _, body = answer.partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 200")
-        assert b"Content-Length: 6" in head
+        assert head.startswith(b"HTTP/1.1 " + status)
+        assert b"Content-Length: " + size in head
         assert body == b""
 
     run(scenario())

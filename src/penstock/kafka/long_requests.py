@@ -157,7 +157,7 @@ class LongRequests:
         named: set[Any] = set()
         try:
             joined = Joined()
-            for piece in pieces(body, path_of(body, api.sliced_by)):
+            for piece in pieces(body, path_of(body, api.sliced_by), weigh=api.weigh):
                 await self._turns.next()
                 if reply.connection.is_closed:
                     break

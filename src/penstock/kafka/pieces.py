@@ -3,16 +3,26 @@
 A handler module says by which arrays its requests can be cut: SLICED_BY = (("topics",
 "partitions"),). An array in another one is cut, too: a topic with many partitions is then named in
 several pieces. The answers' arrays are joined, and what was named by two pieces becomes one again.
+
+Where elements differ much in what they cost, WEIGH of the module says how many plain ones one is.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 PIECE = 50
-"""Elements of the innermost array in one piece; the dearest, a topic's settings, takes 50 us."""
+"""Elements of the innermost array in one piece; a plain one takes up to 200 us, all told."""
+
+CONFIGS_WEIGHED = 16
+CONFIG_BYTES_WEIGHED = 2_500
+"""What weighs one element: so many settings, or so many bytes of them. A setting takes 12 us to
+judge and to read again from the metadata log, a list of 32 kB up to 3 ms."""
+CONFIGS_LOOKED_AT = 200
 
 Path = tuple[str, ...]
+Weigh = Callable[[Any], int]
 
 
 def path_of(body: Any, paths: Sequence[Path]) -> Path:
@@ -23,8 +33,23 @@ def path_of(body: Any, paths: Sequence[Path]) -> Path:
     return ()
 
 
-def pieces(body: Any, path: Path, size: int = PIECE) -> Iterator[Any]:
-    """Yield the request, or an entity in it, cut into parts of at most `size` elements."""
+def plain(_item: Any) -> int:
+    """Weigh an element that is like all others."""
+    return 1
+
+
+def config_weight(configs: Sequence[Any]) -> int:
+    """Return what settings (`name`, `value`) weigh that an element brings with it."""
+    looked_at = islice(configs, CONFIGS_LOOKED_AT)
+    size = sum(len(one.name) + len(one.value or "") for one in looked_at)
+    return len(configs) // CONFIGS_WEIGHED + size // CONFIG_BYTES_WEIGHED
+
+
+def pieces(body: Any, path: Path, size: int = PIECE, weigh: Weigh = plain) -> Iterator[Any]:
+    """Yield the request, or an entity in it, cut into parts of at most `size` elements.
+
+    An element that weighs more is a part of its own.
+    """
     if not path or not getattr(body, path[0]):
         yield body
         return
@@ -32,8 +57,8 @@ def pieces(body: Any, path: Path, size: int = PIECE) -> Iterator[Any]:
     taken: list[Any] = []
     weight = 0
     for item in getattr(body, name):
-        for part in pieces(item, rest, size):
-            more = _weight(part, rest)
+        for part in pieces(item, rest, size, weigh):
+            more = _weight(part, rest, weigh)
             if taken and weight + more > size:
                 yield dataclasses.replace(body, **{name: tuple(taken)})
                 taken, weight = [], 0
@@ -42,10 +67,10 @@ def pieces(body: Any, path: Path, size: int = PIECE) -> Iterator[Any]:
     yield dataclasses.replace(body, **{name: tuple(taken)})
 
 
-def _weight(item: Any, path: Path) -> int:
+def _weight(item: Any, path: Path, weigh: Weigh) -> int:
     if not path:
-        return 1
-    return max(1, sum(_weight(one, path[1:]) for one in getattr(item, path[0]) or ()))
+        return weigh(item)
+    return max(1, sum(_weight(one, path[1:], weigh) for one in getattr(item, path[0]) or ()))
 
 
 class Joined:

@@ -6,6 +6,7 @@ A handler module says KEY, VERSIONS and has one of
     handle_frame(context, header, frame, reply)   parses its own bytes (Produce, Fetch)
 and may have
     SLICED_BY                                    arrays by which long requests are cut (pieces.py)
+    WEIGH(element) -> int                        how many plain elements one of these is
     IS_LONG = True                               what is short to ask and long to answer
     is_much(context, body) -> bool              whether this one is; then `handle_much` answers it,
     async handle_much(context, request) -> fields   which waits for a turn after every slice
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.kafka import handlers
+from penstock.kafka.pieces import Weigh, plain
 
 
 class Api(NamedTuple):
@@ -34,6 +36,7 @@ class Api(NamedTuple):
     is_raw: bool
     handle_run: Callable[..., Any] | None = None
     sliced_by: tuple[tuple[str, ...], ...] = ()
+    weigh: Weigh = plain
     is_long: bool = False
     """Whether every request has a place of its own among long ones, and is answered in slices."""
     is_much: Callable[..., bool] | None = None
@@ -64,6 +67,7 @@ def _api_of(module: Any) -> Api:
         is_raw=is_raw,
         handle_run=getattr(module, "handle_run", None),
         sliced_by=getattr(module, "SLICED_BY", ()),
+        weigh=getattr(module, "WEIGH", plain),
         is_long=getattr(module, "IS_LONG", False),
         is_much=getattr(module, "is_much", None),
         handle_much=getattr(module, "handle_much", None),

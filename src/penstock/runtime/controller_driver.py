@@ -26,6 +26,7 @@ exception handler, which must end the process: the image can not be trusted then
 import asyncio
 import heapq
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import TypeVar
 
@@ -47,8 +48,8 @@ from penstock.controller.metadata.record_codec import (
     encode_records,
 )
 from penstock.controller.metadata.records import MetadataRecord
-from penstock.controller.metadata.snapshot import snapshot_records
 from penstock.controller.replicated_log import Leadership, ReplicatedLog
+from penstock.runtime.image_writing import ImageWriting
 
 R = TypeVar("R")
 
@@ -105,6 +106,7 @@ class ControllerDriver:
         self._is_started = False
         self._applied_index = 0
         self._is_level_lowered = False
+        self._writing: ImageWriting | None = None
         self._led_term = _NO_TERM
         self._watchers: list[tuple[int, int, asyncio.Future[None]]] = []
         self._watcher_numbers = count()
@@ -273,6 +275,8 @@ class ControllerDriver:
     def install_snapshot(self, index: int, snapshot: Buffer) -> None:
         """Replace the image by a snapshot: at a start, or where entries were too far behind."""
         records = decode_records(snapshot)
+        if self._writing is not None:
+            self._writing.cancel()
         if self._is_started:
             self._controller.install(records)
             self.stats.snapshots_installed += 1
@@ -299,10 +303,20 @@ class ControllerDriver:
                 applied.set_result(None)
 
     def _maybe_snapshot(self, index: int | None = None) -> None:
+        """Begin a snapshot that stands for `index`, just applied; without one, make it now."""
         if not (self._log.wants_snapshot or self._is_level_lowered):
             return
-        snapshot = encode_records(snapshot_records(self._controller.image))
+        is_at_once = self._is_level_lowered or index is None
+        if self._writing is not None and not self._writing.is_over:
+            if not is_at_once:
+                return
+            self._writing.cancel()
         # An earlier release must find no entry of the higher level, here or at its peers.
         replace = self._log.forget if self._is_level_lowered else self._log.trim
         self._is_level_lowered = False
-        replace(self._log.applied_index if index is None else index, snapshot)
+        stands_for = self._log.applied_index if index is None else index
+        self._writing = ImageWriting(self._controller.image, partial(replace, stands_for))
+        if is_at_once:
+            self._writing.write_all()
+        else:
+            self._writing.go_on()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from penstock.controller.commands.command import ConfigEdit, ConfigOperation
 from penstock.controller.errors import InvalidConfig, InvalidMetadataRequest
 from penstock.controller.topic_config.keys import split_list
+from penstock.controller.topic_config.table import VALUE_BYTES_MAX
 
 
 class KeyRules(NamedTuple):
@@ -51,7 +52,7 @@ def _edit(
     if edit.value is None:
         raise InvalidMetadataRequest(f"A null value is not supported for {edit.key}.")
     if edit.operation == ConfigOperation.SET:
-        wanted[edit.key] = rules.check(edit.key, edit.value)
+        wanted[edit.key] = _checked(edit.key, edit.value, rules)
     elif edit.operation in {ConfigOperation.APPEND, ConfigOperation.SUBTRACT}:
         wanted[edit.key] = _edit_list(now, edit, edit.value, rules)
     else:
@@ -65,7 +66,16 @@ def _edit_list(now: Mapping[str, str], edit: ConfigEdit, value: str, rules: KeyR
     items = split_list(now.get(edit.key, unset))
     given = split_list(value)
     if edit.operation == ConfigOperation.APPEND:
-        items += [item for item in given if item not in items]
+        there = frozenset(items)
+        items += dict.fromkeys(item for item in given if item not in there)
     else:
-        items = [item for item in items if item not in given]
-    return rules.check(edit.key, ",".join(items))
+        away = frozenset(given)
+        items = [item for item in items if item not in away]
+    return _checked(edit.key, ",".join(items), rules)
+
+
+def _checked(key: str, value: str, rules: KeyRules) -> str:
+    text = rules.check(key, value)
+    if len(text.encode()) > VALUE_BYTES_MAX:
+        raise InvalidConfig(key, f"a value has at most {VALUE_BYTES_MAX} bytes")
+    return text

@@ -22,6 +22,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from penstock.controller.commands.replica_sets import REPLICAS_MAX
 from penstock.controller.commands.spread import (
     Places,
     choose_members,
@@ -91,9 +92,13 @@ class Placement:
         chosen: list[int] = []
         tentative = Counter[int]()
         drafts = _Drafts(self._members, self._config.sets_per_broker_max)
+        carriers: dict[tuple[int, ...], list[int]] = {}
         for brokers in assignments:
             self._check_brokers(brokers, len(assignments[0]))
-            sets = self._sets_with(brokers, drafts)
+            alike = (brokers[0], *sorted(brokers))  # what a set is found by
+            if alike not in carriers:
+                carriers[alike] = self._sets_with(brokers, drafts)
+            sets = carriers[alike]
             set_id = min(sets, key=lambda one: (self._loads.get(one, 0) + tentative[one], one))
             tentative[set_id] += 1
             chosen.append(set_id)
@@ -149,6 +154,10 @@ class Placement:
     def _check_brokers(self, brokers: Sequence[int], replication_factor: int) -> None:
         if not brokers:
             raise InvalidReplicaAssignment("A partition is assigned to no broker.")
+        if len(brokers) > REPLICAS_MAX:
+            raise InvalidReplicaAssignment(
+                f"A partition is assigned to {len(brokers)} brokers, more than {REPLICAS_MAX}."
+            )
         if len(set(brokers)) != len(brokers):
             raise InvalidReplicaAssignment(f"The assignment {list(brokers)} repeats a broker.")
         if len(brokers) != replication_factor:

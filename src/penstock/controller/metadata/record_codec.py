@@ -17,7 +17,7 @@ Source: KIP-631 gives each record a type and a version of its own; the JSON body
 import json
 import struct
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from penstock.base.invariant import invariant
@@ -59,13 +59,16 @@ def encode_records(records: Iterable[r.MetadataRecord], level: int = FIRST_LEVEL
     Raises:
         InvariantViolation: a record that needs a higher level.
     """
-    found: list[bytes] = []
+    return b"".join(encode_each(records, level))
+
+
+def encode_each(records: Iterable[r.MetadataRecord], level: int = FIRST_LEVEL) -> Iterator[bytes]:
+    """Yield the envelope of each record: what `encode_records` gives, in pieces."""
     for record in records:
         invariant(level_of(record) <= level, "the level allows the record", level=level)
-        found.append(_encode(record, level))
+        yield _encode(record, level)
         if isinstance(record, r.FeatureLevelChanged) and record.feature == METADATA:
             level = record.level
-    return b"".join(found)
 
 
 def decode_records(entry: Buffer) -> list[r.MetadataRecord]:

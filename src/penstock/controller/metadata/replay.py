@@ -43,6 +43,7 @@ def replay(image: ClusterImage, records: Iterable[r.MetadataRecord]) -> ClusterD
     touched = Touched()
     for record in records:
         _REPLAY[type(record)](image, record, touched)
+    _resolve_configs(image, touched)
     check_sets(image, touched)
     return touched.delta(image)
 
@@ -104,12 +105,21 @@ def _config_changed(image: ClusterImage, record: r.ConfigChanged, touched: Touch
         configs.pop(record.key, None)
     else:
         configs[record.key] = record.value
-    try:
-        settings = resolve(configs, image.defaults)
-    except InvalidConfig as error:
-        raise UnsupportedMetadata(f"topic {topic.name}: {error}") from error
-    _put_topic(image, replace(topic, configs=MappingProxyType(configs), settings=settings))
+    _put_topic(image, replace(topic, configs=MappingProxyType(configs)))
     touched.configs[topic.topic_id] = None
+
+
+def _resolve_configs(image: ClusterImage, touched: Touched) -> None:
+    """Read the overrides of a topic once for an entry: each of its records may be one of 35."""
+    for topic_id in touched.configs:
+        topic = image.topics_by_id.get(topic_id)
+        if topic is None:  # deleted by a later record
+            continue
+        try:
+            settings = resolve(topic.configs, image.defaults)
+        except InvalidConfig as error:
+            raise UnsupportedMetadata(f"topic {topic.name}: {error}") from error
+        _put_topic(image, replace(topic, settings=settings))
 
 
 def _producer_ids_allocated(

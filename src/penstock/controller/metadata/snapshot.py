@@ -7,6 +7,8 @@ bytes.
 Source: KIP-630 (snapshots of the KRaft log are records as well).
 """
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import TypedDict
 
 from penstock.base.ack_policy import AckPolicy
@@ -24,6 +26,25 @@ from penstock.controller.metadata.snapshot_config import configuration_records, 
 
 def snapshot_records(image: ClusterImage) -> list[r.MetadataRecord]:
     """Return records that turn an empty image into one equal to `image`."""
+    return list(each_snapshot_record(image))
+
+
+def each_snapshot_record(image: ClusterImage) -> Iterator[r.MetadataRecord]:
+    """Return the same one by one. They are those of the image as it is now, whenever they are made.
+
+    Topics and sets are values that a change replaces: to hold them is enough.
+    """
+    sets = sorted(image.replica_sets.items())
+    topics = sorted(image.topics_by_name.items())
+    return chain(
+        _first_records(image),
+        chain.from_iterable(_replica_set(one) for _, one in sets),
+        chain.from_iterable(_topic(one) for _, one in topics),
+        _last_records(image),
+    )
+
+
+def _first_records(image: ClusterImage) -> list[r.MetadataRecord]:
     found = feature_records(image)
     if image.cluster_id:
         found.append(r.ClusterCreated(cluster_id=image.cluster_id))
@@ -33,10 +54,11 @@ def snapshot_records(image: ClusterImage) -> list[r.MetadataRecord]:
         found.append(r.FailoverChanged(is_enabled=False))
     for _, broker in sorted(image.brokers.items()):
         found += _broker(broker)
-    for _, replica_set in sorted(image.replica_sets.items()):
-        found += _replica_set(replica_set)
-    for _, topic in sorted(image.topics_by_name.items()):
-        found += _topic(topic)
+    return found
+
+
+def _last_records(image: ClusterImage) -> list[r.MetadataRecord]:
+    found: list[r.MetadataRecord] = []
     if image.next_producer_id:
         found.append(
             r.ProducerIdBlockAllocated(

@@ -275,6 +275,8 @@ assert not TOPIC_CONFIGS.keys() & REFUSED_KEYS.keys()
 
 OVERRIDES_LEVEL = 2
 """Of the metadata; see `needs_level_2`."""
+VALUE_BYTES_MAX = 32_767
+"""Of an override, as in Kafka: an answer has no room for a longer one. Values grow by APPEND."""
 SINCE_LEVEL_2 = frozenset(row.key for row in _ROWS if row.is_since_level_2)
 """Keys at which an older release stops when it replays them: set once all nodes know them."""
 _BEFORE_LEVEL_2 = {
@@ -319,6 +321,8 @@ def check_override(key: str, value: str | None, *, level: int) -> str:
         text = str(row.parse(value.strip()))
     except ValueError as error:
         raise InvalidConfig(key, f"invalid value {value[:100]!r}: {error}") from error
+    if len(text.encode()) > VALUE_BYTES_MAX:
+        raise InvalidConfig(key, f"a value has at most {VALUE_BYTES_MAX} bytes")
     if level < OVERRIDES_LEVEL and key != UNCLEAN and needs_level_2(key, text):
         raise InvalidConfig(
             key,

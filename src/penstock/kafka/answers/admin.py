@@ -1,7 +1,7 @@
 """What the answers of the administrative APIs have in common."""
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.base.errors import PlatformError
@@ -33,6 +33,16 @@ def error_fields(error: PlatformError | None) -> dict[str, object]:
     return {"error_code": error_code_of(error), "error_message": text or None}
 
 
+PARTITIONS_WEIGHED = 100
+"""Partitions that weigh as much as a plain topic (WEIGH in registry.py): 300 us of this process and
+as much of every other one."""
+
+
+def partitions_weight(count: int, assignments: Sequence[object] | None) -> int:
+    """Return what the partitions of a topic weigh: `count`, or those that are placed by hand."""
+    return 1 + max(count, len(assignments or ()), 0) // PARTITIONS_WEIGHED
+
+
 def moderate(topics: Sequence[Any], refused: list[tuple[Any, PlatformError]]) -> list[Any]:
     """Return the topics that can be passed to the controller; `refused` gets those that name more
     assignments or settings than one turn of its loop has time for.
@@ -45,20 +55,6 @@ def moderate(topics: Sequence[Any], refused: list[tuple[Any, PlatformError]]) ->
         else:
             refused.append((topic, error))
     return passed
-
-
-def portions(topics: Sequence[Any]) -> Iterator[list[Any]]:
-    """Yield the topics in lists that one command may carry, by the assignments in them."""
-    taken: list[Any] = []
-    count = 0
-    for topic in topics:
-        more = len(topic.assignments or ())
-        if taken and count + more > ASSIGNMENTS_MAX:
-            yield taken
-            taken, count = [], 0
-        taken.append(topic)
-        count += more
-    yield taken
 
 
 def _excess(assignments: int, settings: int) -> PlatformError | None:

@@ -19,12 +19,18 @@ from penstock.kafka.answers.admin import error_fields
 from penstock.kafka.answers.resources import unalterable
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import config_refusal, parted
+from penstock.kafka.pieces import CONFIGS_LOOKED_AT, config_weight
 from penstock.kafka.request import Request
 
-EDITS_MAX = 200
+EDITS_MAX = CONFIGS_LOOKED_AT
 """Of one resource, that the controller gets to see: among so many one is unknown or named twice, so
 it refuses them all. Making 90,000 takes 70 ms of the loop, here and there."""
 assert max(map(len, (TOPIC_CONFIGS, *KEYS_OF.values()))) < EDITS_MAX
+
+
+def weigh(resource: Any) -> int:
+    """Return how many plain resources a resource is, by what it is to be given."""
+    return 1 + config_weight(resource.configs)
 
 
 async def alter(

@@ -122,7 +122,8 @@ class HttpServer:
                 ("Connection", "close"),
             ],
         )
-        for event in (head, h11.Data(data=page.body), h11.EndOfMessage()):
+        body = b"" if _is_head(request) else page.body
+        for event in (head, h11.Data(data=body), h11.EndOfMessage()):
             writer.write(connection.send(event) or b"")
         await writer.drain()
 
@@ -155,6 +156,11 @@ class HttpServer:
             made = page()
             await asyncio.sleep(0)
         return made if isinstance(made, Page) else await made
+
+
+def _is_head(request: h11.Request | Page | None) -> bool:
+    """Whether the answer has a header alone; of a body h11 says that it is too long."""
+    return isinstance(request, h11.Request) and request.method == b"HEAD"
 
 
 def _address(writer: asyncio.StreamWriter) -> str:

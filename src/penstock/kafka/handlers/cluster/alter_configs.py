@@ -6,7 +6,7 @@ Source: Kafka `ControllerApis.handleLegacyAlterConfigs`, KIP-133; superseded by 
 from collections.abc import Mapping
 
 from penstock.controller.commands.command import ConfigOperation
-from penstock.kafka.answers.alter import alter
+from penstock.kafka.answers.alter import alter, weigh
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
@@ -14,6 +14,7 @@ from penstock.protocol.api_keys import ApiKey
 KEY = ApiKey.ALTER_CONFIGS
 VERSIONS = range(3)
 SLICED_BY = (("resources",),)
+WEIGH = weigh
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:

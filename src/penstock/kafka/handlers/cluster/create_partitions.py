@@ -11,7 +11,7 @@ from penstock.broker.submitting import submit
 from penstock.broker.turns import Pace
 from penstock.controller.commands.command import CreatePartitions, MorePartitions
 from penstock.controller.errors import MetadataError
-from penstock.kafka.answers.admin import error_fields, moderate, portions
+from penstock.kafka.answers.admin import error_fields, moderate, partitions_weight
 from penstock.kafka.context import RequestContext
 from penstock.kafka.gate import parted, refusal
 from penstock.kafka.request import Request
@@ -20,6 +20,15 @@ from penstock.protocol.api_keys import ApiKey
 KEY = ApiKey.CREATE_PARTITIONS
 VERSIONS = range(4)
 SLICED_BY = (("topics",),)
+IS_LONG = True
+
+
+def weigh(topic: Any) -> int:
+    """Return how many plain topics a topic is, by its partitions."""
+    return partitions_weight(topic.count, topic.assignments)
+
+
+WEIGH = weigh
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
@@ -31,10 +40,10 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     )
     permitted = moderate(permitted, refused)
     results = [{"name": topic.name, **error_fields(error)} for topic, error in refused]
-    pace = Pace(request.turns)
-    for portion in portions(permitted) if permitted or not refused else ():
+    if permitted or not refused:
+        pace = Pace(request.turns)
         command = CreatePartitions(
-            topics=tuple([await _more_partitions(topic, pace) for topic in portion]),
+            topics=tuple([await _more_partitions(topic, pace) for topic in permitted]),
             validate_only=request.body.validate_only,
         )
         results += await _submit(context, command)

@@ -21,19 +21,30 @@ from penstock.kafka.answers.admin import (
     config_fields,
     error_fields,
     moderate,
-    portions,
+    partitions_weight,
     topic_entries,
 )
 from penstock.kafka.context import RequestContext
 from penstock.kafka.error_map import error_code_of
 from penstock.kafka.gate import find_topic, may_create, parted, refusal
+from penstock.kafka.pieces import config_weight
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
 
 KEY = ApiKey.CREATE_TOPICS
 VERSIONS = range(2, 8)
 SLICED_BY = (("topics",),)
+IS_LONG = True
 _CONFIG_ERROR = "topic_config_error_code"
+
+
+def weigh(topic: Any) -> int:
+    """Return how many plain topics a topic is, by its partitions and settings."""
+    weight = partitions_weight(topic.num_partitions, topic.assignments)
+    return weight + config_weight(topic.configs)
+
+
+WEIGH = weigh
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:
@@ -46,9 +57,9 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     )
     permitted = moderate(permitted, refused)
     topics = [_refused(topic.name, error) for topic, error in refused]
-    for portion in portions(permitted) if permitted or not refused else ():
+    if permitted or not refused:
         command = CreateTopics(
-            topics=tuple([await _new_topic(topic, pace) for topic in portion]),
+            topics=tuple([await _new_topic(topic, pace) for topic in permitted]),
             validate_only=body.validate_only,
         )
         topics += await _submit(context, command)

@@ -80,6 +80,7 @@ async def _wanted(context: RequestContext, request: Request) -> AsyncIterator[Ho
                     yield hosted
         return
     for one in named:
+        await pace.step()
         topic_here = find_hosted_topic(context.broker, one.topic)
         for partition in one.partitions:
             await pace.step()

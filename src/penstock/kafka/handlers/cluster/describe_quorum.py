@@ -74,7 +74,8 @@ def _is_metadata(topics: Any) -> bool:
 
 
 def _unknown(topics: Any) -> Fields:
-    if sum(1 + len(topic.partitions) for topic in islice(topics, NAMED_MAX)) > NAMED_MAX:
+    named = sum(1 + len(topic.partitions) for topic in islice(topics, NAMED_MAX + 1))
+    if named > NAMED_MAX:
         return _error(InvalidMetadataRequest("The metadata log has one partition: ask for that."))
     partition = {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "error_message": None}
     empty = {"leader_id": -1, "leader_epoch": -1, "high_watermark": -1}

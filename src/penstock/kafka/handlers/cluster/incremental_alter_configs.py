@@ -6,7 +6,7 @@ Source: Kafka `ControllerApis.handleIncrementalAlterConfigs`, KIP-339.
 from collections.abc import Mapping
 from operator import attrgetter
 
-from penstock.kafka.answers.alter import alter
+from penstock.kafka.answers.alter import alter, weigh
 from penstock.kafka.context import RequestContext
 from penstock.kafka.request import Request
 from penstock.protocol.api_keys import ApiKey
@@ -14,6 +14,7 @@ from penstock.protocol.api_keys import ApiKey
 KEY = ApiKey.INCREMENTAL_ALTER_CONFIGS
 VERSIONS = range(2)
 SLICED_BY = (("resources",),)
+WEIGH = weigh
 
 
 async def handle(context: RequestContext, request: Request) -> Mapping[str, object]:

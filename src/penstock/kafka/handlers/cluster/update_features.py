@@ -9,7 +9,7 @@ Source: Kafka `FeatureControlManager.updateFeatures`, KIP-584, KIP-778 (upgrade 
 KIP-1022 (v2: no results by feature).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.base.errors import PlatformError
@@ -49,8 +49,7 @@ async def handle(context: RequestContext, request: Request) -> Mapping[str, obje
     if refused is not None:
         return _answer(request, (), refused)
     try:
-        updates = [_update(one) for one in request.body.feature_updates]
-        _check(updates)
+        updates = _checked(request.body.feature_updates)
         is_trial = getattr(request.body, "validate_only", False)
         for one in updates:
             await _change(context, one, is_trial=is_trial)
@@ -70,15 +69,22 @@ def _update(asked: Any) -> Update:
     return Update(asked.feature, asked.max_version_level, kind != UPGRADE)
 
 
-def _check(updates: list[Update]) -> None:
-    """Refuse all where one can not be, before any is made. Raises MetadataError kinds."""
-    if len({one.feature for one in updates}) != len(updates):
-        raise InvalidMetadataRequest("A feature is named twice.")
-    for name, level, _ in updates:
+def _checked(asked: Iterable[Any]) -> list[Update]:
+    """Refuse all where one can not be, before any is made. Raises MetadataError kinds.
+
+    The first one ends it: 100,000 may be named, and there are few features.
+    """
+    updates: dict[str, Update] = {}
+    for one in asked:
+        name, level, _ = update = _update(one)
+        if name in updates:
+            raise InvalidMetadataRequest("A feature is named twice.")
         if name not in SUPPORTED:
             raise FeatureLevelRefused(name[:100], level, f"there is only {', '.join(SUPPORTED)}")
         if level < FIRST_LEVEL:
             raise FeatureLevelRefused(name, level, f"its levels begin at {FIRST_LEVEL}")
+        updates[name] = update
+    return list(updates.values())
 
 
 async def _change(context: RequestContext, update: Update, *, is_trial: bool) -> None:
