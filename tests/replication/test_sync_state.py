@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
-from penstock.base.ids import Position
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Position,
+    ReplicaId,
+    SyncStateSetEpoch,
+)
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.confirm import ConfirmTracker
 from penstock.replication.sync_state import (
@@ -29,6 +36,10 @@ ADAPTIVE = AckPolicy(kind=PolicyKind.ADAPTIVE, required=2, minimum=1)
 EPOCH = 7
 BROKER_EPOCH = 40
 """Of broker 0; the others' are larger by their id."""
+
+
+def joining(broker_id, replica_id, broker_epoch):
+    return Joining(BrokerId(broker_id), ReplicaId(replica_id), BrokerEpoch(broker_epoch))
 
 
 class Set:
@@ -308,7 +319,7 @@ def test_a_change_names_the_logs_and_processes_of_those_who_join() -> None:
     sets = Set(A, C)
     sets.connect(B, C)
     assert sets.next() == (A, B, C)
-    assert sets.joining == (Joining(B, 10 * B, BROKER_EPOCH + B),)
+    assert sets.joining == (joining(B, 10 * B, BROKER_EPOCH + B),)
 
 
 def test_a_member_of_which_the_controllers_know_another_process_does_not_join() -> None:
@@ -320,7 +331,7 @@ def test_a_member_of_which_the_controllers_know_another_process_does_not_join() 
     assert sets.next() is None
     sets.connect(B)
     assert sets.next() == (A, B)
-    assert sets.joining == (Joining(B, 10 * B, known.broker_epoch + 5),)
+    assert sets.joining == (joining(B, 10 * B, known.broker_epoch + 5),)
 
 
 def test_a_member_with_another_log_has_acknowledged_nothing() -> None:
@@ -428,7 +439,9 @@ def test_change_carries_both_epochs() -> None:
     sets = Set(A)
     sets.connect(B)
     change = sets.keeper.next_change(MasterView(0, 500, 500, 100), 0, process_of=sets.processes.get)
-    assert change == Change(EPOCH, 20, (A, B), (Joining(B, 20, BROKER_EPOCH + B),))
+    assert change == Change(
+        LeaderEpoch(EPOCH), SyncStateSetEpoch(20), (A, B), (joining(B, 20, BROKER_EPOCH + B),)
+    )
 
 
 adaptive = st.builds(

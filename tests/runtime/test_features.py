@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.base.ids import BrokerId
 from penstock.controller.commands.command import ChangeFeatureLevel
 from penstock.controller.errors import FeatureLevelRefused
 from penstock.controller.metadata import records as r
@@ -35,7 +36,9 @@ class _Case:
         if self.level == 2:
             replay(image, [r.FeatureLevelChanged(feature=METADATA, level=2, epoch=7)])
         for one in (1, 2, 11):
-            replay(image, [r.BrokerRegistered(broker_id=one, host="h", port=1, rack=None)])
+            replay(
+                image, [r.BrokerRegistered(broker_id=BrokerId(one), host="h", port=1, rack=None)]
+            )
         self.table = FeatureTable(
             own_id=1,
             image=image,

@@ -27,7 +27,7 @@ positions are compared in full, as integers without a width.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.base.ids import Position
+from penstock.base.ids import LeaderEpoch, Position
 from penstock.replication.epochs import EpochStart
 
 
@@ -62,7 +62,7 @@ class Truncate(NamedTuple):
     """Cut the slave's log, durably, and go on at `position`."""
 
     position: Position
-    epoch: int
+    epoch: LeaderEpoch
     """The newest epoch that both logs have; -1 where nothing is kept."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.base.endpoints import FIRST_LISTENER, LISTENERS_MAX, parse_endpoint
+from penstock.base.ids import BrokerEpoch, BrokerId, ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.commands.command import (
     DrainBroker,
     ForgetIdentity,
@@ -53,7 +54,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
         return Result(known.broker_epoch)
     highest = max((one.broker_epoch for one in context.image.brokers.values()), default=0)
     record = BrokerRegistered(
-        broker_id=command.broker_id,
+        broker_id=BrokerId(command.broker_id),
         host=command.host,
         port=command.port,
         rack=command.rack,
@@ -61,7 +62,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
         ha_port=command.ha_port,
         identity=command.identity,
         incarnation=command.incarnation,
-        broker_epoch=highest + 1,
+        broker_epoch=BrokerEpoch(highest + 1),
         directory_count=command.directory_count,
         is_draining=known is not None and known.is_draining,
         listeners=command.listeners,
@@ -133,7 +134,7 @@ def forget_identity(context: CommandContext, command: ForgetIdentity) -> Result[
     if not known.identity:
         return Result(None)
     nameless = registration(replace(known, identity="", incarnation=""))
-    return Result(None, (nameless, BrokerFenced(broker_id=command.broker_id)))
+    return Result(None, (nameless, BrokerFenced(broker_id=BrokerId(command.broker_id))))
 
 
 def remove_broker(context: CommandContext, command: RemoveBroker) -> Result[None]:
@@ -149,7 +150,7 @@ def remove_broker(context: CommandContext, command: RemoveBroker) -> Result[None
             f"Broker {command.broker_id} is a member of the replica sets {sets}: take it out of"
             " them first (penstock set remove; to one that it is alone in, add a member before)."
         )
-    return Result(None, (BrokerRemoved(broker_id=command.broker_id),))
+    return Result(None, (BrokerRemoved(broker_id=BrokerId(command.broker_id)),))
 
 
 def drain_broker(context: CommandContext, command: DrainBroker) -> Result[None]:
@@ -157,7 +158,7 @@ def drain_broker(context: CommandContext, command: DrainBroker) -> Result[None]:
     known = _broker(context, command.broker_id)
     if known.is_draining == command.is_draining:
         return Result(None)
-    record = BrokerDrained(broker_id=command.broker_id, is_draining=command.is_draining)
+    record = BrokerDrained(broker_id=BrokerId(command.broker_id), is_draining=command.is_draining)
     return Result(None, (record,))
 
 
@@ -180,9 +181,9 @@ def leave_sync_state_sets(
             continue
         records.append(
             SyncStateSetChanged(
-                replica_set_id=set_id,
+                replica_set_id=ReplicaSetId(set_id),
                 sync_state_set=left,
-                sync_state_set_epoch=replica_set.sync_state_set_epoch + 1,
+                sync_state_set_epoch=SyncStateSetEpoch(replica_set.sync_state_set_epoch + 1),
             )
         )
     return Result(tuple(stuck), tuple(records))

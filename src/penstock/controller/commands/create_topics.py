@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from penstock.base.errors import as_answer
-from penstock.base.ids import TopicId
+from penstock.base.ids import ReplicaSetId, TopicId
 from penstock.base.invariant import invariant
 from penstock.controller.commands.command import CreateTopics, NewTopic, TopicOutcome
 from penstock.controller.commands.context import CommandContext, Result
@@ -140,7 +140,9 @@ def checked_configs(configs: Mapping[str, str | None], level: int) -> dict[str, 
     return checked
 
 
-def _place(context: CommandContext, placement: Placement, topic: NewTopic) -> tuple[int, ...]:
+def _place(
+    context: CommandContext, placement: Placement, topic: NewTopic
+) -> tuple[ReplicaSetId, ...]:
     if topic.assignments:
         return placement.assign(_assignments(context, topic))
     count = topic.partition_count

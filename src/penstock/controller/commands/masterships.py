@@ -10,6 +10,7 @@ fenced broker enters the sync-state set).
 from dataclasses import replace
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.base.ids import BrokerId, LeaderEpoch, ReplicaSetId
 from penstock.controller.commands.command import (
     BeginMastership,
     BeginMasterships,
@@ -79,14 +80,16 @@ def _begun(
     # the time an older log comes back.
     may_lose = master != NO_MASTER and (is_unclean or replica_set.policy.kind is PolicyKind.ASYNC)
     return MastershipBegun(
-        replica_set_id=replica_set.replica_set_id,
-        master=master,
-        leader_epoch=replica_set.leader_epoch + 1,
+        replica_set_id=ReplicaSetId(replica_set.replica_set_id),
+        master=BrokerId(master),
+        leader_epoch=LeaderEpoch(replica_set.leader_epoch + 1),
         cause=cause,
         at_ms=context.wall_ms(),
-        last_master=replica_set.last_master if master == NO_MASTER else master,
+        last_master=BrokerId(replica_set.last_master if master == NO_MASTER else master),
         detail="" if wanted is None else wanted.detail,
-        unclean_epoch=replica_set.leader_epoch + 1 if may_lose else replica_set.unclean_epoch,
+        unclean_epoch=LeaderEpoch(
+            replica_set.leader_epoch + 1 if may_lose else replica_set.unclean_epoch
+        ),
     )
 
 
@@ -109,7 +112,7 @@ def fence_brokers(context: CommandContext, command: FenceBrokers) -> Result[tupl
         if broker_id in brokers and brokers[broker_id].broker_epoch == broker_epoch
     )
     records: list[MetadataRecord] = [
-        BrokerFenced(broker_id=one) for one in fenced if not brokers[one].is_fenced
+        BrokerFenced(broker_id=BrokerId(one)) for one in fenced if not brokers[one].is_fenced
     ]
     epochs, begun = _begin_all(context, command.masterships, fenced=fenced)
     records += begun

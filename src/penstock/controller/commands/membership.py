@@ -4,6 +4,7 @@ Source: KIP-730 (id blocks, KAFKA-15552: a block handed out twice). Brokers, set
 have modules of their own.
 """
 
+from penstock.base.ids import BrokerId
 from penstock.controller.commands.command import (
     AllocateProducerIds,
     CreateCluster,
@@ -68,7 +69,7 @@ def allocate_producer_ids(
         first_producer_id=first, next_producer_id=first + PRODUCER_ID_BLOCK_COUNT
     )
     record = ProducerIdBlockAllocated(
-        broker_id=command.broker_id,
+        broker_id=BrokerId(command.broker_id),
         first_producer_id=block.first_producer_id,
         next_producer_id=block.next_producer_id,
     )

@@ -30,6 +30,7 @@ of the systems we know changes the counts of a running set.
 from dataclasses import replace
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import ReplicaSetId, SyncStateSetEpoch
 from penstock.controller.metadata.image import NO_EPOCH, NO_FLOOR, NO_MASTER, ReplicaSetImage
 from penstock.controller.metadata.records import (
     CopiesFloorChanged,
@@ -107,13 +108,15 @@ def difference(before: ReplicaSetImage, after: ReplicaSetImage) -> list[Metadata
     if before.sync_state_set_epoch != after.sync_state_set_epoch:
         records.append(
             SyncStateSetChanged(
-                replica_set_id=after.replica_set_id,
+                replica_set_id=ReplicaSetId(after.replica_set_id),
                 sync_state_set=after.sync_state_set,
-                sync_state_set_epoch=after.sync_state_set_epoch,
+                sync_state_set_epoch=SyncStateSetEpoch(after.sync_state_set_epoch),
             )
         )
     if before.copies_floor != after.copies_floor:
         records.append(
-            CopiesFloorChanged(replica_set_id=after.replica_set_id, copies_floor=after.copies_floor)
+            CopiesFloorChanged(
+                replica_set_id=ReplicaSetId(after.replica_set_id), copies_floor=after.copies_floor
+            )
         )
     return records

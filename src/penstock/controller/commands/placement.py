@@ -22,6 +22,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from penstock.base.ids import ReplicaSetId
 from penstock.controller.commands.spread import (
     Places,
     choose_members,
@@ -54,14 +55,14 @@ class Placement:
         self._image = image
         self._config = config
         self._per_broker_max = config.partitions_per_broker_max
-        self._members = {key: one.replicas for key, one in image.replica_sets.items()}
-        self._made: dict[int, tuple[int, ...]] = {}
+        self._members = {ReplicaSetId(key): one.replicas for key, one in image.replica_sets.items()}
+        self._made: dict[ReplicaSetId, tuple[int, ...]] = {}
         self._loads = {key: image.partition_counts.get(key, 0) for key in self._members}
         self._broker_loads = Counter(
             {broker_id: image.partitions_of_broker(broker_id) for broker_id in image.brokers}
         )
 
-    def spread(self, count: int, replication_factor: int) -> tuple[int, ...]:
+    def spread(self, count: int, replication_factor: int) -> tuple[ReplicaSetId, ...]:
         """Return the sets for `count` partitions and count them in.
 
         Raises:
@@ -72,7 +73,7 @@ class Placement:
         sets = self._sets_of_size(replication_factor, drafts)
         heap = [(self._loads.get(set_id, 0), set_id) for set_id in sets]
         heapq.heapify(heap)
-        chosen: list[int] = []
+        chosen: list[ReplicaSetId] = []
         for _ in range(count):
             load, set_id = heap[0]
             chosen.append(set_id)
@@ -80,7 +81,7 @@ class Placement:
         self._add(chosen, drafts)
         return tuple(chosen)
 
-    def assign(self, assignments: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    def assign(self, assignments: Sequence[Sequence[int]]) -> tuple[ReplicaSetId, ...]:
         """Return the sets that carry these broker lists and count them in.
 
         Raises:
@@ -88,8 +89,8 @@ class Placement:
                 another length than its neighbours, or no set with these members can be made.
             MetadataPolicyViolation: a broker would carry more than its limit.
         """
-        chosen: list[int] = []
-        tentative = Counter[int]()
+        chosen: list[ReplicaSetId] = []
+        tentative = Counter[ReplicaSetId]()
         drafts = _Drafts(self._members, self._config.sets_per_broker_max)
         for brokers in assignments:
             self._check_brokers(brokers, len(assignments[0]))
@@ -100,16 +101,16 @@ class Placement:
         self._add(chosen, drafts)
         return tuple(chosen)
 
-    def members(self, set_id: int) -> tuple[int, ...]:
+    def members(self, set_id: ReplicaSetId) -> tuple[int, ...]:
         """Return the members of a set, also of one that is made by this command."""
         return self._members[set_id]
 
-    def take_made(self) -> dict[int, tuple[int, ...]]:
+    def take_made(self) -> dict[ReplicaSetId, tuple[int, ...]]:
         """Return the sets made since the last call; their records go before the topic's."""
         made, self._made = self._made, {}
         return made
 
-    def _sets_of_size(self, replication_factor: int, drafts: "_Drafts") -> list[int]:
+    def _sets_of_size(self, replication_factor: int, drafts: "_Drafts") -> list[ReplicaSetId]:
         broker_count = len(self._image.brokers)
         if replication_factor > broker_count:
             raise InvalidReplicationFactor(
@@ -132,7 +133,7 @@ class Placement:
             )
         return sets
 
-    def _is_usable(self, set_id: int) -> bool:
+    def _is_usable(self, set_id: ReplicaSetId) -> bool:
         replica_set = self._image.replica_sets.get(set_id)
         if replica_set is not None and _is_lost(replica_set):
             return False
@@ -157,7 +158,7 @@ class Placement:
             if broker_id not in self._image.brokers:
                 raise InvalidReplicaAssignment(f"Broker {broker_id} is not registered.")
 
-    def _sets_with(self, brokers: Sequence[int], drafts: "_Drafts") -> list[int]:
+    def _sets_with(self, brokers: Sequence[int], drafts: "_Drafts") -> list[ReplicaSetId]:
         """Return the sets with these members that the first of them shall lead."""
         wanted = sorted(brokers)
         known = {**self._members, **drafts.made}
@@ -182,7 +183,7 @@ class Placement:
             )
         return [drafts.make(tuple(brokers))]
 
-    def _add(self, chosen: Iterable[int], drafts: "_Drafts") -> None:
+    def _add(self, chosen: Iterable[ReplicaSetId], drafts: "_Drafts") -> None:
         """Count the partitions in and keep the new sets, once nothing can refuse them any more."""
         added = Counter(chosen)
         known = {**self._members, **drafts.made}
@@ -211,14 +212,16 @@ class _Drafts:
 
     __slots__ = ("_counts", "_led", "_next_id", "_per_broker_max", "made")
 
-    def __init__(self, members: Mapping[int, tuple[int, ...]], per_broker_max: int) -> None:
+    def __init__(
+        self, members: Mapping[ReplicaSetId, tuple[int, ...]], per_broker_max: int
+    ) -> None:
         self._counts = Counter(one for replicas in members.values() for one in replicas)
         self._led = {(replicas[0], len(replicas)) for replicas in members.values()}
         self._next_id = max(members, default=0) + 1
         self._per_broker_max = per_broker_max
-        self.made: dict[int, tuple[int, ...]] = {}
+        self.made: dict[ReplicaSetId, tuple[int, ...]] = {}
 
-    def ring(self, brokers: list[int], size: int, places: Places) -> list[int]:
+    def ring(self, brokers: list[int], size: int, places: Places) -> list[ReplicaSetId]:
         """Make a set of `size` for each broker that leads none, with those behind it in the ring.
 
         Returns their ids; none with fewer brokers than that.
@@ -233,8 +236,8 @@ class _Drafts:
     def has_room(self, members: Sequence[int]) -> bool:
         return all(self._counts[one] < self._per_broker_max for one in members)
 
-    def make(self, members: tuple[int, ...]) -> int:
-        set_id = self._next_id + len(self.made)
+    def make(self, members: tuple[int, ...]) -> ReplicaSetId:
+        set_id = ReplicaSetId(self._next_id + len(self.made))
         self.made[set_id] = members
         self._counts.update(members)
         return set_id

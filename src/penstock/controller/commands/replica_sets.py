@@ -7,6 +7,7 @@ What a change of members or policy means for elections stands in `overlap`.
 from dataclasses import replace
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
+from penstock.base.ids import BrokerId, ReplicaId, ReplicaSetId
 from penstock.controller.commands.command import (
     AddReplica,
     CreateReplicaSet,
@@ -41,7 +42,7 @@ SET_ID_MAX = 2**30
 
 def create_replica_set(context: CommandContext, command: CreateReplicaSet) -> Result[int]:
     """Create; the same set again changes nothing, other members under the same id are refused."""
-    set_id = command.replica_set_id
+    set_id = ReplicaSetId(command.replica_set_id)
     if set_id == NEXT_ID:
         set_id = next_set_id(context.image)
     known = context.image.replica_sets.get(set_id)
@@ -54,13 +55,16 @@ def create_replica_set(context: CommandContext, command: CreateReplicaSet) -> Re
     return Result(set_id, (set_created(context, set_id, command.replicas, command.policy),))
 
 
-def next_set_id(image: ClusterImage) -> int:
+def next_set_id(image: ClusterImage) -> ReplicaSetId:
     """Return the id behind the largest that is taken; the first set is 1."""
-    return max(image.replica_sets, default=0) + 1
+    return ReplicaSetId(max(image.replica_sets, default=0) + 1)
 
 
 def set_created(
-    context: CommandContext, set_id: int, replicas: tuple[int, ...], policy: AckPolicy | None
+    context: CommandContext,
+    set_id: ReplicaSetId,
+    replicas: tuple[int, ...],
+    policy: AckPolicy | None,
 ) -> ReplicaSetCreated:
     """Return the record; without a policy it gets the cluster's, fitted to its size."""
     if not 0 <= set_id <= SET_ID_MAX:
@@ -100,7 +104,7 @@ def create_replica_sets(
         raise InvalidMetadataRequest("Sets were created meanwhile: look again.")
     first = next_set_id(context.image)
     records = tuple(
-        set_created(context, first + at, replicas, None)
+        set_created(context, ReplicaSetId(first + at), replicas, None)
         for at, replicas in enumerate(command.members)
     )
     return Result(tuple(one.replica_set_id for one in records), records)
@@ -126,9 +130,9 @@ def register_replica(context: CommandContext, command: RegisterReplica) -> Resul
     if known == command.log_id:
         return Result(replica_set.replica_ids[broker_id])
     record = ReplicaRegistered(
-        replica_set_id=command.replica_set_id,
-        broker_id=broker_id,
-        replica_id=replica_set.next_replica_id,
+        replica_set_id=ReplicaSetId(command.replica_set_id),
+        broker_id=BrokerId(broker_id),
+        replica_id=ReplicaId(replica_set.next_replica_id),
         log_id=command.log_id,
     )
     lost = [] if known is None else _log_lost(context, replica_set, broker_id)
@@ -163,7 +167,9 @@ def add_replica(context: CommandContext, command: AddReplica) -> Result[None]:
     replicas = (*replica_set.replicas, command.broker_id)
     if len(replicas) > REPLICAS_MAX:
         raise InvalidMetadataRequest(f"A set has at most {REPLICAS_MAX} members.")
-    changed = ReplicasChanged(replica_set_id=command.replica_set_id, replicas=replicas)
+    changed = ReplicasChanged(
+        replica_set_id=ReplicaSetId(command.replica_set_id), replicas=replicas
+    )
     rest = difference(replica_set, after_change(replica_set, replicas=replicas))
     return Result(None, (changed, *rest))
 
@@ -194,7 +200,9 @@ def remove_replica(context: CommandContext, command: RemoveReplica) -> Result[No
             f"Broker {broker_id} may hold records that no other member holds: elect a master and"
             " let the others get in step first."
         )
-    changed = ReplicasChanged(replica_set_id=command.replica_set_id, replicas=replicas)
+    changed = ReplicasChanged(
+        replica_set_id=ReplicaSetId(command.replica_set_id), replicas=replicas
+    )
     return Result(None, (*difference(replica_set, after), changed))
 
 
@@ -212,7 +220,7 @@ def set_ack_policy(context: CommandContext, command: SetAckPolicy) -> Result[Non
             f"Replica set {command.replica_set_id} has no master: its policy can not change now."
         )
     changed = AckPolicyChanged(
-        replica_set_id=command.replica_set_id, **policy_fields(command.policy)
+        replica_set_id=ReplicaSetId(command.replica_set_id), **policy_fields(command.policy)
     )
     rest = difference(replica_set, after_change(replica_set, policy=command.policy))
     return Result(None, (changed, *rest))
@@ -224,6 +232,6 @@ def set_unclean_election(context: CommandContext, command: SetUncleanElection) -
     if replica_set.is_unclean_allowed == command.is_allowed:
         return Result(None)
     record = UncleanElectionChanged(
-        replica_set_id=command.replica_set_id, is_allowed=command.is_allowed
+        replica_set_id=ReplicaSetId(command.replica_set_id), is_allowed=command.is_allowed
     )
     return Result(None, (record,))

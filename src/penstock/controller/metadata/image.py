@@ -16,23 +16,23 @@ from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.endpoints import FIRST_LISTENER, NamedEndpoint
-from penstock.base.ids import TopicId
+from penstock.base.ids import BrokerId, LeaderEpoch, PartitionId, ReplicaSetId, TopicId
 from penstock.controller.commands.topic_names import metric_name
 from penstock.controller.metadata.causes import Cause
 from penstock.controller.metadata.configuration import Configuration
 from penstock.controller.metadata.levels import FIRST_LEVEL, METADATA
 from penstock.controller.topic_config.table import TopicSettings
 
-NO_MASTER = -1
-NO_EPOCH = -1
+NO_MASTER = BrokerId(-1)
+NO_EPOCH = LeaderEpoch(-1)
 NO_FLOOR = -1
 
 
 class PartitionImage(NamedTuple):
     """A partition and the replica set that hosts it."""
 
-    partition: int
-    replica_set_id: int
+    partition: PartitionId
+    replica_set_id: ReplicaSetId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class AddedPartitions(NamedTuple):
     """A topic that has more partitions: from `first_partition` to the end of its tuple."""
 
     topic: TopicImage
-    first_partition: int
+    first_partition: PartitionId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

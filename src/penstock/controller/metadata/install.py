@@ -13,6 +13,7 @@ Source: KRaft's MetadataLoader (loadSnapshot: a delta against the previous image
 
 from collections.abc import Iterable
 
+from penstock.base.ids import PartitionId
 from penstock.base.invariant import invariant
 from penstock.controller.metadata.image import (
     AddedPartitions,
@@ -95,7 +96,7 @@ def _grew(before: TopicImage, after: TopicImage) -> bool:
 
 
 def _grown(before: TopicImage, after: TopicImage) -> AddedPartitions:
-    return AddedPartitions(after, len(before.partitions))
+    return AddedPartitions(after, PartitionId(len(before.partitions)))
 
 
 def _take_over(image: ClusterImage, newer: ClusterImage) -> None:

@@ -26,7 +26,16 @@ from typing import Any, ClassVar
 
 from penstock.base.ack_policy import PolicyKind
 from penstock.base.endpoints import NamedEndpoint
-from penstock.base.ids import TopicId
+from penstock.base.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    ReplicaId,
+    ReplicaSetId,
+    SyncStateSetEpoch,
+    TopicId,
+)
 from penstock.controller.metadata.causes import Cause, read_old
 from penstock.controller.metadata.config_records import (
     CONFIGURATION_LEVEL,
@@ -60,7 +69,7 @@ class BrokerRegistered:
     """
 
     KIND: ClassVar = RecordKind.BROKER_REGISTERED
-    broker_id: int
+    broker_id: BrokerId
     host: str
     port: int
     rack: str | None
@@ -68,7 +77,7 @@ class BrokerRegistered:
     ha_port: int = since(2, 0)
     identity: str = since(2, "")
     incarnation: str = since(2, "")
-    broker_epoch: int = since(2, 0)
+    broker_epoch: BrokerEpoch = since(2, BrokerEpoch(0))
     directory_count: int = since(2, 1)
     is_draining: bool = since(2, False)
     listeners: tuple[NamedEndpoint, ...] = since(3, (), is_sparse=True)
@@ -83,12 +92,12 @@ class ReplicaSetCreated:
     """
 
     KIND: ClassVar = RecordKind.REPLICA_SET_CREATED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     replicas: tuple[int, ...]
     policy_kind: str = since(2, PolicyKind.ALL.value)
     policy_required: int = since(2, 1)
     policy_minimum: int = since(2, 1)
-    next_replica_id: int = since(2, 1)
+    next_replica_id: ReplicaId = since(2, ReplicaId(1))
     """The first id that no replica had yet; larger than 1 in snapshots only."""
 
 
@@ -113,14 +122,14 @@ class MastershipBegun:
 
     KIND: ClassVar = RecordKind.MASTERSHIP_BEGUN
     OLDER: ClassVar = {2: OlderForm({"cause": read_str}, _with_cause_apart)}
-    replica_set_id: int
-    master: int
-    leader_epoch: int
+    replica_set_id: ReplicaSetId
+    master: BrokerId
+    leader_epoch: LeaderEpoch
     cause: Cause = since(2, Cause.UNKNOWN)
     at_ms: int = since(2, 0)
-    last_master: int = since(2, -1)
+    last_master: BrokerId = since(2, BrokerId(-1))
     detail: str = since(3, "")
-    unclean_epoch: int = since(3, -1)
+    unclean_epoch: LeaderEpoch = since(3, LeaderEpoch(-1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,9 +140,9 @@ class SyncStateSetChanged:
     """
 
     KIND: ClassVar = RecordKind.SYNC_STATE_SET_CHANGED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     sync_state_set: tuple[int, ...]
-    sync_state_set_epoch: int
+    sync_state_set_epoch: SyncStateSetEpoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +152,7 @@ class TopicCreated:
     KIND: ClassVar = RecordKind.TOPIC_CREATED
     name: str
     topic_id: TopicId
-    replica_set_ids: tuple[int, ...]
+    replica_set_ids: tuple[ReplicaSetId, ...]
     internal: bool
 
 
@@ -153,8 +162,8 @@ class PartitionsAdded:
 
     KIND: ClassVar = RecordKind.PARTITIONS_ADDED
     topic_id: TopicId
-    first_partition: int
-    replica_set_ids: tuple[int, ...]
+    first_partition: PartitionId
+    replica_set_ids: tuple[ReplicaSetId, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +201,7 @@ class ProducerIdBlockAllocated:
     """`broker_id` owns the ids from `first_producer_id` up to, without, `next_producer_id`."""
 
     KIND: ClassVar = RecordKind.PRODUCER_ID_BLOCK_ALLOCATED
-    broker_id: int
+    broker_id: BrokerId
     first_producer_id: int
     next_producer_id: int
 
@@ -202,7 +211,7 @@ class BrokerFenced:
     """The broker counts as dead until it registers again."""
 
     KIND: ClassVar = RecordKind.BROKER_FENCED
-    broker_id: int
+    broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +219,7 @@ class BrokerDrained:
     """The broker shall have no duties, or may have some again."""
 
     KIND: ClassVar = RecordKind.BROKER_DRAINED
-    broker_id: int
+    broker_id: BrokerId
     is_draining: bool
 
 
@@ -219,7 +228,7 @@ class BrokerRemoved:
     """The broker is forgotten; it was member of no set."""
 
     KIND: ClassVar = RecordKind.BROKER_REMOVED
-    broker_id: int
+    broker_id: BrokerId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,9 +236,9 @@ class ReplicaRegistered:
     """The member's log is `log_id`; `replica_id` is that log's in this set, given out once."""
 
     KIND: ClassVar = RecordKind.REPLICA_REGISTERED
-    replica_set_id: int
-    broker_id: int
-    replica_id: int
+    replica_set_id: ReplicaSetId
+    broker_id: BrokerId
+    replica_id: ReplicaId
     log_id: str
 
 
@@ -238,7 +247,7 @@ class ReplicasChanged:
     """The set's members are these now, preferred master first; a removed one's id is forgotten."""
 
     KIND: ClassVar = RecordKind.REPLICAS_CHANGED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     replicas: tuple[int, ...]
 
 
@@ -247,7 +256,7 @@ class AckPolicyChanged:
     """How many copies the set's acknowledgement stands for from now on."""
 
     KIND: ClassVar = RecordKind.ACK_POLICY_CHANGED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     policy_kind: str
     policy_required: int
     policy_minimum: int
@@ -262,7 +271,7 @@ class CopiesFloorChanged:
     """
 
     KIND: ClassVar = RecordKind.COPIES_FLOOR_CHANGED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     copies_floor: int
 
 
@@ -271,7 +280,7 @@ class UncleanElectionChanged:
     """Whether a member that may lack records may become master by itself."""
 
     KIND: ClassVar = RecordKind.UNCLEAN_ELECTION_CHANGED
-    replica_set_id: int
+    replica_set_id: ReplicaSetId
     is_allowed: bool
 
 

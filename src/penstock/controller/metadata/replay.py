@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from penstock.base.ids import TopicId
+from penstock.base.ids import PartitionId, ReplicaSetId, TopicId
 from penstock.base.invariant import invariant
 from penstock.controller.commands.topic_names import metric_name
 from penstock.controller.errors import InvalidConfig, UnsupportedMetadata
@@ -59,7 +59,7 @@ def _topic_created(image: ClusterImage, record: r.TopicCreated, touched: Touched
     topic = TopicImage(
         name=record.name,
         topic_id=record.topic_id,
-        partitions=_place(image, 0, record.replica_set_ids),
+        partitions=_place(image, PartitionId(0), record.replica_set_ids),
         configs=_NO_OVERRIDES,
         settings=image.defaults,
         internal=record.internal,
@@ -135,12 +135,15 @@ def _put_topic(image: ClusterImage, topic: TopicImage) -> None:
 
 
 def _place(
-    image: ClusterImage, first_partition: int, set_ids: tuple[int, ...]
+    image: ClusterImage, first_partition: PartitionId, set_ids: tuple[ReplicaSetId, ...]
 ) -> tuple[PartitionImage, ...]:
     for set_id in set_ids:
         invariant(set_id in image.partition_counts, "the replica set is there", set_id=set_id)
         image.partition_counts[set_id] += 1
-    return tuple(PartitionImage(first_partition + at, set_id) for at, set_id in enumerate(set_ids))
+    return tuple(
+        PartitionImage(PartitionId(at), set_id)
+        for at, set_id in enumerate(set_ids, first_partition)
+    )
 
 
 _REPLAY: dict[type[Any], Callable[[ClusterImage, Any, Touched], None]] = {

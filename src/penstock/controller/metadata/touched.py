@@ -3,7 +3,7 @@
 Source: KRaft's MetadataDelta. It changes nothing itself: replay does.
 """
 
-from penstock.base.ids import TopicId
+from penstock.base.ids import PartitionId, TopicId
 from penstock.controller.metadata.image import (
     AddedPartitions,
     BrokerImage,
@@ -21,7 +21,7 @@ class Touched:
     def __init__(self) -> None:
         self.created: dict[TopicId, None] = {}
         self.deleted: dict[TopicId, TopicImage] = {}
-        self.grown: dict[TopicId, int] = {}
+        self.grown: dict[TopicId, PartitionId] = {}
         self.configs: dict[TopicId, None] = {}
         self.replica_sets: dict[int, None] = {}
         self.brokers: dict[int, None] = {}
