@@ -1,7 +1,7 @@
 """Brokers: registration, identity, drain, removal.
 
-Source: KIP-631 (registration, broker epoch, incarnation id); RocketMQ #4808 and RIP-44 (ids that
-are a broker's for life, taken by compare-and-set). Fencing goes with masterships.
+Source: KIP-631 (registration, broker epoch, incarnation id); RocketMQ #4808 and RIP-44 (broker ids
+for life, taken by compare-and-set). Fencing is in `masterships`.
 """
 
 from dataclasses import replace
@@ -40,7 +40,7 @@ _TEXT_CHARACTERS_MAX = 1024
 
 
 def register_broker(context: CommandContext, command: RegisterBroker) -> Result[int]:
-    """Register under a new broker epoch; the same registration again changes nothing.
+    """Register under a new broker epoch. Idempotent.
 
     The id belongs to the identity that took it first. A new incarnation's masterships end.
     """
@@ -78,7 +78,7 @@ def register_broker(context: CommandContext, command: RegisterBroker) -> Result[
 
 
 def _check_registration(command: RegisterBroker) -> None:
-    """Refuse what could not be told to a client, or would have sets made without end."""
+    """Refuse values that Kafka answers cannot carry, or that would create too many sets."""
     numbers = (
         ("broker id", command.broker_id, 0, _INT32_MAX),
         ("port", command.port, 0, _PORT_MAX),
@@ -125,7 +125,7 @@ def _led_by(context: CommandContext, broker_id: int) -> list[ReplicaSetImage]:
 
 
 def forget_identity(context: CommandContext, command: ForgetIdentity) -> Result[None]:
-    """Let a broker with other disks take the place of a fenced one."""
+    """Let a broker with another identity register under a fenced broker's id."""
     known = _broker(context, command.broker_id)
     if not known.is_fenced:
         raise InvalidMetadataRequest(
@@ -138,7 +138,7 @@ def forget_identity(context: CommandContext, command: ForgetIdentity) -> Result[
 
 
 def remove_broker(context: CommandContext, command: RemoveBroker) -> Result[None]:
-    """Forget a broker without sets."""
+    """Remove a broker that is not a member of any set."""
     _broker(context, command.broker_id)
     sets = [
         set_id
@@ -147,14 +147,14 @@ def remove_broker(context: CommandContext, command: RemoveBroker) -> Result[None
     ]
     if sets:
         raise InvalidMetadataRequest(
-            f"Broker {command.broker_id} is a member of the replica sets {sets}: take it out of"
-            " them first (penstock set remove; to one that it is alone in, add a member before)."
+            f"Broker {command.broker_id} is a member of the replica sets {sets}: remove it from"
+            " them first (penstock set remove; add another member first where it is alone)."
         )
     return Result(None, (BrokerRemoved(broker_id=BrokerId(command.broker_id)),))
 
 
 def drain_broker(context: CommandContext, command: DrainBroker) -> Result[None]:
-    """Mark; the active controller moves what the broker has."""
+    """Mark the broker as draining or not; the active controller moves its duties."""
     known = _broker(context, command.broker_id)
     if known.is_draining == command.is_draining:
         return Result(None)
@@ -165,7 +165,7 @@ def drain_broker(context: CommandContext, command: DrainBroker) -> Result[None]:
 def leave_sync_state_sets(
     context: CommandContext, command: LeaveSyncStateSets
 ) -> Result[tuple[int, ...]]:
-    """Take a draining broker out of the sync-state sets, so that no write waits for it."""
+    """Remove a draining broker from the sync-state sets, so that no write waits for it."""
     known = _broker(context, command.broker_id)
     if not known.is_draining:
         raise InvalidMetadataRequest(f"Broker {command.broker_id} is not being drained.")
@@ -192,8 +192,8 @@ def leave_sync_state_sets(
 def _left_without(replica_set: ReplicaSetImage, broker_id: int) -> tuple[int, ...]:
     """Return the set without the broker.
 
-    Under the adaptive policy its copies may be ones that were counted: only the master surely has
-    everything then, and the others are added again by it.
+    Under the adaptive policy its copies may have been counted: only the master is known to hold
+    every confirmed record then, and it adds the other members again.
     """
     if replica_set.policy.kind is PolicyKind.ADAPTIVE:
         return tuple(one for one in (replica_set.master,) if one not in {broker_id, NO_MASTER})

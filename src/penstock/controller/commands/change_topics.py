@@ -39,7 +39,7 @@ from penstock.controller.metadata.records import MetadataRecord, PartitionsAdded
 def delete_topics(
     context: CommandContext, command: DeleteTopics
 ) -> Result[tuple[DeletedTopic, ...]]:
-    """Delete what can be deleted; a topic that is meant twice is not deleted at all."""
+    """Delete each valid topic; one that is named twice in the request is not deleted."""
     outcomes: list[DeletedTopic] = []
     found: list[TopicImage] = []
     for reference in command.topics:
@@ -86,7 +86,7 @@ def _refusal(topic: TopicImage, mentions: int) -> RefusedCommand | None:
 
 
 def create_partitions(context: CommandContext, command: CreatePartitions) -> TopicsResult:
-    """Add partitions behind the last ones."""
+    """Add partitions after the existing ones."""
     placement = Placement(context.image, context.config)
     mentions = Counter(topic.name for topic in command.topics)
     outcomes: list[TopicOutcome] = []

@@ -1,21 +1,21 @@
 """Placement: which replica set hosts a new partition, and which sets are made for it.
 
 Without a manual assignment a partition goes to the set with the fewest partitions among those that
-have as many members as the topic wants replicas; at equal load to the lowest set id. With n equal
-sets that is round robin. Where no set has so many members, every broker that has its duties gets
-one of them, with members on different machines and racks while there are enough (spread.py): the
-topic and all that come later are spread over them.
+have as many members as the topic has replicas; at equal load to the lowest set id. With n equal
+sets that is round robin. If no set has that many members, a set is made for every broker that is
+neither fenced nor draining, with members on different machines and racks while there are enough
+(spread.py); this topic and later ones are spread over these sets.
 
-A manual assignment names brokers, leader first: it is carried by the least loaded set with these
-members whose preferred master is the first one, or by a new set.
+A manual assignment names brokers, leader first: it goes to the least loaded set with these members
+whose preferred master is the first one, or to a new set.
 
-New sets and the topic are one entry of the metadata log, and commands are handled one by one: two
-topics that want the same sets at once find those of the first. A broker is made a member of
-`sets_per_broker_max` sets in this way and no more. A set that has lost its master gets nothing new,
-and none is chosen whose members are all being drained.
+New sets and the topic are one entry of the metadata log, and commands are handled one by one: of
+two topics that need the same new sets the second one finds those of the first. Placement makes a
+broker a member of at most `sets_per_broker_max` sets. A set that has lost its master gets no new
+partitions, and neither does one whose members are all being drained.
 
-Source: our own; Kafka's StripedReplicaPlacer spreads replicas over brokers, which the sets have
-done already. A `Placement` lives for one command and counts what the command placed so far.
+Source: our own; Kafka's StripedReplicaPlacer spreads replicas over brokers, which the sets do here.
+A `Placement` serves one command and counts what it has placed so far.
 """
 
 import heapq
@@ -39,7 +39,7 @@ from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ClusterImage
 
 
 class Placement:
-    """The sets and their load with what the running command has added to both."""
+    """The sets and their load, including what the current command has added."""
 
     __slots__ = (
         "_broker_loads",
@@ -63,7 +63,7 @@ class Placement:
         )
 
     def spread(self, count: int, replication_factor: int) -> tuple[ReplicaSetId, ...]:
-        """Return the sets for `count` partitions and count them in.
+        """Return the sets for `count` partitions, and add these to the load.
 
         Raises:
             InvalidReplicationFactor: no set has that many members, and none can be made.
@@ -82,7 +82,7 @@ class Placement:
         return tuple(chosen)
 
     def assign(self, assignments: Sequence[Sequence[int]]) -> tuple[ReplicaSetId, ...]:
-        """Return the sets that carry these broker lists and count them in.
+        """Return the sets for these broker lists, and add the partitions to the load.
 
         Raises:
             InvalidReplicaAssignment: a list is empty, repeats a broker, names an unknown one, has
@@ -102,7 +102,7 @@ class Placement:
         return tuple(chosen)
 
     def members(self, set_id: ReplicaSetId) -> tuple[int, ...]:
-        """Return the members of a set, also of one that is made by this command."""
+        """Return the members of a set, which this command may have made."""
         return self._members[set_id]
 
     def take_made(self) -> dict[ReplicaSetId, tuple[int, ...]]:
@@ -159,7 +159,7 @@ class Placement:
                 raise InvalidReplicaAssignment(f"Broker {broker_id} is not registered.")
 
     def _sets_with(self, brokers: Sequence[int], drafts: "_Drafts") -> list[ReplicaSetId]:
-        """Return the sets with these members that the first of them shall lead."""
+        """Return the sets with these members whose preferred master is the first of them."""
         wanted = sorted(brokers)
         known = {**self._members, **drafts.made}
         sets = [
@@ -184,7 +184,7 @@ class Placement:
         return [drafts.make(tuple(brokers))]
 
     def _add(self, chosen: Iterable[ReplicaSetId], drafts: "_Drafts") -> None:
-        """Count the partitions in and keep the new sets, once nothing can refuse them any more."""
+        """Check the limits of brokers, then add partitions and new sets to the load."""
         added = Counter(chosen)
         known = {**self._members, **drafts.made}
         per_broker = Counter[int]()
@@ -208,7 +208,7 @@ class Placement:
 
 
 class _Drafts:
-    """Sets that a topic would need; nothing of them lasts when the topic is refused."""
+    """New sets that a topic would need; dropped if the topic is refused."""
 
     __slots__ = ("_counts", "_led", "_next_id", "_per_broker_max", "made")
 
@@ -222,7 +222,7 @@ class _Drafts:
         self.made: dict[ReplicaSetId, tuple[int, ...]] = {}
 
     def ring(self, brokers: list[int], size: int, places: Places) -> list[ReplicaSetId]:
-        """Make a set of `size` for each broker that leads none, with those behind it in the ring.
+        """Make a set of `size` for each broker that leads none, with its successors in the ring.
 
         Returns their ids; none with fewer brokers than that.
         """
