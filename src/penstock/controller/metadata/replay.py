@@ -1,12 +1,11 @@
 """Replay: the only code that changes a ClusterImage.
 
-One small function per record kind; those of brokers and replica sets stand in `replay_sets`,
-those of configuration beside topics in `replay_config`. Replay
-checks nothing that a command was checked for; what it checks are the safety properties that every
-reader of the log relies on (epochs grow, ids are handed out once, what is named exists), and a
-breach of them is corrupt state: InvariantViolation.
+One small function per record kind; those of brokers and replica sets are in `replay_sets`, those
+of configuration other than of topics in `replay_config`. Replay does not repeat the checks of
+commands. It checks the safety properties that every reader of the log relies on (epochs grow, ids
+are given out once, what a record names exists); a violation is corrupt state: InvariantViolation.
 
-Source: KRaft's *Image / *Delta replay methods. It emits no records and answers nobody.
+Source: KRaft's *Image / *Delta replay methods. It makes no records and no answers.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,7 +36,7 @@ def replay(image: ClusterImage, records: Iterable[r.MetadataRecord]) -> ClusterD
     """Apply the records of one entry, or of a snapshot, and return what they changed.
 
     Raises:
-        InvariantViolation: a record contradicts the ones before it.
+        InvariantViolation: a record contradicts earlier ones.
         UnsupportedMetadata: a configuration that this release does not know.
     """
     touched = Touched()

@@ -1,8 +1,7 @@
-"""A snapshot: the shortest run of records that gives the same image.
+"""A snapshot: the shortest sequence of records that gives the same image.
 
-Since it is records, there is one way to read state and not two, and a snapshot of a newer
-release is refused by the same check as its log. Sorted by id or name: equal images give equal
-bytes.
+As a snapshot consists of records, state is read in one way only, and a snapshot of a newer release
+is refused by the same check as its log. It is sorted by id or name: equal images give equal bytes.
 
 Source: KIP-630 (snapshots of the KRaft log are records as well).
 """
@@ -62,7 +61,7 @@ def _broker(broker: BrokerImage) -> list[r.MetadataRecord]:
 
 
 def registration(broker: BrokerImage) -> r.BrokerRegistered:
-    """Return the record that registers `broker` as it stands, not fenced."""
+    """Return the record that registers `broker` with its current values, not fenced."""
     return r.BrokerRegistered(
         broker_id=BrokerId(broker.broker_id),
         host=broker.host,
@@ -81,7 +80,7 @@ def registration(broker: BrokerImage) -> r.BrokerRegistered:
 
 
 class PolicyFields(TypedDict):
-    """A policy as it stands in records."""
+    """The fields of a policy in records."""
 
     policy_kind: str
     policy_required: int
@@ -116,7 +115,7 @@ def _replica_set(replica_set: ReplicaSetImage) -> list[r.MetadataRecord]:
         )
         for broker_id, replica_id in sorted(replica_set.replica_ids.items())
     ]
-    # An empty sync-state set is only there where nobody is master: the mastership comes first.
+    # A sync-state set is empty only while the set has no master: the mastership comes first.
     if replica_set.leader_epoch != NO_EPOCH:
         found.append(_mastership(replica_set))
     if replica_set.sync_state_set_epoch:
