@@ -309,3 +309,12 @@ def test_configuration_of_a_newer_release_is_not_guessed_at() -> None:
     ]
     with pytest.raises(UnsupportedMetadata):
         Cluster().controller.replay(records)
+
+
+def test_a_partition_that_its_set_does_not_count_is_corrupt_state() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    placed = cluster.image.topics_by_name["t"]
+    cluster.image.partition_counts[placed.partitions[0].replica_set_id] = 0
+    with pytest.raises(InvariantViolation, match="hosts what is deleted"):
+        cluster.controller.replay([r.TopicDeleted(topic_id=placed.topic_id)])

@@ -34,6 +34,7 @@ from typing import NamedTuple
 
 from penstock.base.ack_policy import AckPolicy, PolicyKind
 from penstock.base.ids import BrokerEpoch, BrokerId, LeaderEpoch, ReplicaId, SyncStateSetEpoch
+from penstock.base.invariant import invariant
 from penstock.replication.config import ReplicationConfig
 from penstock.replication.confirm import Membership
 
@@ -222,7 +223,9 @@ class SyncStateKeeper:
         Returns the brokers that have another log by now, or are no members any more: nothing that
         they acknowledged counts.
         """
-        if recorded.sync_state_set_epoch != self._recorded.sync_state_set_epoch:
+        before, after = self._recorded.sync_state_set_epoch, recorded.sync_state_set_epoch
+        invariant(after >= before, "a recorded set is not older", before=before, after=after)
+        if after != before:
             self._open = ()
             self._was_open = False
             self._is_answered = False
@@ -281,6 +284,7 @@ class SyncStateKeeper:
         self._asked, self._was_open = wanted, wanted in self._open
         if wanted != present and not self._was_open:
             self._open = (*self._open, wanted)
+        invariant(self._own_id in wanted, "a master asks for a set with itself", wanted=wanted)
         epoch = SyncStateSetEpoch(self._recorded.sync_state_set_epoch)
         self._asked_epoch = epoch
         return Change(self._leader_epoch, epoch, wanted, self._joining(wanted, process_of))

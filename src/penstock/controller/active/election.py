@@ -24,6 +24,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.base.ack_policy import PolicyKind
+from penstock.base.invariant import invariant
 from penstock.controller.metadata.image import NO_EPOCH, NO_MASTER, ReplicaSetImage
 from penstock.controller.session import SetReport
 
@@ -86,7 +87,8 @@ def answers_needed(replica_set: ReplicaSetImage) -> int:
 def choose_master(ballot: Ballot) -> Choice:
     """Return the master, or why there is none.
 
-    Invariant: no candidate that answered has a longer log than the elected one.
+    Invariant: the master is in the new sync-state set. Unless an operator named it, no candidate
+    that answered has a longer log.
     """
     replica_set = ballot.replica_set
     pool = replica_set.replicas if ballot.is_unclean else replica_set.candidates
@@ -102,7 +104,9 @@ def choose_master(ballot: Ballot) -> Choice:
         return NoCandidate(f"broker {winner} is not among those that answered, {answered}")
     if not ballot.is_unclean and not _may_win(ballot, winner, best):
         return NoCandidate(f"broker {winner} may lack records that broker {best} has")
-    return Elected(master=winner, sync_state_set=_sync_state_set(ballot, answered, winner))
+    in_step = _sync_state_set(ballot, answered, winner)
+    invariant(winner in in_step, "an elected master is in step", master=winner, in_step=in_step)
+    return Elected(master=winner, sync_state_set=in_step)
 
 
 def _log(report: SetReport) -> tuple[int, int]:

@@ -49,6 +49,10 @@ def _check_is_newer(image: ClusterImage, newer: ClusterImage) -> None:
         next_free=image.next_producer_id,
         snapshot=newer.next_producer_id,
     )
+    for topic_id, known in image.topics_by_id.items():
+        topic = newer.topics_by_id.get(topic_id)
+        has_all = topic is None or len(topic.partitions) >= len(known.partitions)
+        invariant(has_all, "a topic does not lose partitions", name=known.name)
     for set_id, before in image.replica_sets.items():
         after = newer.replica_sets.get(set_id)
         is_later = (

@@ -87,7 +87,9 @@ def _topic_deleted(image: ClusterImage, record: r.TopicDeleted, touched: Touched
     del image.topics_by_name[topic.name]
     del image.names_by_metric[metric_name(topic.name)]
     for placed in topic.partitions:
-        image.partition_counts[placed.replica_set_id] -= 1
+        count = image.partition_counts[placed.replica_set_id]
+        invariant(count > 0, "a set hosts what is deleted from it", set_id=placed.replica_set_id)
+        image.partition_counts[placed.replica_set_id] = count - 1
     touched.deleted[topic.topic_id] = topic
 
 
